@@ -1,0 +1,3 @@
+"""A kubelet in Python."""
+
+__version__ = "0.1.0"

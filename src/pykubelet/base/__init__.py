@@ -1,0 +1,1 @@
+"""What every room stands on, from the standard library alone."""

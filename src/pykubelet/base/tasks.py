@@ -1,0 +1,34 @@
+"""Long-running work that is owned by somebody: started in a TaskGroup, restarted when it breaks, ended with it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from pykubelet.base.backoff import Backoff
+
+log = logging.getLogger(__name__)
+
+
+async def supervise(name: str, work: Callable[[], Awaitable[None]]) -> None:
+    """Keep `work` going for ever: an error is logged with its traceback, and after a pause it starts again."""
+    backoff = Backoff(1.0, 60.0, now=asyncio.get_running_loop().time)
+    while True:
+        try:
+            await work()
+            reason = "ended by itself"
+        except Exception:  # the supervisor's boundary: one room's failure is not the agent's
+            log.exception("%s failed", name)
+            reason = "failed"
+        delay = backoff.next()
+        log.warning("%s %s; starting it again in %.1f s", name, reason, delay)
+        await asyncio.sleep(delay)
+
+
+async def every(period: float) -> AsyncIterator[None]:
+    """Yield now and then once every `period` seconds. A slow body delays the next turn; turns never pile up."""
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    while True:
+        yield
+        due = max(due + period, loop.time())
+        await asyncio.sleep(due - loop.time())
