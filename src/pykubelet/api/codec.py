@@ -39,8 +39,8 @@ def decode(kind: type[T], data: bytes | str | msgspec.Raw) -> T:
         except msgspec.ValidationError as error:
             if "got `null`" not in str(error):
                 raise _explained(error) from None
-            return convert(kind, _without_nulls(decode_any(data)))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return convert(kind, decode_any(data))
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise _explained(error) from None
 
 
@@ -48,7 +48,7 @@ def decode_any(data: bytes | str | msgspec.Raw) -> Any:
     """JSON to plain Python values."""
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise _explained(error) from None
 
 
@@ -63,13 +63,18 @@ def convert(kind: type[T], value: object) -> T:
         raise _explained(error) from None
     try:
         return msgspec.convert(_without_nulls(value), kind, dec_hook=_from_wire, strict=True)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise _explained(error) from None
 
 
 def encode(value: object) -> bytes:
     """A typed object to JSON."""
     return _ENCODER.encode(value)
+
+
+def encode_canonical(value: object) -> bytes:
+    """A typed object to JSON with sorted keys: equal objects give equal bytes."""
+    return _CANONICAL_ENCODER.encode(value)
 
 
 def to_builtins(value: object) -> Any:
@@ -98,6 +103,7 @@ def _to_wire(value: object) -> object:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_to_wire)
+_CANONICAL_ENCODER = msgspec.json.Encoder(enc_hook=_to_wire, order="sorted")
 
 
 _DECODERS: dict[type[Any], Callable[[bytes | str | msgspec.Raw], Any]] = {}
@@ -134,7 +140,7 @@ def _without_nulls(value: Any) -> Any:
 def _explained(error: Exception) -> DecodeError:
     if isinstance(error, RecursionError):
         return DecodeError("is nested too deeply")
-    if isinstance(error, UnicodeDecodeError):
+    if isinstance(error, UnicodeDecodeError | UnicodeEncodeError):
         return DecodeError(f"is not UTF-8: {error.reason} at byte {error.start}")
     text = str(error)
     match = _PLACE.search(text)

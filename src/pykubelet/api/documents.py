@@ -237,7 +237,7 @@ class _Builder:
         key, frame.key = frame.key, None
         if key is None:  # an alias where a key should be
             raise DocumentError("a key must be text", node.line, node.column)
-        if key.value == "<<" and key.style is None:
+        if key.value == "<<" and not key.style:
             self._merge(frame, node)
             return
         earlier = _child(frame.node, key.value)
@@ -283,7 +283,7 @@ def _place(event: yaml.Event) -> tuple[int, int]:
 def _scalar_value(event: yaml.ScalarEvent) -> Any:
     if event.tag is not None and event.tag != "!":
         return _tagged(event)
-    if event.style is not None or event.tag == "!":
+    if event.style or event.tag == "!":
         return event.value
     return _plain(event.value)
 

@@ -4,7 +4,9 @@ Kubernetes spells abbreviations in capitals unless they come first (`podIP`, `ho
 so plain camel case is wrong for 1 field in 24. The table below is all there is to know.
 """
 
-_CAPITALS = {word: word.upper() for word in ("api", "cidr", "fqdn", "id", "io", "ip", "ipc", "pid", "uri", "uuid")} | {
+_CAPITALS = {
+    word: word.upper() for word in ("api", "cidr", "fqdn", "id", "io", "ip", "ipc", "pid", "uri", "url", "uuid")
+} | {
     "cidrs": "CIDRs",
     "ips": "IPs",
     "wwns": "WWNs",

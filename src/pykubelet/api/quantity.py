@@ -114,8 +114,8 @@ ResourceList = Mapping[str, Quantity]
 @functools.lru_cache(maxsize=4096)  # a node's pods repeat a few spellings thousands of times
 def parse(text: str) -> Quantity:
     """Read a quantity. Raises ValueError with a sentence for the person who wrote it."""
-    match = _SYNTAX.fullmatch(text)
-    if match is None or not text or len(text) > _LONGEST or text in ("+", "-"):
+    match = _SYNTAX.fullmatch(text) if len(text) <= _LONGEST else None  # a long text could keep the pattern busy
+    if match is None or not text or text in ("+", "-"):
         shown = text if len(text) <= 40 else text[:37] + "..."
         raise ValueError(
             f"{shown!r} is not a quantity: write a number with an optional suffix, such as 250m, 1.5, 512Mi or 1e3"

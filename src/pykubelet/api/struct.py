@@ -46,17 +46,20 @@ class MicroTime(datetime):
     @classmethod
     def of(cls, moment: datetime) -> Self:
         utc = moment.astimezone(UTC)
-        return cls.fromtimestamp(utc.timestamp(), UTC).replace(microsecond=utc.microsecond)
+        return cls.combine(utc.date(), utc.timetz())
 
     @classmethod
     def parse(cls, text: str) -> Self:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             raise ValueError(f"a time needs a zone, such as Z: {text!r}")
-        return cls.of(moment)
+        try:
+            return cls.of(moment)
+        except OverflowError:
+            raise ValueError(f"{text!r} lies outside of the years 1 to 9999") from None
 
     def __str__(self) -> str:
-        return f"{self:%Y-%m-%dT%H:%M:%S}.{self.microsecond:06d}Z"
+        return self.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def rfc3339(moment: datetime) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 class Backoff:
     """Exponential delays with jitter, which start over after a quiet time without failures.
 
-    `now` is any clock that only goes forward, such as the event loop's. `jitter` is the most that is added, as a
-    fraction of the delay, so that many agents do not knock on one door at the same moment.
+    `now` is any clock that only goes forward, such as the event loop's. `jitter` is the
+    most that is added, as a fraction of the delay, so that many agents do not knock on one door at the same moment;
+    no delay is longer than `maximum`.
     """
 
     def __init__(
@@ -37,7 +38,8 @@ class Backoff:
             self.reset()
         self._failed_at = now
         delay, self._delay = self._delay, min(self._delay * self._factor, self._maximum)
-        return delay * (1 + random.random() * self._jitter)
+        low, high = min(delay, self._maximum / (1 + self._jitter)), min(delay * (1 + self._jitter), self._maximum)
+        return random.uniform(low, high)
 
     def reset(self) -> None:
         """Things are well again: the next failure waits the least."""

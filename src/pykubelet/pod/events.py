@@ -8,9 +8,11 @@ from pykubelet.api.pod import Pod
 
 
 class Listed(Struct, frozen=True):
-    """The source's whole truth. A pod that is not in it is gone."""
+    """The source's whole truth. A pod that is in neither part of it is gone."""
 
     pods: tuple[Pod, ...]
+    unread: frozenset[str] = frozenset()
+    """Uids of pods that exist, but whose present state could not be understood: they stay as they were."""
 
 
 class Applied(Struct, frozen=True):

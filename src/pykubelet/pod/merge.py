@@ -86,21 +86,24 @@ class Merge:
                 return self.upsert(source, (pod,), now)
             case Gone(uid):
                 return self.remove(source, (uid,))
-            case Listed(pods):
-                return self.set(source, pods, now)
+            case Listed(pods, unread):
+                return self.set(source, pods, now, unread=unread)
             case Restored(pods):
                 return self.restore(source, pods, now)
             case _:
                 assert_never(event)
 
-    def set(self, source: str, pods: Iterable[Pod], now: datetime) -> tuple[PodUpdate, ...]:
-        """The source's whole truth: what it leaves out is removed."""
+    def set(
+        self, source: str, pods: Iterable[Pod], now: datetime, *, unread: frozenset[str] = frozenset()
+    ) -> tuple[PodUpdate, ...]:
+        """The source's whole truth: what it leaves out is removed, but for the uids that are there and `unread`."""
         first = source not in self._seen
         self._seen.add(source)
         before = self._pods.get(source, {})
         after: dict[str, Pod] = {}
         changes = _Changes()
         self._take(source, pods, before, after, changes, now)
+        after.update({uid: before[uid] for uid in unread if uid in before and uid not in after})
         changes.removes.extend(pod for uid, pod in before.items() if uid not in after)
         self._pods[source] = after
         return self._deliver(source, changes, first)

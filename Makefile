@@ -1,0 +1,42 @@
+# Each target brings its own environment: `make up` and `make test` work on a fresh clone.
+
+VENV   ?= .venv
+PYTHON ?= python3
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: up test check bench format clean help
+
+help:  ## Show what can be made.
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 12
+
+up: $(READY)  ## Run the agent on the example manifests, until Ctrl-C.
+	$(BIN)/pykubelet run --pod-manifest-path examples/manifests
+
+test: $(READY)  ## Run all tests.
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## Format, lint, types, import law, sizes.
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/check_sizes.py
+
+bench: $(READY)  ## Measure, and print tables.
+	$(BIN)/python -m tests.bench
+
+format: $(READY)  ## Put the code into its format.
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+clean:  ## Remove the environment and what tools left behind.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+
+# The constraints are what was tested; pyproject.toml says what may work.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "pykubelet needs Python 3.11 or later; name one with: make PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@

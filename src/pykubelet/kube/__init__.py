@@ -1,0 +1,1 @@
+"""The client of any Kubernetes API server, real or embedded."""

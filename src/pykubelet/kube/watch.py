@@ -1,0 +1,223 @@
+"""The reflector: an endless, self-healing view of a collection of an API server.
+
+List once, then follow the changes; after a dropped connection go on from the last version seen; when the server has
+forgotten that version, list again. A view ends only when its reader stops reading.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from pykubelet.api import codec
+from pykubelet.api.codec import DecodeError
+from pykubelet.api.meta import ListMeta, ObjectMeta, Status
+from pykubelet.api.struct import Struct, written
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.kube.errors import Expired, api_error
+from pykubelet.kube.rest import ApiServer, Params
+
+log = logging.getLogger(__name__)
+
+_SHORTEST_WATCH: Final = 1.0
+_WATCH_SECONDS: Final = (300, 600)
+_OVERTIME: Final = 30.0
+
+
+class KubeObject(Protocol):
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+K = TypeVar("K", bound=KubeObject)
+
+
+class Relisted(msgspec.Struct, Generic[K], frozen=True):
+    """Everything there is. `unread` are the uids of objects that exist but could not be understood this time."""
+
+    items: tuple[K, ...]
+    unread: frozenset[str] = frozenset()
+
+
+class Changed(msgspec.Struct, Generic[K], frozen=True):
+    """One object is new or different."""
+
+    item: K
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """One object is gone."""
+
+    metadata: ObjectMeta
+
+
+class _RawList(Struct, frozen=True):
+    metadata: ListMeta = written(ListMeta)
+    items: tuple[msgspec.Raw, ...] = ()
+
+
+class _RawEvent(Struct, frozen=True):
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _OnlyMeta(Struct, frozen=True):
+    metadata: ObjectMeta = written(ObjectMeta)
+
+
+class _View:
+    """How far one reader has come."""
+
+    def __init__(self) -> None:
+        self.version = ""
+        """The last resource version seen."""
+        self.listed = False
+        """Whether what was seen is still a base to go on from."""
+        self.list_from = "0"
+        """Any state will do at first, so a server may answer from memory; afterwards, none older than the last."""
+        self.progress = False
+        """Whether anything has come since the last failure."""
+
+    def list_done(self, version: str) -> None:
+        self.version = self.list_from = version
+        self.listed = True
+
+    def saw(self, version: str) -> None:
+        if version:
+            self.version = self.list_from = version
+        self.progress = True
+
+    def expire(self) -> None:
+        """The server has forgotten our version: only its newest state is sure to be there."""
+        self.listed, self.list_from = False, ""
+
+
+class Reflector(Generic[K]):
+    """One collection, such as the pods of a node. Each call of `events` is a view of its own."""
+
+    def __init__(
+        self, server: ApiServer, path: str, kind: type[K], *, params: Params | None = None, page: int = 500
+    ) -> None:
+        self._server = server
+        self._path = path
+        self._kind = kind
+        self._params = dict(params or {})
+        self._page = page
+
+    async def events(self) -> AsyncGenerator[Relisted[K] | Changed[K] | Deleted, None]:
+        """The first event is a Relisted. Never ends by itself, and raises nothing that this program foresaw."""
+        view = _View()
+        backoff = Backoff(0.8, 30.0, now=asyncio.get_running_loop().time, reset_after=120.0)
+        while True:
+            try:
+                if not view.listed:
+                    yield await self._list(view)
+                async with aclosing(self._watch(view)) as events:
+                    async for event in events:
+                        yield event
+            except PykubeletError as error:
+                if isinstance(error, Expired):
+                    view.expire()
+                    if view.progress:  # else a server that forgets what it has just told us would be asked without end
+                        view.progress = False
+                        log.info("%s: %s; listing again", self._path, error)
+                        continue
+                delay = max(backoff.next(), getattr(error, "after", None) or 0.0)
+                log.warning("%s: %s; trying again in %.1f s", self._path, error, delay)
+                await asyncio.sleep(delay)
+
+    async def _list(self, view: _View) -> Relisted[K]:
+        items: list[K] = []
+        unread: set[str] = set()
+        params = {**self._params, "resourceVersion": view.list_from or None, "limit": self._page or None}
+        while True:
+            answer = await self._server.get(self._path, _RawList, params=params)
+            for raw in answer.items:
+                try:
+                    items.append(codec.decode(self._kind, raw))
+                except DecodeError as error:
+                    meta = _metadata(raw)
+                    log.error("%s: %s cannot be understood and stays as it was: %s", self._path, _named(meta), error)
+                    unread.add(meta.uid)
+            if not answer.metadata.continue_:
+                break
+            params = {**self._params, "continue": answer.metadata.continue_, "limit": self._page}
+        view.list_done(answer.metadata.resource_version)
+        return Relisted(tuple(items), frozenset(unread))
+
+    async def _watch(self, view: _View) -> AsyncGenerator[Changed[K] | Deleted, None]:
+        seconds = random.randint(*_WATCH_SECONDS)
+        params = {
+            **self._params,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": view.version,
+            "timeoutSeconds": seconds,
+        }
+        now = asyncio.get_running_loop().time
+        started, lines = now(), 0
+        async with self._server.stream(self._path, params, idle=seconds + _OVERTIME) as stream:
+            async for line in stream:
+                lines += 1
+                event = self._event(line, view)
+                if event is not None:
+                    yield event
+        if not lines and now() - started < _SHORTEST_WATCH:
+            raise Retry("the watch ended at once and told nothing")
+
+    def _event(self, line: bytes, view: _View) -> Changed[K] | Deleted | None:
+        try:
+            event = codec.decode(_RawEvent, line)
+        except DecodeError as error:
+            # Something between us spoiled the stream. What was in this line will be told again when we go on from here.
+            raise Retry(f"the watch holds a line that is not an event ({error})") from None
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                return self._changed(event.object, view)
+            case "DELETED":
+                meta = _metadata(event.object)
+                view.saw(meta.resource_version)
+                return Deleted(meta)
+            case "BOOKMARK":
+                view.saw(_metadata(event.object).resource_version)
+                return None
+            case "ERROR":
+                raise api_error(_status(event.object))
+            case other:
+                log.error("%s: an event of the unknown type %.40r is skipped", self._path, other)
+                return None
+
+    def _changed(self, raw: msgspec.Raw, view: _View) -> Changed[K] | None:
+        try:
+            item = codec.decode(self._kind, raw)
+        except DecodeError as error:
+            meta = _metadata(raw)
+            log.error("%s: %s cannot be understood and stays as it was: %s", self._path, _named(meta), error)
+            view.saw(meta.resource_version)
+            return None
+        view.saw(item.metadata.resource_version)
+        return Changed(item)
+
+
+def _metadata(raw: msgspec.Raw) -> ObjectMeta:
+    """As much of an object's metadata as can be had."""
+    try:
+        return codec.decode(_OnlyMeta, raw).metadata
+    except DecodeError:
+        return ObjectMeta()
+
+
+def _status(raw: msgspec.Raw) -> Status:
+    try:
+        return codec.decode(Status, raw)
+    except DecodeError:
+        return Status(message="the watch ended with an error that cannot be understood", code=500)
+
+
+def _named(meta: ObjectMeta) -> str:
+    return f"{meta.namespace}/{meta.name}" if meta.name else "an object"

@@ -1,0 +1,1 @@
+"""The loops that keep the node true to what its sources ask for."""

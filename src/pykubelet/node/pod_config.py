@@ -1,0 +1,99 @@
+"""All sources, one inbox, one merge: where pods enter the agent."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from pykubelet.api.pod import Pod
+from pykubelet.base.journal import Journal
+from pykubelet.base.tasks import supervise
+from pykubelet.pod.events import Op, PodUpdate, SourceEvent
+from pykubelet.pod.kinds import is_static
+from pykubelet.pod.merge import Merge, Notify
+from pykubelet.pod.ports import PodSource
+
+log = logging.getLogger(__name__)
+
+INBOX_SIZE: Final = 1000
+"""How many events may wait. A source that finds the inbox full waits itself, and its server feels it."""
+
+WATCHED: Final = "watched"
+"""Journal: a pod that has never run was first seen on a watch. The pod-startup SLI counts from the pod's creation and
+needs to know which pods it saw from the beginning."""
+
+_STAGES: Final = {
+    Op.ADD: "added",
+    Op.UPDATE: "updated",
+    Op.DELETE: "deleting",
+    Op.REMOVE: "removed",
+    Op.RESTORE: "restored",
+}
+
+
+class Said(Struct, frozen=True):
+    """A source has said something."""
+
+    source: str
+    event: SourceEvent
+
+
+class PodConfig:
+    """Owns the merge. `pump` brings the sources' events into the inbox; `handle` turns one of them into updates."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, PodSource],
+        journal: Journal,
+        *,
+        notify: Notify = Notify.INCREMENTAL,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_duplicate: Callable[[Pod, str], None] | None = None,
+    ) -> None:
+        self._sources = dict(sources)
+        self._journal = journal
+        self._now = now
+        self.merge = Merge(notify, sources=self._sources, on_duplicate=on_duplicate or _log_duplicate)
+
+    async def pump(self, inbox: "asyncio.Queue[Said]") -> None:
+        """Until cancelled. Each source has a task of its own, and its events arrive in their order."""
+        async with asyncio.TaskGroup() as tasks:
+            for name, source in self._sources.items():
+                tasks.create_task(supervise(f"pod source {name}", partial(_follow, name, source, inbox)))
+
+    def handle(self, said: Said) -> tuple[PodUpdate, ...]:
+        """What becomes of one event, in the order of delivery."""
+        now = self._now()
+        updates = self.merge.apply(said.source, said.event, now)
+        for update in updates:
+            self._note(update, now)
+        return updates
+
+    def _note(self, update: PodUpdate, now: datetime) -> None:
+        stage = _STAGES.get(update.op)
+        if stage is None:
+            return
+        for pod in update.pods:
+            meta = pod.metadata
+            name = f"{meta.namespace}/{meta.name}"
+            if update.op is Op.ADD and not is_static(pod) and not pod.status.start_time:
+                self._journal.note_first(meta.uid, name, WATCHED, at=now)
+            self._journal.note(meta.uid, name, stage, f"by source {update.source}", at=now)
+
+
+async def _follow(name: str, source: PodSource, inbox: "asyncio.Queue[Said]") -> None:
+    async with aclosing(source.watch()) as events:
+        async for event in events:
+            await inbox.put(Said(name, event))
+
+
+def _log_duplicate(pod: Pod, source: str) -> None:
+    meta = pod.metadata
+    log.warning(
+        "pod %s/%s (%s) is ignored: source %s has another of that name", meta.namespace, meta.name, meta.uid, source
+    )

@@ -1,0 +1,86 @@
+"""Which objects of an API server a pod depends on. A static pod may depend on none: its node has to run it alone."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pykubelet.api.pod import PodSpec
+from pykubelet.api.volumes import VolumeProjection
+
+_VOLUME_KINDS: Final = {
+    "config_map": ("configMap", "config maps"),
+    "secret": ("secret", "secrets"),
+    "csi": ("csi", "CSI drivers"),
+    "glusterfs": ("glusterfs", "endpoints"),
+    "persistent_volume_claim": ("persistentVolumeClaim", "persistent volume claims"),
+    "ephemeral": ("ephemeral", "persistent volume claims"),
+    "azure_file": ("azureFile", "secrets"),
+}
+_SECRET_REF_KINDS: Final = {
+    "cephfs": "cephfs",
+    "cinder": "cinder",
+    "flex_volume": "flexVolume",
+    "iscsi": "iscsi",
+    "rbd": "rbd",
+    "scale_io": "scaleIO",
+    "storageos": "storageos",
+}
+_PROJECTED_KINDS: Final = {
+    "config_map": ("configMap", "config maps"),
+    "secret": ("secret", "secrets"),
+    "service_account_token": ("serviceAccountToken", "service accounts"),
+    "cluster_trust_bundle": ("clusterTrustBundle", "cluster trust bundles"),
+    "pod_certificate": ("podCertificate", "pod certificates"),
+}
+
+
+def api_references(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    """The fields that need an API server, each with the kind of object that it asks for."""
+    if spec.service_account_name:
+        yield "spec.serviceAccountName", "service accounts"
+    for index, secret in enumerate(spec.image_pull_secrets):
+        if secret.name:
+            yield f"spec.imagePullSecrets[{index}]", "secrets"
+    if spec.resource_claims:
+        yield "spec.resourceClaims", "resource claims"
+    yield from _of_containers(spec)
+    yield from _of_volumes(spec)
+
+
+def _of_containers(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    for kind, containers in (
+        ("initContainers", spec.init_containers),
+        ("containers", spec.containers),
+        ("ephemeralContainers", spec.ephemeral_containers),
+    ):
+        for index, container in enumerate(containers):
+            path = f"spec.{kind}[{index}]"
+            for number, variable in enumerate(container.env):
+                if variable.value_from is not None and variable.value_from.secret_key_ref is not None:
+                    yield f"{path}.env[{number}].valueFrom.secretKeyRef", "secrets"
+                if variable.value_from is not None and variable.value_from.config_map_key_ref is not None:
+                    yield f"{path}.env[{number}].valueFrom.configMapKeyRef", "config maps"
+            for number, source in enumerate(container.env_from):
+                if source.secret_ref is not None:
+                    yield f"{path}.envFrom[{number}].secretRef", "secrets"
+                if source.config_map_ref is not None:
+                    yield f"{path}.envFrom[{number}].configMapRef", "config maps"
+
+
+def _of_volumes(spec: PodSpec) -> Iterator[tuple[str, str]]:
+    for index, volume in enumerate(spec.volumes):
+        path = f"spec.volumes[{index}]"
+        for attribute, (name, needed) in _VOLUME_KINDS.items():
+            if getattr(volume, attribute) is not None:
+                yield f"{path}.{name}", needed
+        for attribute, name in _SECRET_REF_KINDS.items():
+            source = getattr(volume, attribute)
+            if source is not None and source.secret_ref is not None:
+                yield f"{path}.{name}.secretRef", "secrets"
+        for number, part in enumerate(volume.projected.sources if volume.projected else ()):
+            yield from _of_projection(f"{path}.projected.sources[{number}]", part)
+
+
+def _of_projection(path: str, part: VolumeProjection) -> Iterator[tuple[str, str]]:
+    for attribute, (name, needed) in _PROJECTED_KINDS.items():
+        if getattr(part, attribute) is not None:
+            yield f"{path}.{name}", needed

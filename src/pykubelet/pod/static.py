@@ -1,0 +1,47 @@
+"""What makes a manifest a static pod of this node: its name, its identity, and its right to stay."""
+
+import hashlib
+from typing import Final
+
+from pykubelet.api import codec
+from pykubelet.api.pod import Pod
+from pykubelet.api.scheduling import Toleration
+from pykubelet.api.struct import changed
+from pykubelet.pod.kinds import FILE_SOURCE, HASH_ANNOTATION
+
+_STAYS: Final = Toleration(operator="Exists", effect="NoExecute")
+
+
+def static_uid(pod: Pod, node_name: str, source: str, origin: str) -> str:
+    """The same manifest in the same place keeps its uid for ever; a changed manifest is a new pod.
+
+    Computed from the pod as it was written, before defaults: a later version of this program that knows more defaults
+    must not restart every static pod of the node.
+    """
+    digest = hashlib.md5(codec.encode_canonical(pod), usedforsecurity=False)
+    place = f"host:{node_name}file:{origin}" if source == FILE_SOURCE else f"url:{origin}"
+    digest.update(place.encode())
+    return digest.hexdigest()
+
+
+def static_pod(pod: Pod, uid: str, node_name: str, source: str) -> Pod:
+    """A defaulted pod, made this node's own."""
+    meta = changed(
+        pod.metadata,
+        uid=uid,
+        name=f"{pod.metadata.name}-{node_name.lower()}",
+        namespace=pod.metadata.namespace or "default",
+        annotations={**pod.metadata.annotations, HASH_ANNOTATION: uid},
+    )
+    spec = changed(pod.spec, node_name=node_name)
+    if source == FILE_SOURCE:
+        spec = changed(spec, tolerations=_with_toleration(spec.tolerations))
+    return changed(pod, metadata=meta, spec=spec, status=changed(pod.status, phase="Pending"))
+
+
+def _with_toleration(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
+    """No trouble of the node evicts it, not even when its manifest set a time limit for that."""
+    same = [changed(each, toleration_seconds=None) == _STAYS for each in tolerations]
+    if not any(same):
+        return (*tolerations, _STAYS)
+    return tuple(_STAYS if is_same else each for is_same, each in zip(same, tolerations, strict=True))

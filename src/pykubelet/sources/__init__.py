@@ -1,0 +1,1 @@
+"""Pods from outside an API server: manifest files and a manifest URL."""
