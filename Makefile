@@ -24,7 +24,7 @@ check: $(READY)  ## Format, lint, types, import law, sizes.
 	$(BIN)/python tools/check_sizes.py
 
 bench: $(READY)  ## Measure, and print tables.
-	$(BIN)/python -m tests.bench
+	PYTHONPATH=tests $(BIN)/python -m bench
 
 format: $(READY)  ## Put the code into its format.
 	$(BIN)/ruff format

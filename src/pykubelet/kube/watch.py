@@ -61,7 +61,9 @@ class _RawList(Struct, frozen=True):
     items: tuple[msgspec.Raw, ...] = ()
 
 
-class _RawEvent(Struct, frozen=True):
+class WatchLine(Struct, frozen=True):
+    """One line of a watch, its object not yet looked at."""
+
     type: str = ""
     object: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -172,7 +174,7 @@ class Reflector(Generic[K]):
 
     def _event(self, line: bytes, view: _View) -> Changed[K] | Deleted | None:
         try:
-            event = codec.decode(_RawEvent, line)
+            event = codec.decode(WatchLine, line)
         except DecodeError as error:
             # Something between us spoiled the stream. What was in this line will be told again when we go on from here.
             raise Retry(f"the watch holds a line that is not an event ({error})") from None

@@ -1,0 +1,19 @@
+"""`make bench`: what things cost, as tables. Compare the ratios: machines are shared and noisy."""
+
+import sys
+
+from bench import merge
+
+SUITES = {"merge": merge.run}
+
+
+def main() -> None:
+    names = sys.argv[1:] or list(SUITES)
+    for name in names:
+        if name not in SUITES:
+            sys.exit(f"no benchmark {name!r}; there are: {', '.join(SUITES)}")
+        SUITES[name]()
+
+
+if __name__ == "__main__":
+    main()
