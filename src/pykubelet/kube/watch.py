@@ -82,8 +82,8 @@ class _View:
         """Whether what was seen is still a base to go on from."""
         self.list_from = "0"
         """Any state will do at first, so a server may answer from memory; afterwards, none older than the last."""
-        self.progress = False
-        """Whether anything has come since the last failure."""
+        self.expiries = 0
+        """How often in a row the server had forgotten our version, with no event in between."""
 
     def list_done(self, version: str) -> None:
         self.version = self.list_from = version
@@ -92,11 +92,12 @@ class _View:
     def saw(self, version: str) -> None:
         if version:
             self.version = self.list_from = version
-        self.progress = True
+        self.expiries = 0
 
     def expire(self) -> None:
         """The server has forgotten our version: only its newest state is sure to be there."""
         self.listed, self.list_from = False, ""
+        self.expiries += 1
 
 
 class Reflector(Generic[K]):
@@ -125,8 +126,7 @@ class Reflector(Generic[K]):
             except PykubeletError as error:
                 if isinstance(error, Expired):
                     view.expire()
-                    if view.progress:  # else a server that forgets what it has just told us would be asked without end
-                        view.progress = False
+                    if view.expiries == 1:  # a server that forgets what it has just told us is not asked without end
                         log.info("%s: %s; listing again", self._path, error)
                         continue
                 delay = max(backoff.next(), getattr(error, "after", None) or 0.0)
