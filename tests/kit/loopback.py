@@ -14,9 +14,9 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 @asynccontextmanager
 async def serving(handler: Handler, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """An HTTP server. -> its port."""
-    runner = web.ServerRunner(web.Server(handler), access_log=None)
+    runner = web.ServerRunner(web.Server(handler, handler_cancellation=True, access_log=None), shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls, shutdown_timeout=0)
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
     try:
         await site.start()
         yield runner.addresses[0][1]
@@ -44,9 +44,11 @@ async def forwarding() -> AsyncIterator[ForwardProxy]:
         assert task is not None
         tasks.add(task)
         task.add_done_callback(tasks.discard)
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            await _forward(proxy, reader, writer)
-        writer.close()
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await _forward(proxy, reader, writer)
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     proxy.port = server.sockets[0].getsockname()[1]

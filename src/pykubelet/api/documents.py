@@ -19,14 +19,13 @@ _MAX_VALUES: Final = 1_000_000  # after aliases are expanded
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _NULL: Final = frozenset(["", "~", "null", "Null", "NULL"])
-_TRUE: Final = frozenset(["true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"])
-_FALSE: Final = frozenset(["false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"])
-_INT: Final = re.compile(
-    r"[-+]?(?:(0b_*[01][01_]*)|(0x_*[0-9a-fA-F][0-9a-fA-F_]*)|0o?_*([0-7][0-7_]*)|(0|[1-9][0-9_]*))"
-)
+_TRUE: Final = frozenset(["true", "True", "TRUE", "yes", "Yes", "YES", "y", "Y", "on", "On", "ON"])
+_FALSE: Final = frozenset(["false", "False", "FALSE", "no", "No", "NO", "n", "N", "off", "Off", "OFF"])
+_INT: Final = re.compile(r"[-+]?(?:0[bB]([01]+)|0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 _LONGEST_NUMBER: Final = 400
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TAG: Final = "tag:yaml.org,2002:"
 
 
@@ -111,7 +110,14 @@ def _child(node: _Node, step: str) -> _Node | None:
 
 def _read_json(text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_members_once, parse_constant=_no_constant)
+        value = json.loads(
+            text, object_pairs_hook=_members_once, parse_constant=_no_constant, parse_float=_finite_float
+        )
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise DocumentError("holds half of a surrogate pair, which is no character") from None
     except RecursionError:
         raise DocumentError("is nested too deeply") from None
     except json.JSONDecodeError:
@@ -133,6 +139,13 @@ def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise DocumentError(f"{name} is not a JSON number")
+
+
+def _finite_float(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise DocumentError("holds a number that is too large")
+    return number
 
 
 # --- YAML
@@ -171,6 +184,7 @@ class _Builder:
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Node] = {}
         self._root: _Node | None = None
+        self._earlier = 0  # the weight of the documents before this one
 
     def documents(self, events: Iterator[Any]) -> Iterator[Document]:
         for event in events:
@@ -188,6 +202,7 @@ class _Builder:
                 case yaml.DocumentEndEvent():
                     if self._root is not None and self._root.value is not None:
                         yield Document(self._root.value, self._root)
+                    self._earlier += self._root.weight if self._root is not None else 0
                     self._root = None
                     self._anchors.clear()
 
@@ -224,7 +239,7 @@ class _Builder:
             return
         parent = self._stack[-1].node
         parent.weight += node.weight
-        if parent.weight > _MAX_VALUES:
+        if self._earlier + parent.weight > _MAX_VALUES:
             reason = f"holds more than {_MAX_VALUES:,} values once its aliases are expanded"
             raise DocumentError(reason, node.line, node.column)
         if isinstance(parent.children, list):
@@ -308,18 +323,15 @@ def _plain(text: str) -> Any:
         return None
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
-    if len(text) > _LONGEST_NUMBER:
+    if len(text) > _LONGEST_NUMBER or text[0] not in "+-.0123456789":
         return text
-    if match := _INT.fullmatch(text):
+    digits = text if text[0] == "." else text.replace("_", "")
+    if match := _INT.fullmatch(digits):
         sign = -1 if text[0] == "-" else 1
-        binary, hexadecimal, octal, decimal = match.groups()
-        if binary:
-            return sign * int(binary[2:].replace("_", ""), 2)
-        if hexadecimal:
-            return sign * int(hexadecimal[2:].replace("_", ""), 16)
-        return sign * (int(octal.replace("_", ""), 8) if octal else int(decimal.replace("_", "")))
-    if _FLOAT.fullmatch(text):
-        number = float(text)
+        bases = zip(match.groups(), (2, 16, 8, 10), strict=True)
+        return sign * next(int(number, base) for number, base in bases if number)
+    if _FLOAT.fullmatch(digits):
+        number = float(digits)
         if number in (float("inf"), float("-inf")):
             return text
         return int(number) if number.is_integer() and abs(number) < 2**53 else number
