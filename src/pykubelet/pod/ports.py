@@ -1,7 +1,7 @@
 """What the node needs from the outside world, as contracts. Every implementation passes the same suite of tests."""
 
 from collections.abc import AsyncGenerator, Mapping
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -23,6 +23,15 @@ class PodSource(Protocol):
         ...
 
 
+class Synced(Struct, frozen=True, kw_only=True):
+    """What came of one sync."""
+
+    ended: bool = False
+    """The pod has run to its end, for good."""
+    again_in: float | None = None
+    """Seconds after which something is due, such as the next try of a crashing container."""
+
+
 class Syncer(Protocol):
     """How one pod is made to run: the plug for people who run pods somewhere else. Calls for one pod never overlap.
 
@@ -30,8 +39,8 @@ class Syncer(Protocol):
     what is missing. Failures are raised (base.errors) and tried again with back-off.
     """
 
-    async def sync(self, pod: Pod) -> bool:
-        """Bring the pod one step closer to what its spec asks for. -> True when it has run to its end for good."""
+    async def sync(self, pod: Pod) -> Synced:
+        """Bring the pod as close as can be to what its spec asks for."""
         ...
 
     async def stop(self, pod: Pod, grace: float) -> None:
@@ -39,7 +48,38 @@ class Syncer(Protocol):
         ...
 
     async def release(self, pod: Pod) -> None:
-        """Give back what the stopped pod held: volumes, folders, names."""
+        """Give back what the stopped pod held while it ran: volumes, cgroups, names. Logs and dead containers stay."""
+        ...
+
+    async def remove(self, uid: str) -> None:
+        """Nobody knows the pod any more: forget what is left of it, dead containers, logs and folders."""
+        ...
+
+
+# --- the API server, as the agent sees it
+
+
+class Recorder(Protocol):
+    """Where events go: an API server, or the log of a node that has none. Never waits and never fails."""
+
+    def event(self, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        """Tell people what happened to a pod, with one of upstream's reasons."""
+        ...
+
+
+class PodApi(Protocol):
+    """What the agent does to pods on an API server. Raises base.errors; NotFound and Conflict mean what they say."""
+
+    async def get(self, namespace: str, name: str) -> Pod: ...
+
+    async def patch_status(self, namespace: str, name: str, uid: str, patch: Mapping[str, Any]) -> Pod:
+        """Strategic merge patch of the status. Conflict when the name belongs to a pod of another uid by now."""
+        ...
+
+    async def create(self, pod: Pod) -> Pod: ...
+
+    async def delete(self, namespace: str, name: str, uid: str, grace: int) -> None:
+        """Conflict when the name belongs to a pod of another uid by now; harmless when the pod is gone."""
         ...
 
 
