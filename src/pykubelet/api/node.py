@@ -45,7 +45,7 @@ class NodeAddress(Struct, frozen=True):
 
 
 class DaemonEndpoint(Struct, frozen=True):
-    port: Int32 = msgspec.field(default=0, name="Port")
+    port: Int32 = msgspec.field(default_factory=lambda: 0, name="Port")  # written, as any `written(int)`
 
 
 class NodeDaemonEndpoints(Struct, frozen=True):

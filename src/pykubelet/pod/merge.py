@@ -46,7 +46,7 @@ class _Changes:
 class Merge:
     """The pods of all sources. Not a coroutine and not a queue: a call changes the state and returns what to deliver.
 
-    `on_duplicate(pod, source)` is told of each pod that is dropped because another of its name came with it.
+    `on_duplicate(pod, source)` is told of each pod that is dropped because another of its name or uid came with it.
     """
 
     def __init__(
@@ -157,10 +157,12 @@ class Merge:
 
     def _without_duplicates(self, source: str, pods: Iterable[Pod]) -> Iterable[Pod]:
         names: set[str] = set()
+        uids: set[str] = set()
         for pod in pods:
-            name = full_name(pod)
-            if name not in names:
+            name, uid = full_name(pod), pod.metadata.uid
+            if name not in names and uid not in uids:
                 names.add(name)
+                uids.add(uid)
                 yield pod
             elif self._on_duplicate is not None:
                 self._on_duplicate(pod, source)
