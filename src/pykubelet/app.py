@@ -15,7 +15,8 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
 from pykubelet.config import Config
-from pykubelet.node.pod_config import INBOX_SIZE, PodConfig, Said
+from pykubelet.node.messages import Message, Said
+from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
 from pykubelet.pod.events import PodUpdate
 from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
 from pykubelet.pod.ports import PodSource
@@ -64,7 +65,7 @@ async def _build(config: Config, connections: AsyncExitStack) -> list[Coroutine[
     if not sources:
         raise Invalid("there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig")
     pods = PodConfig(sources, Journal())
-    inbox: asyncio.Queue[Said] = asyncio.Queue(INBOX_SIZE)
+    inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX_SIZE)
     log.info("pykubelet %s is node %s; pods come from: %s", __version__, config.node_name, ", ".join(sources))
     return [*parts, pods.pump(inbox), _deliver(pods, inbox)]
 
@@ -81,9 +82,10 @@ async def _from_api_server(config: Config, connections: AsyncExitStack) -> "tupl
     return node, ApiSource(server, config.node_name, node.synced)
 
 
-async def _deliver(pods: PodConfig, inbox: "asyncio.Queue[Said]") -> None:
+async def _deliver(pods: PodConfig, inbox: "asyncio.Queue[Message]") -> None:
     while True:
-        for update in pods.handle(await inbox.get()):
+        message = await inbox.get()
+        for update in pods.handle(message) if isinstance(message, Said) else ():
             _tell(update)
 
 

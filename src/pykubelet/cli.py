@@ -1,9 +1,8 @@
-"""The command line: flags and files to a Config, errors to one clear line. Rooms are loaded only when needed."""
+"""The command line: flags and files to a Config, errors to one line. What takes long to load is loaded when needed."""
 
-import asyncio
-import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
 import click
 
@@ -11,10 +10,43 @@ from pykubelet import __version__
 from pykubelet.base.errors import Invalid
 from pykubelet.base.log import configure_logging
 
-F = TypeVar("F", bound=Callable[..., Any])
+
+class _Refusal(click.ClickException):
+    """What was asked cannot be done: one line says why."""
+
+    exit_code = 2
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        message = self.message.replace("\n", "\\n")  # it may quote what somebody else wrote
+        click.echo(f"pykubelet: {message}", file=file, err=file is None)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(click.Group):
+    """Click tells of a wrong flag in four lines; here it is one, like any other wrong input."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        with _in_one_line():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _in_one_line():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "pykubelet"
+        raise _Refusal(f"{error.format_message()} (see {command} --help)") from None
+    except Invalid as error:
+        raise _Refusal(str(error)) from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="pykubelet", message="%(prog)s %(version)s")
 def main() -> None:
     """A kubelet in Python."""
@@ -53,24 +85,22 @@ def run(
     **flags: str | None,
 ) -> None:
     """Run the node agent until it is told to stop."""
+    import asyncio
+
     from msgspec.structs import replace
 
     from pykubelet.app import run_agent
     from pykubelet.config import KubeletConfiguration, load_configuration, make_config, parse_header_flags
 
     configure_logging(verbosity=verbosity, format="json" if logging_format == "json" else "text")
-    try:
-        configuration = load_configuration(config_file) if config_file else KubeletConfiguration()
-        given = {
-            "static_pod_path": flags["pod_manifest_path"],
-            "static_pod_url": flags["manifest_url"],
-            "static_pod_url_header": parse_header_flags(manifest_url_header) or None,
-            "file_check_frequency": flags["file_check_frequency"],
-            "http_check_frequency": flags["http_check_frequency"],
-        }
-        configuration = replace(configuration, **{k: value for k, value in given.items() if value is not None})
-        config = make_config(configuration, hostname_override=hostname_override, kubeconfig=kubeconfig)
-        asyncio.run(run_agent(config))
-    except Invalid as error:
-        click.echo(f"pykubelet: {error}", err=True)
-        sys.exit(2)
+    configuration = load_configuration(config_file) if config_file else KubeletConfiguration()
+    given = {
+        "static_pod_path": flags["pod_manifest_path"],
+        "static_pod_url": flags["manifest_url"],
+        "static_pod_url_header": parse_header_flags(manifest_url_header) or None,
+        "file_check_frequency": flags["file_check_frequency"],
+        "http_check_frequency": flags["http_check_frequency"],
+    }
+    configuration = replace(configuration, **{k: value for k, value in given.items() if value is not None})
+    config = make_config(configuration, hostname_override=hostname_override, kubeconfig=kubeconfig)
+    asyncio.run(run_agent(config))

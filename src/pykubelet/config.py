@@ -92,7 +92,7 @@ def make_config(configuration: KubeletConfiguration, *, hostname_override: str =
 def parse_header_flags(flags: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """`a:hello,b:again` -> headers, as `--manifest-url-header` takes them. Raises Invalid without showing a value."""
     headers: dict[str, tuple[str, ...]] = {}
-    for part in (part for flag in flags for part in flag.split(",")):
+    for part in (part for flag in flags for part in flag.split(",") if part):
         name, colon, value = part.partition(":")
         if not colon or not name.strip():
             raise Invalid("--manifest-url-header: write name:value, several separated by commas")

@@ -13,7 +13,8 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.journal import Journal
 from pykubelet.kube.pods import slim
 from pykubelet.kube.watch import WatchLine
-from pykubelet.node.pod_config import PodConfig, Said
+from pykubelet.node.messages import Said
+from pykubelet.node.pod_config import PodConfig
 from pykubelet.pod.events import Applied, Listed, Op
 from pykubelet.pod.kinds import API_SOURCE
 

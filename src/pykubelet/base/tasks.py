@@ -10,13 +10,19 @@ log = logging.getLogger(__name__)
 
 
 async def supervise(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Keep `work` going for ever: an error is logged with its traceback, and after a pause it starts again."""
+    """Keep `work` going for ever: an error is logged with its traceback, and after a pause it starts again.
+
+    Only who cancels this task ends it: a CancelledError that leaks out of the work itself is an error like any other.
+    """
+    task = asyncio.current_task()
     backoff = Backoff(1.0, 60.0, now=asyncio.get_running_loop().time)
     while True:
         try:
             await work()
             reason = "ended by itself"
-        except Exception:  # the supervisor's boundary: one room's failure is not the agent's
+        except (Exception, asyncio.CancelledError) as error:  # the boundary: one room's failure is not the agent's
+            if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+                raise
             log.exception("%s failed", name)
             reason = "failed"
         delay = backoff.next()

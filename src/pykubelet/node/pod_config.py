@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from msgspec import Struct
-
 from pykubelet.api.pod import Pod
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
-from pykubelet.pod.events import Op, PodUpdate, SourceEvent
+from pykubelet.node.messages import Message, Said
+from pykubelet.pod.events import Op, PodUpdate
 from pykubelet.pod.kinds import is_static
 from pykubelet.pod.merge import Merge, Notify
 from pykubelet.pod.ports import PodSource
@@ -36,13 +35,6 @@ _STAGES: Final = {
 }
 
 
-class Said(Struct, frozen=True):
-    """A source has said something."""
-
-    source: str
-    event: SourceEvent
-
-
 class PodConfig:
     """Owns the merge. `pump` brings the sources' events into the inbox; `handle` turns one of them into updates."""
 
@@ -60,7 +52,7 @@ class PodConfig:
         self._now = now
         self.merge = Merge(notify, sources=self._sources, on_duplicate=on_duplicate or _log_duplicate)
 
-    async def pump(self, inbox: "asyncio.Queue[Said]") -> None:
+    async def pump(self, inbox: "asyncio.Queue[Message]") -> None:
         """Until cancelled. Each source has a task of its own, and its events arrive in their order."""
         async with asyncio.TaskGroup() as tasks:
             for name, source in self._sources.items():
@@ -86,7 +78,7 @@ class PodConfig:
             self._journal.note(meta.uid, name, stage, f"by source {update.source}", at=now)
 
 
-async def _follow(name: str, source: PodSource, inbox: "asyncio.Queue[Said]") -> None:
+async def _follow(name: str, source: PodSource, inbox: "asyncio.Queue[Message]") -> None:
     async with aclosing(source.watch()) as events:
         async for event in events:
             await inbox.put(Said(name, event))

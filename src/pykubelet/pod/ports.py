@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.pod.events import Applied, Gone, Listed
 from pykubelet.pod.observed import ObservedPod
@@ -83,6 +84,44 @@ class PodApi(Protocol):
         ...
 
 
+# --- this machine
+
+
+class PodHost(Protocol):
+    """What a pod needs on this machine besides its containers: folders, volumes, files.
+
+    Everything may be called again. Raises base.errors; Invalid with a text that names what cannot be provided.
+    """
+
+    async def set_up(self, pod: Pod) -> Mapping[str, str]:
+        """Make the pod's folders and volumes. -> the path on this machine of each volume, by name."""
+        ...
+
+    async def mounts(
+        self,
+        pod: Pod,
+        container: Container,
+        attempt: int,
+        volumes: Mapping[str, str],
+        env: tuple[tuple[str, str], ...],
+        pod_ips: tuple[str, ...],
+    ) -> "ContainerMounts":
+        """What is mounted into one container, with the files that have to be there first."""
+        ...
+
+    async def tear_down(self, uid: str) -> None:
+        """Unmount the volumes of a stopped pod, also one that an earlier agent ran, and take their content away."""
+        ...
+
+    async def remove(self, uid: str) -> None:
+        """Take away what is left of a pod: its folder and its logs."""
+        ...
+
+    async def uids(self) -> frozenset[str]:
+        """The pods that have a folder here."""
+        ...
+
+
 # --- the container runtime
 
 
@@ -119,6 +158,11 @@ class Mount(Struct, frozen=True, kw_only=True):
     recursive_read_only: bool = False
     propagation: str = "None"
     """None, HostToContainer or Bidirectional."""
+
+
+class ContainerMounts(Struct, frozen=True, kw_only=True):
+    mounts: tuple[Mount, ...] = ()
+    termination_message_path: str = ""
 
 
 class Limits(Struct, frozen=True, kw_only=True):

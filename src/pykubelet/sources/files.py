@@ -9,7 +9,7 @@ import hashlib
 import logging
 import os
 import stat
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import suppress
 from typing import Final
 
@@ -44,7 +44,7 @@ class FileSource:
         self._node_name = node_name
         self._period = period
         self._contents: dict[str, _Content] = {}
-        self._reported: dict[str, str] = {}
+        self._reported: dict[tuple[str, str], tuple[str, ...]] = {}
         self._owners: dict[str, str] = {}
         self._changed = asyncio.Event()
         self._watch: FolderWatch | None = None
@@ -71,13 +71,16 @@ class FileSource:
     def _keep_watching(self) -> None:
         """Watch the folder, or, while there is none and for a single file, the one above it."""
         folder = self._path if os.path.isdir(self._path) else os.path.dirname(self._path) or "."
-        if self._watch is not None and self._watch.folder == folder and not self._watch.lost:
+        if self._watch is not None and self._watch.covers(folder):
             return
         self._stop_watching()
         try:
             self._watch = FolderWatch(folder, self._changed.set)
+            self._mended("watch", folder)
         except OSError as error:
-            self._report(folder, f"{folder}: changes are noticed only every {self._period:g} s: {error.strerror}")
+            self._report(
+                "watch", folder, f"{folder}: changes are noticed only every {self._period:g} s: {error.strerror}"
+            )
 
     def _stop_watching(self) -> None:
         if self._watch is not None:
@@ -89,26 +92,27 @@ class FileSource:
     def _read_all(self) -> tuple[Pod, ...]:
         paths = self._paths()
         if paths is not None:
-            found = {path: content for path in paths if (content := self._read(path)) is not None}
-            for gone in self._contents.keys() - found.keys():
-                self._reported.pop(gone, None)
-            self._contents = found
+            self._contents = {path: content for path in paths if (content := self._read(path)) is not None}
+            self._forget_all_but("path", paths)
+            self._forget_all_but("content", self._contents)
         return self._without_duplicates()
 
     def _paths(self) -> list[str] | None:
         """The manifests' paths in order, or None when they cannot be known now: then what was read before stays."""
         try:
-            if not stat.S_ISDIR(os.stat(self._path).st_mode):
-                return [self._path]
-            names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))
+            if stat.S_ISDIR(os.stat(self._path).st_mode):
+                names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))
+                paths = [os.path.join(self._path, name) for name in names]
+            else:
+                paths = [self._path]
         except FileNotFoundError:
-            self._report(self._path, f"{self._path}: does not exist; waiting for it")
+            self._report("folder", self._path, f"{self._path}: does not exist; waiting for it")
             return []
         except OSError as error:
-            self._report(self._path, f"{self._path}: cannot be read: {error.strerror}")
+            self._report("folder", self._path, f"{self._path}: cannot be read: {error.strerror}")
             return None
-        self._reported.pop(self._path, None)
-        return [os.path.join(self._path, name) for name in names]
+        self._mended("folder", self._path)
+        return paths
 
     def _read(self, path: str) -> _Content | None:
         before = self._contents.get(path)
@@ -117,21 +121,25 @@ class FileSource:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._report(path, f"{path}: cannot be read: {error.strerror or error}")
+            self._report("path", path, f"{path}: cannot be read: {error.strerror or error}")
             return before
         if data is None:
-            self._report(path, f"{path}: is not a regular file; only the folder itself is read, not what is below it")
+            self._report(
+                "path", path, f"{path}: is not a regular file; only the folder itself is read, not what is below"
+            )
             return None
+        self._mended("path", path)
         digest = hashlib.sha256(data).digest()
         if before is not None and before.digest == digest:
             return before
-        self._reported.pop(path, None)
+        self._mended("content", path)
         try:
-            pods = read_manifest(data, Place(origin=path, source=FILE_SOURCE, node_name=self._node_name))
+            pods = read_manifest(data, Place(origin=_as_text(path), source=FILE_SOURCE, node_name=self._node_name))
         except BadManifest as error:
             kept = before.pods if before else ()
             names = ", ".join(pod.metadata.name for pod in kept)
-            self._report(path, *error.faults, *([f"{path}: still running from before: {names}"] if kept else []))
+            running = [f"{path}: still running from before: {names}"] if kept else []
+            self._report("content", path, *error.faults, *running)
             return _Content(digest, kept)
         return _Content(digest, pods)
 
@@ -143,6 +151,7 @@ class FileSource:
                 claims.setdefault(full_name(pod), []).append((path, pod))
         chosen: list[Pod] = []
         owners: dict[str, str] = {}
+        ignored: set[str] = set()
         for name, claimants in claims.items():
             path, pod = next((each for each in claimants if each[0] == self._owners.get(name)), claimants[0])
             owners[name] = path
@@ -150,21 +159,34 @@ class FileSource:
             for other, _ in claimants:
                 if other != path:
                     shown = f"{pod.metadata.namespace}/{pod.metadata.name}"
-                    self._report(f"{other}#{name}", f"{other}: pod {shown} is ignored: {path} defines it already")
+                    ignored.add(key := f"{other}#{name}")
+                    self._report("name", key, f"{other}: pod {shown} is ignored: {path} defines it already")
             if sum(other == path for other, _ in claimants) > 1:
-                self._report(
-                    f"{path}#{name}", f"{path}: pod {pod.metadata.name} is defined twice; the first one counts"
-                )
+                ignored.add(key := f"{path}#{name}")
+                self._report("name", key, f"{path}: pod {pod.metadata.name} is defined twice; the first one counts")
         self._owners = owners
+        self._forget_all_but("name", ignored)
         return tuple(chosen)
 
-    def _report(self, key: str, *faults: str) -> None:
-        """Say it once, until it changes or is mended."""
-        text = "\n".join(faults)
-        if self._reported.get(key) != text:
-            self._reported[key] = text
+    # --- what is wrong is said once, until it changes or is mended
+
+    def _report(self, about: str, which: str, *faults: str) -> None:
+        if self._reported.get((about, which)) != faults:
+            self._reported[about, which] = faults
             for fault in faults:
                 log.error("%s", fault)
+
+    def _mended(self, about: str, which: str) -> None:
+        self._reported.pop((about, which), None)
+
+    def _forget_all_but(self, about: str, there: Collection[str]) -> None:
+        for key in [key for key in self._reported if key[0] == about and key[1] not in there]:
+            del self._reported[key]
+
+
+def _as_text(path: str) -> str:
+    """A name may be any bytes; what is made from it has to be text."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _read_regular(path: str) -> bytes | None:

@@ -43,6 +43,7 @@ class FolderWatch:
         self.folder = folder
         self.lost = False
         self._on_change = on_change
+        self._identity = _identity(folder)
         self._fd = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         try:
             _checked(_libc.inotify_add_watch(self._fd, os.fsencode(folder), _WATCHED))
@@ -51,6 +52,10 @@ class FolderWatch:
             raise
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._fd, self._read)
+
+    def covers(self, folder: str) -> bool:
+        """Whether what is at that path now is what is watched: folders are moved, and links to them are turned."""
+        return not self.lost and self.folder == folder and self._identity == _identity(folder)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -82,6 +87,14 @@ class FolderWatch:
             return os.path.islink(path) or os.lstat(path).st_nlink > 1
         except OSError:
             return False
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _checked(result: int) -> int:

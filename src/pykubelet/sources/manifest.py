@@ -92,7 +92,7 @@ def _pod(document: Document, path: str, value: Any, place: Place, faults: list[s
     try:
         written = codec.convert(Pod, value)
     except DecodeError as error:
-        field = path + error.field
+        field = path + error.field if error.field else path.rstrip(".")
         faults.append(_fault(place, document.place(field), f"{field}: {error.reason}" if field else error.reason))
         return None
     if not written.metadata.name:

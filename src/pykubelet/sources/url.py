@@ -53,10 +53,13 @@ class UrlSource:
         self._place = Place(origin=url, source=URL_SOURCE, node_name=node_name, shown=_shown(self._url))
         self._etag = ""
         self._data = b""
+        self._pods: tuple[Pod, ...] | None = None
+        """What it last said well, if ever. It outlives a watch: an empty answer to the next one takes no pod away."""
         self._failures = 0
 
     async def watch(self) -> AsyncGenerator[Listed, None]:
         told: tuple[Pod, ...] | None = None
+        pods: tuple[Pod, ...] | None
         now = asyncio.get_running_loop().time
         backoff = Backoff(self._period, max(_LONGEST_WAIT, self._period), now=now, jitter=0.1)
         async with _session() as session:
@@ -70,24 +73,26 @@ class UrlSource:
                     self._failed(error)
                     pause = backoff.next()
                     # An empty answer takes no pods away, but while there are none yet, it need not be waited for.
-                    pods = () if isinstance(error, _Empty) and told is None else None
+                    pods = (self._pods or ()) if isinstance(error, _Empty) else None
                 if pods is not None and pods != told:
                     told = pods
                     yield Listed(pods)
                 await asyncio.sleep(pause)
 
     async def _ask(self, session: aiohttp.ClientSession) -> tuple[Pod, ...] | None:
-        """The pods, or None when the answer is the same as before."""
+        """The pods, or None when the answer is the same as before and has never been good."""
         try:
             data = await self._get(session)
         except TimeoutError:
             raise Retry(f"{self._place}: no answer within {_TIMEOUT:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Retry(f"{self._place}: {type(error).__name__}: {self._clean(str(error))}") from None
-        if data is None or data == self._data:
-            return None
-        self._data = data
-        return read_manifest(data, self._place)
+            # The text of an error answer holds the URL that was asked, and after a redirect that is not ours to show.
+            text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+            raise Retry(f"{self._place}: {type(error).__name__}: {self._clean(text)}") from None
+        if data is not None and data != self._data:
+            self._data = data
+            self._pods = await asyncio.to_thread(read_manifest, data, self._place)  # a large one takes seconds
+        return self._pods
 
     async def _get(self, session: aiohttp.ClientSession) -> bytes | None:
         """The body, or None when the server says that it has not changed."""
@@ -98,7 +103,7 @@ class UrlSource:
                 headers = (*headers, ("If-None-Match", self._etag))
             async with session.get(url, headers=CIMultiDict(headers), allow_redirects=False) as answer:
                 if answer.status in (301, 302, 303, 307, 308) and "Location" in answer.headers:
-                    url = _checked(str(url.join(URL(answer.headers["Location"]))))
+                    url = self._redirected(url, answer.headers["Location"])
                     continue
                 if answer.status == 304 and self._etag:
                     return None
@@ -108,6 +113,12 @@ class UrlSource:
                 self._etag = answer.headers.get("ETag", "") if url == self._url else ""
                 return data
         raise Retry(f"{self._place}: redirects more than {_MOST_REDIRECTS} times")
+
+    def _redirected(self, url: URL, location: str) -> URL:
+        try:
+            return _checked(str(url.join(URL(location))))
+        except (Invalid, ValueError):
+            raise Retry(f"{self._place}: redirects to something that cannot be asked") from None
 
     async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
         data = bytearray()
@@ -127,19 +138,22 @@ class UrlSource:
         self._failures += 1
         log.log(logging.ERROR if self._failures <= _LOUD_FAILURES else logging.DEBUG, "%s", error)
         if self._failures == _LOUD_FAILURES + 1:
-            log.error("%s: still failing; no further word of it until it works again", self._place)
+            log.error("%s: still failing; no further word of it until it works again", str(self._place))
 
     def _worked(self) -> None:
         if self._failures:
-            log.info("%s: works again", self._place)
+            log.info("%s: works again", str(self._place))
         self._failures = 0
 
     def _clean(self, text: str) -> str:
         """What a library or a server says, without what must not be said."""
-        for secret in (self._url.password, self._url.raw_query_string, *(value for _, value in self._headers)):
+        url = self._url
+        text = text.replace(str(url), str(self._place))
+        of_url = (url.raw_user, url.user, url.raw_password, url.password, url.raw_query_string, url.query_string)
+        for secret in (*of_url, *url.query.values(), *(value for _, value in self._headers)):
             if secret:
                 text = text.replace(secret, "***")
-        return text.replace(str(self._url), str(self._place))
+        return text
 
 
 def _session() -> aiohttp.ClientSession:
@@ -153,10 +167,11 @@ def _checked(text: str) -> URL:
     except ValueError:
         raise Invalid("the manifest URL cannot be read: write it like https://example.com/pods.yaml") from None
     if url.scheme not in ("http", "https") or not url.host:
-        raise Invalid(f"the manifest URL {_shown(url)} must start with http:// or https:// and name a host")
+        shown = f" {_shown(url)}" if url.host else ""  # else there is no telling which part of it is a password
+        raise Invalid(f"the manifest URL{shown} must start with http:// or https:// and name a host")
     return url
 
 
 def _shown(url: URL) -> str:
-    """For people: without user, password and query."""
-    return str(url.with_user(None).with_query(None)) if url.host else str(url).partition("?")[0]
+    """For people: without user, password, query and fragment."""
+    return str(url.with_user(None).with_query(None).with_fragment(None))

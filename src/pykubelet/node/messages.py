@@ -1,0 +1,50 @@
+"""What the sync loop hears. A message says which pod, never what to do about it."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from pykubelet.pod.events import SourceEvent
+from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.probe import Result
+
+
+class Said(Struct, frozen=True):
+    """A source of pods has said something."""
+
+    source: str
+    event: SourceEvent
+
+
+class RuntimeChanged(Struct, frozen=True):
+    """Something has happened in the runtime to a pod: a container has started or died."""
+
+    uid: str
+
+
+class Tick(Struct, frozen=True):
+    """Another second has passed."""
+
+
+class Housekeep(Struct, frozen=True):
+    """Time to look for what nobody wants any more, with all that was found on the machine just now."""
+
+    runtime: tuple[ObservedPod, ...]
+    folders: frozenset[str]
+    """Uids of the pods that have a folder."""
+
+
+class Probed(Struct, frozen=True):
+    """The result of a probe has changed."""
+
+    kind: Literal["liveness", "readiness", "startup"]
+    uid: str
+    container_id: str
+    result: Result
+
+
+class Closed(Struct, frozen=True):
+    """Nothing more will come."""
+
+
+Message = Said | RuntimeChanged | Tick | Housekeep | Probed | Closed

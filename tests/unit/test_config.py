@@ -1,0 +1,172 @@
+import json
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import Invalid
+from pykubelet.config import Config, KubeletConfiguration, load_configuration, make_config, parse_header_flags
+
+HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+
+def load(tmp_path: Path, text: str | bytes) -> KubeletConfiguration:
+    file = tmp_path / "kubelet.yaml"
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load_configuration(str(file))
+
+
+def refusal(tmp_path: Path, text: str | bytes) -> str:
+    with pytest.raises(Invalid) as caught:
+        load(tmp_path, text)
+    return str(caught.value).removeprefix(f"{tmp_path}/kubelet.yaml")
+
+
+def test_the_names_of_the_file_are_upstreams(tmp_path: Path) -> None:
+    found = load(
+        tmp_path,
+        HEAD + "staticPodPath: /etc/kubernetes/manifests\n"
+        "staticPodURL: https://example.com/pods\n"
+        "staticPodURLHeader: {Authorization: [Bearer x], X-Team: [a, b]}\n"
+        "fileCheckFrequency: 10s\n"
+        "httpCheckFrequency: 1m30s\n",
+    )
+    assert make_config(found, hostname_override="n1") == Config(
+        node_name="n1",
+        static_pod_path="/etc/kubernetes/manifests",
+        static_pod_url="https://example.com/pods",
+        static_pod_url_header={"Authorization": ("Bearer x",), "X-Team": ("a", "b")},
+        file_check_frequency=10.0,
+        http_check_frequency=90.0,
+    )
+
+
+def test_json_will_do(tmp_path: Path) -> None:
+    value = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", "staticPodPath": "/m"}
+    assert load(tmp_path, json.dumps(value)).static_pod_path == "/m"
+
+
+def test_the_defaults_are_upstreams(tmp_path: Path) -> None:
+    config = make_config(load(tmp_path, HEAD), hostname_override="n1")
+    assert config == make_config(KubeletConfiguration(), hostname_override="n1") == Config(node_name="n1")
+    assert (config.file_check_frequency, config.http_check_frequency) == (20.0, 20.0)
+
+
+def test_nulls_are_as_if_not_written(tmp_path: Path) -> None:
+    text = HEAD + "staticPodPath: null\nstaticPodURLHeader:\nfileCheckFrequency: ~\n"
+    assert make_config(load(tmp_path, text), hostname_override="n1") == Config(node_name="n1")
+
+
+def test_what_has_no_effect_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    load(tmp_path, HEAD + "staticPodPath: /m\nmaxPods: 30\nauthentication: {}\n")
+    assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
+        (logging.WARNING, f"{tmp_path}/kubelet.yaml: {field} is not used by this version and has no effect")
+        for field in ("authentication", "maxPods")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", ": must hold one KubeletConfiguration, but holds 0 documents"),
+        (f"{HEAD}---\n{HEAD}", ": must hold one KubeletConfiguration, but holds 2 documents"),
+        ("a: b: c", ":1:5: is not YAML: mapping values are not allowed in this context"),
+        ("{", ":1:2: is not JSON: Expecting property name enclosed in double quotes"),
+        (b"\xff", ":1:1: is not UTF-8 text"),
+        (f"{HEAD}staticPodPath: /a\nstaticPodPath: /b\n", ":4:1: key 'staticPodPath' occurs twice, first on line 3"),
+        (f"{HEAD}staticPodPath: 3\n", ":3:16: staticPodPath: expected str, got int"),
+        (f"{HEAD}fileCheckFrequency: 20\n", ":3:21: fileCheckFrequency: expected str, got int"),
+        (
+            "kind: KubeletConfiguration\n",
+            ":1:1: must be of apiVersion kubelet.config.k8s.io/v1beta1, kind KubeletConfiguration, "
+            "but is of apiVersion (none), kind KubeletConfiguration",
+        ),
+        (
+            "# a remark\napiVersion: v1\nkind: Pod\n",
+            ":2:1: must be of apiVersion kubelet.config.k8s.io/v1beta1, kind KubeletConfiguration, "
+            "but is of apiVersion v1, kind Pod",
+        ),
+    ],
+)
+def test_a_fault_of_the_file_is_named_with_its_place(tmp_path: Path, text: str | bytes, fault: str) -> None:
+    assert refusal(tmp_path, text) == fault
+
+
+def test_a_list_is_no_configuration(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "- a\n").startswith(":1:1: expected object")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("missing", "No such file or directory"), (".", "Is a directory"), ("x" * 300, "too long")]
+)
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, reason: str) -> None:
+    path = str(tmp_path / name)
+    with pytest.raises(Invalid) as caught:
+        load_configuration(path)
+    assert str(caught.value).startswith(f"{path}: cannot be read: ")
+    assert str(caught.value).endswith(reason)
+
+
+# --- durations
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "0h0m0s"])
+def test_zero_means_the_default(text: str) -> None:
+    configuration = KubeletConfiguration(file_check_frequency=text, http_check_frequency=text)
+    config = make_config(configuration, hostname_override="n1")
+    assert (config.file_check_frequency, config.http_check_frequency) == (20.0, 20.0)
+
+
+@pytest.mark.parametrize("field", ["file_check_frequency", "http_check_frequency"])
+@pytest.mark.parametrize("text", ["20", "", "soon", "-1s", "1d", "9999999h"])
+def test_a_bad_duration_is_refused_by_its_name(field: str, text: str) -> None:
+    configuration = changed(KubeletConfiguration(), **{field: text})
+    with pytest.raises(Invalid) as caught:
+        make_config(configuration, hostname_override="n1")
+    assert str(caught.value).startswith(f"{field[:4]}CheckFrequency: ")
+
+
+# --- the node's name
+
+
+def test_the_node_has_the_hosts_name_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "Box.Example.COM\n")
+    assert make_config(KubeletConfiguration()).node_name == "box.example.com"
+
+
+@pytest.mark.parametrize(("given", "name"), [("n1", "n1"), ("Node-7", "node-7"), (" n1 ", "n1")])
+def test_the_hosts_name_can_be_overridden(given: str, name: str) -> None:
+    assert make_config(KubeletConfiguration(), hostname_override=given).node_name == name
+
+
+@pytest.mark.parametrize("name", ["my_host", "-n1", "n1/../n2", "n" * 254, "Größe"])
+def test_a_name_that_no_node_can_have_is_refused_with_a_way_out(name: str) -> None:
+    with pytest.raises(Invalid, match="choose one with --hostname-override"):
+        make_config(KubeletConfiguration(), hostname_override=name)
+
+
+# --- headers
+
+
+@pytest.mark.parametrize(
+    ("flags", "headers"),
+    [
+        ((), {}),
+        (("a:hello",), {"a": ("hello",)}),
+        (("a:hello,b:again", "a:twice"), {"a": ("hello", "twice"), "b": ("again",)}),
+        (("a: with: colons ",), {"a": ("with: colons",)}),
+        ((" a :",), {"a": ("",)}),
+        (("a:b,", ""), {"a": ("b",)}),
+    ],
+)
+def test_headers_are_written_as_names_and_values(flags: tuple[str, ...], headers: dict[str, tuple[str, ...]]) -> None:
+    assert parse_header_flags(flags) == headers
+
+
+@pytest.mark.parametrize("flag", ["s3cret", ":s3cret", " :s3cret", "a:b,s3cret"])
+def test_a_header_without_a_name_is_refused_without_showing_its_value(flag: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        parse_header_flags((flag,))
+    assert "s3cret" not in str(caught.value)
