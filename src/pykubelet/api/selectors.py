@@ -52,6 +52,7 @@ class Requirement(Struct, frozen=True, gc=False):
 Selector = tuple[Requirement, ...]
 
 _WORD: Final = re.compile(r"\s*(=>|==|=|!=|!|,|\(|\)|<|>|[^\s=!,()<>]+|$)")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _STRUCT_OPERATORS: Final[Mapping[str, Operator]] = {
     "In": "in",
     "NotIn": "notin",
@@ -111,10 +112,9 @@ def requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement
 
 def _compare(operator: Operator, value: str, bound: str) -> bool:
     """Numbers only: text that is none is neither greater nor less."""
-    try:
-        left, right = int(value), int(bound)
-    except ValueError:
+    if not (_NUMBER.fullmatch(value) and _NUMBER.fullmatch(bound)):
         return False
+    left, right = int(value), int(bound)
     return left > right if operator == "gt" else left < right
 
 
@@ -193,7 +193,7 @@ class _Parser:
 
     def _number(self) -> str:
         word = self._take()
-        if not re.fullmatch(r"-?[0-9]{1,19}", word):
+        if not _NUMBER.fullmatch(word):
             raise self._fault(f"expected a whole number, found {word!r}")
         return word
 
