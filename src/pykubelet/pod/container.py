@@ -2,8 +2,7 @@
 
 from typing import Final
 
-import msgspec
-
+from pykubelet.api import codec
 from pykubelet.api.container import Container
 
 _FNV_OFFSET: Final = 0x811C9DC5
@@ -16,17 +15,16 @@ def container_hash(container: Container) -> str:
     Upstream prints the JSON of name and image as a Go byte slice and runs FNV-1a over that text. We do the same, so
     that a node can change agents without restarting anything.
     """
-    identity = {"image": container.image, "name": container.name}
-    printed = _go_json({key: value for key, value in identity.items() if value or key == "name"})
+    printed = go_json({"image": container.image, "name": container.name})
     text = f"([]uint8)[{' '.join(str(byte) for byte in printed)}]"
     return f"{_fnv1a_32(text.encode()):x}"
 
 
-def _go_json(value: dict[str, str]) -> bytes:
-    """Go escapes what could harm an HTML page; nothing else differs for our two strings."""
-    printed = msgspec.json.encode(value)
-    for plain, escaped in ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026")):
-        printed = printed.replace(plain, escaped)
+def go_json(value: object) -> bytes:
+    """JSON to the byte as upstream writes it: Go escapes what could harm an HTML page or end a line of JavaScript."""
+    printed = codec.encode(value)
+    for plain in "<>&\u2028\u2029":
+        printed = printed.replace(plain.encode(), f"\\u{ord(plain):04x}".encode())
     return printed
 
 

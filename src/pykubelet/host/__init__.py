@@ -1,0 +1,1 @@
+"""This machine: its folders, mounts and volumes."""

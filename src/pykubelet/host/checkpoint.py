@@ -1,0 +1,64 @@
+"""The pods that this node has admitted from an API server, on disk: what to run while that server is away.
+
+One file a pod, written in a thread by `run` so that no handler ever waits for a disk. A file that cannot be read is
+reported and skipped: the server's own word comes later anyway.
+"""
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+
+from pykubelet.api import codec
+from pykubelet.api.codec import DecodeError
+from pykubelet.api.pod import Pod
+
+log = logging.getLogger(__name__)
+
+
+class PodCheckpoint:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pending: dict[str, Pod | None] = {}
+        self._news = asyncio.Event()
+
+    def load(self) -> tuple[Pod, ...]:
+        """Everything that was saved. Blocks: called once, before the agent runs."""
+        pods = []
+        for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
+            try:
+                pods.append(codec.decode(Pod, path.read_bytes()))
+            except (OSError, DecodeError) as error:
+                log.warning("checkpoint %s cannot be used: %s", path, error)
+        return tuple(pods)
+
+    def save(self, pod: Pod) -> None:
+        self._pending[pod.metadata.uid] = pod
+        self._news.set()
+
+    def drop(self, uid: str) -> None:
+        self._pending[uid] = None
+        self._news.set()
+
+    async def run(self) -> None:
+        """Write down what was said, until cancelled."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            pending, self._pending = self._pending, {}
+            try:
+                await asyncio.to_thread(self._write, pending)
+            except OSError as error:
+                log.error("the checkpoint of pods cannot be written in %s: %s", self._folder, error.strerror)
+
+    def _write(self, pending: dict[str, Pod | None]) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for uid, pod in pending.items():
+            path = self._folder / f"{os.path.basename(uid)}.json"
+            if pod is None:
+                path.unlink(missing_ok=True)
+                continue
+            draft = path.with_suffix(".tmp")
+            draft.touch(mode=0o600)
+            draft.write_bytes(codec.encode(pod))
+            draft.replace(path)

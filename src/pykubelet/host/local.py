@@ -1,0 +1,70 @@
+"""This machine as the home of pods: folders, volumes and files, put together."""
+
+from collections.abc import Mapping
+
+from pykubelet.api.container import Container
+from pykubelet.api.pod import Pod
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.etc_hosts import write_etc_hosts
+from pykubelet.host.volumes import Volumes
+from pykubelet.pod.env import Environment
+from pykubelet.pod.mounts import container_mounts
+from pykubelet.pod.ports import ContainerMounts
+
+
+class LocalHost:
+    """The PodHost of a machine that runs its pods itself.
+
+    `memory` is what the node has for pods, in bytes. `recursive_read_only` says whether the runtime can make what is
+    mounted below a mount read-only too.
+    """
+
+    def __init__(
+        self,
+        dirs: PodDirs,
+        *,
+        memory: int,
+        cluster_domain: str = "cluster.local",
+        recursive_read_only: bool = False,
+    ) -> None:
+        self._dirs = dirs
+        self._volumes = Volumes(dirs, memory=memory)
+        self._cluster_domain = cluster_domain
+        self._recursive_read_only = recursive_read_only
+
+    async def set_up(self, pod: Pod) -> Mapping[str, str]:
+        await self._dirs.make(pod)
+        return await self._volumes.set_up(pod)
+
+    async def mounts(
+        self,
+        pod: Pod,
+        container: Container,
+        attempt: int,
+        volumes: Mapping[str, str],
+        env: Environment,
+        pod_ips: tuple[str, ...],
+    ) -> ContainerMounts:
+        hosts = self._dirs.etc_hosts(pod.metadata.uid)
+        termination_log = await self._dirs.make_container(pod, container.name, attempt)
+        mounts = container_mounts(
+            pod,
+            container,
+            volumes,
+            sub_paths=await self._volumes.prepare_sub_paths(pod, container, volumes, env),
+            etc_hosts=await write_etc_hosts(hosts, pod, pod_ips, cluster_domain=self._cluster_domain),
+            termination_log=termination_log,
+            recursive_read_only=self._recursive_read_only,
+        )
+        said = termination_log if container.termination_message_path else ""
+        return ContainerMounts(mounts=mounts, termination_message_path=said)
+
+    async def tear_down(self, uid: str) -> None:
+        await self._volumes.tear_down(uid)
+
+    async def remove(self, uid: str) -> None:
+        await self._dirs.remove(uid)
+        await self._dirs.remove_logs(uid)
+
+    async def uids(self) -> frozenset[str]:
+        return frozenset(await self._dirs.uids())

@@ -1,0 +1,158 @@
+"""A pod's volumes on this machine: made before its containers, given back after them."""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from pykubelet.api.container import Container
+from pykubelet.api.pod import Pod
+from pykubelet.api.volumes import Volume, VolumeProjection
+from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.host import mount
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.removal import remove_tree
+from pykubelet.host.subpath import prepare_sub_path
+from pykubelet.host.threads import in_thread
+from pykubelet.host.volumes.empty_dir import EmptyDir
+from pykubelet.host.volumes.host_path import HostPath
+from pykubelet.host.volumes.kind import Kind
+from pykubelet.pod.env import Environment
+from pykubelet.pod.mounts import sub_paths, used_volumes
+from pykubelet.pod.unsupported import Unsupported
+
+log = logging.getLogger(__name__)
+
+_GENERATED: Final = frozenset(
+    f"kubernetes.io~{kind}" for kind in ("configmap", "secret", "projected", "downward-api", "empty-dir")
+)
+"""Kinds whose files an agent wrote itself, so that they may be removed. The files of others may be somebody's data."""
+
+
+class Volumes:
+    def __init__(self, dirs: PodDirs, *, memory: int) -> None:
+        """`memory` is what the node has for pods, in bytes."""
+        self._dirs = dirs
+        kinds: tuple[Kind, ...] = (EmptyDir(dirs, memory), HostPath())
+        self._by_field = {kind.field: kind for kind in kinds}
+        self._by_folder = {kind.plugin.replace("/", "~"): kind for kind in kinds}
+
+    async def set_up(self, pod: Pod) -> Mapping[str, str]:
+        """Make every volume that a container of the pod uses. -> where each of them is, by name.
+
+        May be called again: what is there already is left as it is. Stops at the first that fails. Raises Unsupported
+        for a kind of volume that is not there yet, before anything is made; Invalid; Retry.
+        """
+        used = used_volumes(pod)
+        wanted = [(volume, self._kind(volume)) for volume in pod.spec.volumes if volume.name in used]
+        return {volume.name: await _explained(kind, pod, volume) for volume, kind in wanted}
+
+    async def prepare_sub_paths(
+        self, pod: Pod, container: Container, volume_paths: Mapping[str, str], env: Environment
+    ) -> Mapping[int, str]:
+        """What to mount for the mounts of a container that show only a part of their volume, by the mount's index."""
+        prepared = {}
+        for index, path in sub_paths(container, env).items():
+            name = container.volume_mounts[index].name
+            if name not in volume_paths:
+                raise Invalid(f'cannot find volume "{name}" to mount into container "{container.name}"')
+            target = self._dirs.sub_path(pod.metadata.uid, name, container.name, index)
+            try:
+                prepared[index] = await in_thread(prepare_sub_path, volume_paths[name], path, target)
+            except (Invalid, OSError) as error:
+                # The pod's author does not have to learn what this machine looks like.
+                log.warning("subPath %s of volume %s, container %s: %s", path, name, container.name, error)
+                sort = Invalid if isinstance(error, Invalid) else Retry
+                failed = f'failed to prepare subPath for volumeMount "{name}" of container "{container.name}"'
+                raise sort(failed) from None
+        return prepared
+
+    async def tear_down(self, uid: str) -> None:
+        """Give back every volume of a pod that is found on disk, whichever agent made it.
+
+        Tries everything, then raises Retry with all that went wrong. Harmless when there is nothing.
+        """
+        folder = self._dirs.volumes(uid)
+        steps: list[Callable[[], Awaitable[None]]] = [partial(in_thread, _discard, self._dirs.sub_paths(uid), True)]
+        for plugin, name in await in_thread(_on_disk, folder):
+            if plugin in self._by_folder:
+                steps.append(partial(self._by_folder[plugin].tear_down, uid, name))
+            else:
+                steps.append(partial(in_thread, _discard, os.path.join(folder, plugin, name), plugin in _GENERATED))
+        errors: list[str] = []
+        for step in steps:
+            try:
+                await step()
+            except (OSError, PykubeletError, ExceptionGroup) as error:
+                errors += _sentences(error)
+        if errors:
+            raise Retry("; ".join(errors))
+
+    def _kind(self, volume: Volume) -> Kind:
+        for field in msgspec.structs.fields(Volume):
+            if field.name == "name" or getattr(volume, field.name) is None:
+                continue
+            if field.name in self._by_field:
+                return self._by_field[field.name]
+            parts = ", ".join(_projected(volume)) if field.name == "projected" else ""
+            raise Unsupported(f'volume "{volume.name}"', parts or field.encode_name)
+        return self._by_field["empty_dir"]  # a volume that says nothing of its kind
+
+
+def _projected(volume: Volume) -> Iterator[str]:
+    for part in volume.projected.sources if volume.projected is not None else ():
+        for field in msgspec.structs.fields(VolumeProjection):
+            if getattr(part, field.name) is not None:
+                yield f"a projected {field.encode_name}"
+
+
+async def _explained(kind: Kind, pod: Pod, volume: Volume) -> str:
+    try:
+        return await kind.set_up(pod, volume)
+    except OSError as error:
+        raise Retry(f'volume "{volume.name}" cannot be set up: {_sentence(error)}') from error
+
+
+# --- on disk
+
+
+def _on_disk(folder: str) -> list[tuple[str, str]]:
+    """The volumes in a pod's folder: the escaped name of the plugin, and the volume's name."""
+    try:
+        return [
+            (plugin, name) for plugin in sorted(os.listdir(folder)) for name in _names(os.path.join(folder, plugin))
+        ]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise Retry(_sentence(error)) from error
+
+
+def _names(folder: str) -> list[str]:
+    return sorted(os.listdir(folder)) if os.path.isdir(folder) and not os.path.islink(folder) else []
+
+
+def _discard(path: str, with_files: bool) -> None:
+    """Unmount what is mounted there, then remove the folders, and their files only if no data can be in them."""
+    mount.unmount_below(path)
+    if with_files or os.path.islink(path):
+        remove_tree(path)
+        return
+    for folder, _, _ in os.walk(path, topdown=False):
+        os.rmdir(folder)
+
+
+def _sentences(error: Exception) -> list[str]:
+    match error:
+        case ExceptionGroup():
+            return [sentence for each in error.exceptions for sentence in _sentences(each)]
+        case OSError():
+            return [_sentence(error)]
+    return [str(error)]
+
+
+def _sentence(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)

@@ -1,0 +1,281 @@
+"""Doing what the plan says: kill, make a sandbox, start containers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Final
+
+from msgspec import Struct
+
+from pykubelet.api.container import Container
+from pykubelet.api.pod import Pod
+from pykubelet.api.quantity import ResourceList
+from pykubelet.api.resources import is_sidecar
+from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.base.journal import Journal
+from pykubelet.pod.container_status import NodeFacts, Waiting
+from pykubelet.pod.env import environment
+from pykubelet.pod.launch import container_config
+from pykubelet.pod.observed import ObservedPod, State
+from pykubelet.pod.plan import Kill, PodActions
+from pykubelet.pod.ports import ContainerConfig, Image, PodHost, Recorder, Runtime
+from pykubelet.pod.restart import CrashLoops, crash_loop_key, crash_loop_message, last_exit
+from pykubelet.pod.sandbox import sandbox_config
+from pykubelet.pod.stopping import container_grace, stop_waves
+
+_SOON: Final = 10.0
+_SLOWLY: Final = 30.0
+"""What cannot work as it is may still be mended from outside, but there is no hurry."""
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """What containers are told about the node, and what their limits are measured against."""
+
+    facts: NodeFacts = NodeFacts()
+    allocatable: ResourceList = {}
+    memory: int = 0
+    log_root: str = "/var/log/pods"
+
+
+class Memory:
+    """What is remembered of one pod between two syncs."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, Waiting] = {}
+        """By container: why it could not be started."""
+        self.loops = CrashLoops()
+        self.pulls = CrashLoops()
+        """Images that cannot be pulled wait like containers that crash."""
+        self.failed_pulls: dict[str, datetime] = {}
+
+
+class Scene(Struct, kw_only=True):
+    """One turn at one pod: what is known of it, filled in step by step."""
+
+    pod: Pod
+    memory: Memory
+    observed: ObservedPod
+    volumes: Mapping[str, str] = {}
+    sandbox_id: str = ""
+    pod_ips: tuple[str, ...] = ()
+    due: list[float] = []
+    """Seconds after which things that have to wait may be tried again."""
+
+
+class NotStarted(Exception):
+    """One container could not be started. `waiting` is what its status says."""
+
+    def __init__(self, reason: str, message: str, *, again_in: float) -> None:
+        super().__init__(message)
+        self.waiting = Waiting(reason, message)
+        self.again_in = again_in
+
+
+class Acting:
+    """The hands of the agent."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        host: PodHost,
+        recorder: Recorder,
+        journal: Journal,
+        *,
+        machine: Callable[[], Machine],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._runtime = runtime
+        self._host = host
+        self._recorder = recorder
+        self._journal = journal
+        self._machine = machine
+        self._now = now
+
+    async def act(self, scene: Scene, actions: PodActions) -> None:
+        """Raises what stops the whole pod; a container that cannot be started is noted in the pod's memory."""
+        pod = scene.pod
+        if actions.kill_pod:
+            await self.stop(pod, scene.observed, container_grace(pod))
+        else:
+            await _together(self._kill(pod, kill) for kill in actions.kills)
+        if actions.create_sandbox:
+            await self._clear_init_containers(pod, scene.observed)
+            scene.sandbox_id = await self._run_sandbox(pod, actions.attempt)
+        elif not actions.kill_pod:
+            scene.sandbox_id = actions.sandbox_id
+        names = _starts(actions)
+        scene.memory.waiting = {name: why for name, why in scene.memory.waiting.items() if name not in names}
+        if scene.sandbox_id and names:
+            scene.pod_ips = await self._pod_ips(scene)
+            await self._start_all(scene, actions)
+
+    async def stop(self, pod: Pod, observed: ObservedPod, grace: float) -> None:
+        """End all containers, sidecars last, then the sandboxes. The grace is one budget for all of it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
+        for wave in stop_waves(pod, observed):
+            left = max(deadline - loop.time(), 0.0)
+            await _together(self._stop_container(pod, observed, container_id, left) for container_id in wave)
+        await _together(self._runtime.stop_sandbox(sandbox.id) for sandbox in observed.sandboxes)
+
+    # --- killing
+
+    async def _stop_container(self, pod: Pod, observed: ObservedPod, container_id: str, grace: float) -> None:
+        name = next((c.name for c in observed.containers if c.id == container_id), container_id)
+        self._note(pod, "stopping container", name)
+        self._recorder.event(pod, "Normal", "Killing", f"Stopping container {name}")
+        await self._runtime.stop_container(container_id, grace)
+
+    async def _kill(self, pod: Pod, kill: Kill) -> None:
+        container = _container(pod, kill.name)
+        message = kill.message or f"Container {kill.name} definition changed, will be restarted"
+        self._note(pod, "killing container", f"{kill.name}: {message}")
+        self._recorder.event(pod, "Normal", "Killing", message)
+        await self._runtime.stop_container(kill.container_id, container_grace(pod, container, kill.reason))
+
+    async def _clear_init_containers(self, pod: Pod, observed: ObservedPod) -> None:
+        """A new sandbox begins from the beginning: what ran in the old one must not be taken for done."""
+        names = {container.name for container in pod.spec.init_containers}
+        old = [c.id for c in observed.containers if c.name in names and c.state is not State.RUNNING]
+        await _together(self._runtime.remove_container(container_id) for container_id in old)
+
+    # --- the sandbox
+
+    async def _run_sandbox(self, pod: Pod, attempt: int) -> str:
+        try:
+            config = sandbox_config(pod, attempt, log_root=self._machine().log_root)
+            sandbox_id = await self._runtime.run_sandbox(config)
+        except PykubeletError as error:
+            self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+            raise
+        self._note(pod, "sandbox", f"attempt {attempt}")
+        return sandbox_id
+
+    async def _pod_ips(self, scene: Scene) -> tuple[str, ...]:
+        seen = await self._runtime.observe(scene.pod.metadata.uid)
+        ips = next((sandbox.ips for sandbox in seen.sandboxes if sandbox.id == scene.sandbox_id), ())
+        return ips or self._machine().facts.host_ips
+
+    # --- starting
+
+    async def _start_all(self, scene: Scene, actions: PodActions) -> None:
+        for name in _starts(actions):
+            container = _container(scene.pod, name)
+            if container is None:
+                continue
+            try:
+                await self._start(scene, container)
+            except NotStarted as failure:
+                scene.memory.waiting[name] = failure.waiting
+                scene.due.append(failure.again_in)
+                if name in actions.init_containers and not is_sidecar(container):
+                    break  # the next ones count on this one
+
+    async def _start(self, scene: Scene, container: Container) -> None:
+        pod, memory, now = scene.pod, scene.memory, self._now()
+        key, before = crash_loop_key(container), last_exit(scene.observed, container.name)
+        finished = before.finished_at if before else None
+        wait = memory.loops.wait(key, finished, now)
+        if wait > 0:
+            message = crash_loop_message(pod, container.name, memory.loops.length(key))
+            self._recorder.event(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
+            raise NotStarted("CrashLoopBackOff", message, again_in=wait)
+        image = await self._image(scene, container)
+        newest = scene.observed.newest(container.name)
+        attempt = newest.attempt + 1 if newest else 0
+        container_id = await self._create(scene, container, attempt, image)
+        memory.loops = memory.loops.started(key, finished, now)
+        try:
+            await self._runtime.start_container(container_id)
+        except PykubeletError as error:
+            raise self._failure(pod, "RunContainerError", error) from None
+        self._note(pod, "started", f"{container.name}, attempt {attempt}")
+        self._recorder.event(pod, "Normal", "Started", f"Started container {container.name}")
+
+    async def _image(self, scene: Scene, container: Container) -> Image:
+        """The container's image, pulled when its policy asks for that."""
+        pod, memory = scene.pod, scene.memory
+        name, policy = container.image, container.image_pull_policy
+        here = await self._runtime.image(name)
+        if here is not None and policy != "Always":
+            return here
+        if here is None and policy == "Never":
+            message = f"Container image {name!r} is not present with pull policy of Never"
+            self._recorder.event(pod, "Warning", "ErrImageNeverPull", message)
+            raise NotStarted("ErrImageNeverPull", message, again_in=_SLOWLY)
+        now = self._now()
+        wait = memory.pulls.wait(name, memory.failed_pulls.get(name), now)
+        if wait > 0:
+            self._recorder.event(pod, "Normal", "BackOff", f"Back-off pulling image {name!r}")
+            raise NotStarted("ImagePullBackOff", f"Back-off pulling image {name!r}", again_in=wait)
+        try:
+            image = await self._runtime.pull_image(name)
+        except PykubeletError as error:
+            memory.failed_pulls[name] = now
+            memory.pulls = memory.pulls.started(name, now, now)
+            self._recorder.event(pod, "Warning", "Failed", f"Failed to pull image {name!r}: {error}")
+            raise NotStarted("ErrImagePull", str(error), again_in=memory.pulls.length(name)) from None
+        self._note(pod, "image", name)
+        return image
+
+    async def _create(self, scene: Scene, container: Container, attempt: int, image: Image) -> str:
+        try:
+            config = await self._config(scene, container, attempt, image)
+        except PykubeletError as error:
+            raise self._failure(scene.pod, "CreateContainerConfigError", error) from None
+        try:
+            container_id = await self._runtime.create_container(scene.sandbox_id, config)
+        except PykubeletError as error:
+            raise self._failure(scene.pod, "CreateContainerError", error) from None
+        self._recorder.event(scene.pod, "Normal", "Created", f"Created container: {container.name}")
+        return container_id
+
+    async def _config(self, scene: Scene, container: Container, attempt: int, image: Image) -> ContainerConfig:
+        pod, machine = scene.pod, self._machine()
+        env = environment(
+            pod,
+            container,
+            allocatable=machine.allocatable,
+            pod_ips=scene.pod_ips,
+            host_ips=machine.facts.host_ips,
+        )
+        prepared = await self._host.mounts(pod, container, attempt, scene.volumes, env, scene.pod_ips)
+        return container_config(
+            pod,
+            container,
+            attempt,
+            image=image,
+            env=env,
+            mounts=prepared.mounts,
+            memory_capacity=machine.memory,
+            termination_log=prepared.termination_message_path,
+        )
+
+    # --- telling
+
+    def _failure(self, pod: Pod, reason: str, error: PykubeletError) -> NotStarted:
+        self._note(pod, "failed", str(error))
+        self._recorder.event(pod, "Warning", "Failed", f"Error: {error}")
+        after = error.after if isinstance(error, Retry) else _SLOWLY
+        return NotStarted(reason, str(error), again_in=_SOON if after is None else after)
+
+    def _note(self, pod: Pod, stage: str, detail: str = "") -> None:
+        meta = pod.metadata
+        self._journal.note(meta.uid, f"{meta.namespace}/{meta.name}", stage, detail)
+
+
+def _starts(actions: PodActions) -> tuple[str, ...]:
+    return (*actions.ephemeral_containers, *actions.init_containers, *actions.containers)
+
+
+def _container(pod: Pod, name: str) -> Container | None:
+    spec = pod.spec
+    everyone = (*spec.ephemeral_containers, *spec.init_containers, *spec.containers)
+    return next((container for container in everyone if container.name == name), None)
+
+
+async def _together(work: Iterable[Awaitable[None]]) -> None:
+    """All at once, each to its end; then the first failure counts."""
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result

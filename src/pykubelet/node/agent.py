@@ -1,0 +1,127 @@
+"""The parts of the node agent, put together. Everything that touches the outside world is passed in.
+
+`app.py` passes the real things, tests pass others; what is in between is the same.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from pykubelet.api.node import Node
+from pykubelet.api.pod import Pod
+from pykubelet.base.journal import Journal
+from pykubelet.base.tasks import supervise
+from pykubelet.node.act import Machine
+from pykubelet.node.handlers import Checkpoint, PodHandlers
+from pykubelet.node.housekeeping import keep_house
+from pykubelet.node.messages import Message, Said
+from pykubelet.node.mirrors import MirrorPods
+from pykubelet.node.pleg import Pleg
+from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
+from pykubelet.node.status_manager import StatusManager
+from pykubelet.node.sync_loop import SyncLoop
+from pykubelet.node.sync_pod import PodSync
+from pykubelet.node.workers import PodWorkers
+from pykubelet.pod.admission import Admission
+from pykubelet.pod.events import Restored
+from pykubelet.pod.fit import NodeUsage
+from pykubelet.pod.kinds import API_SOURCE
+from pykubelet.pod.ports import PodApi, PodHost, PodSource, Recorder, Runtime
+from pykubelet.pod.table import PodTable
+
+log = logging.getLogger(__name__)
+
+
+class Agent:
+    """Made inside of the TaskGroup that owns its work."""
+
+    def __init__(
+        self,
+        tasks: asyncio.TaskGroup,
+        *,
+        sources: Mapping[str, PodSource],
+        runtime: Runtime,
+        host: PodHost,
+        recorder: Recorder,
+        journal: Journal,
+        node: Callable[[], Node | None],
+        machine: Callable[[], Machine],
+        api: PodApi | None = None,
+        api_node: Callable[[], Node | None] = lambda: None,
+        checkpoint: Checkpoint | None = None,
+        restored: tuple[Pod, ...] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`node` is what pods are admitted to; `api_node` is the API server's object of it, which owns mirror pods;
+        `restored` are the pods that an earlier agent had admitted."""
+        self.inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX_SIZE)
+        if restored:
+            self.inbox.put_nowait(Said(API_SOURCE, Restored(restored)))
+        self.table = PodTable()
+        self._tasks = tasks
+        self._config = PodConfig(sources, journal, now=now)
+        self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
+        self._mirrors = MirrorPods(api, self.table, api_node) if api is not None else None
+        self.pleg = Pleg(runtime, self.inbox)
+        syncer = PodSync(
+            runtime,
+            host,
+            self.statuses,
+            recorder,
+            journal,
+            machine=machine,
+            show=self._mirrors.show if self._mirrors else None,
+            now=now,
+        )
+        self.workers = PodWorkers(syncer, journal, tasks)
+        self.handlers = PodHandlers(
+            table=self.table,
+            usage=NodeUsage(),
+            admission=_remembered(node),
+            workers=self.workers,
+            statuses=self.statuses,
+            syncer=syncer,
+            recorder=recorder,
+            journal=journal,
+            checkpoint=checkpoint,
+            discard_mirror=self._mirrors.discard if self._mirrors else lambda mirror: None,
+            now=now,
+        )
+        self.workers.on_released = self.handlers.released
+        self.workers.on_gone = self.handlers.gone
+        self.loop = SyncLoop(self.inbox, self._config, self.handlers)
+        self._house = keep_house(runtime, host, self.inbox)
+
+    def start(self) -> list["asyncio.Task[None]"]:
+        """Everything that runs as long as the agent does. Cancelling them stops the agent, and no pod."""
+        work: dict[str, Coroutine[Any, Any, None]] = {
+            "sync loop": self.loop.run(),
+            "tick": self.loop.tick(),
+            "pod sources": self._config.pump(self.inbox),
+            "runtime events": supervise("runtime events", self.pleg.follow_events),
+            "relist": supervise("relist", self.pleg.relist),
+            "housekeeping": self._house,
+            "status manager": supervise("status manager", self.statuses.run),
+        }
+        if self._mirrors is not None:
+            work["mirror pods"] = supervise("mirror pods", self._mirrors.run)
+        return [self._tasks.create_task(part, name=name) for name, part in work.items()]
+
+    def _could_be_running(self, uid: str) -> bool:
+        worker = self.workers.workers.get(uid)
+        return worker is not None and not worker.released.is_set()
+
+
+def _remembered(node: Callable[[], Node | None]) -> Callable[[], Admission]:
+    """Admission is made anew only when the node has changed."""
+    made: list[tuple[Node | None, Admission]] = []
+
+    def admission() -> Admission:
+        current = node()
+        if not made or made[0][0] is not current:
+            made[:] = [(current, Admission(current))]
+        return made[0][1]
+
+    return admission

@@ -1,0 +1,238 @@
+"""What becomes of each update: the pod table, admission, and a wish for the pod's worker. No handler waits."""
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Literal, Protocol
+
+from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.pod import Pod
+from pykubelet.base.journal import Journal
+from pykubelet.node.status_manager import StatusManager
+from pykubelet.node.workers import PodWorkers
+from pykubelet.pod.admission import Admission, Rejected
+from pykubelet.pod.fit import NodeUsage
+from pykubelet.pod.kinds import API_SOURCE, is_mirror, source_of
+from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.phase import is_terminal_phase
+from pykubelet.pod.ports import Recorder
+from pykubelet.pod.probe import Result
+from pykubelet.pod.status import Failure, rejected_status
+from pykubelet.pod.stopping import orphan_grace, pod_grace
+from pykubelet.pod.table import PodTable
+
+log = logging.getLogger(__name__)
+
+_PREEMPTING = Failure("Preempting", "Preempted in order to admit critical pod")
+
+
+class Checkpoint(Protocol):
+    """Remembers the admitted pods of the API server, for the day that the agent starts and the server is away."""
+
+    def save(self, pod: Pod) -> None: ...
+
+    def drop(self, uid: str) -> None: ...
+
+
+class Dooms(Protocol):
+    """Where a pod's worker learns why the node ends it."""
+
+    def doom(self, uid: str, failure: Failure) -> None: ...
+
+    def forget(self, uid: str) -> None: ...
+
+    def is_due(self, pod: Pod, now: datetime) -> bool: ...
+
+    def probed(self, kind: Literal["liveness", "readiness", "startup"], container_id: str, result: Result) -> bool: ...
+
+
+class PodHandlers:
+    def __init__(
+        self,
+        *,
+        table: PodTable,
+        usage: NodeUsage,
+        admission: Callable[[], Admission],
+        workers: PodWorkers,
+        statuses: StatusManager,
+        syncer: Dooms,
+        recorder: Recorder,
+        journal: Journal,
+        checkpoint: Checkpoint | None = None,
+        discard_mirror: Callable[[Pod], None] = lambda mirror: None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.table = table
+        self.usage = usage
+        self.workers = workers
+        self._admission = admission
+        self._statuses = statuses
+        self._syncer = syncer
+        self._recorder = recorder
+        self._journal = journal
+        self._checkpoint = checkpoint
+        self._discard_mirror = discard_mirror
+        self._now = now
+        self._rejected: set[str] = set()
+
+    def add(self, pods: Iterable[Pod]) -> None:
+        """Oldest first, so that after a restart of the agent those keep their place that had it before."""
+        for pod in sorted(pods, key=_age):
+            self.table.add(pod)
+            if is_mirror(pod):
+                self._wake_static(pod)
+                continue
+            if (mirror := self.table.mirror_of(pod)) is not None:
+                self._statuses.linked(pod.metadata.uid, mirror)
+            if _is_ending(pod):
+                self._tell(pod)
+            else:
+                self._admit(pod)
+
+    def update(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self.table.add(pod)
+            if is_mirror(pod):
+                self._wake_static(pod)
+                continue
+            if pod.metadata.uid in self.usage:
+                self.usage.add(pod)
+                self._save(pod)
+            if pod.metadata.uid not in self._rejected or _is_ending(pod):
+                self._tell(pod)
+            self._statuses.reconcile(pod)  # a pod that ended long ago may be deleted only now
+
+    def remove(self, pods: Iterable[Pod]) -> None:
+        """The source has forgotten the pods. If nobody has asked them to stop before, they are asked now."""
+        for pod in pods:
+            self.table.remove(pod)
+            if is_mirror(pod):
+                self._wake_static(pod)
+                continue
+            self._rejected.discard(pod.metadata.uid)
+            if self._checkpoint is not None:
+                self._checkpoint.drop(pod.metadata.uid)
+            self.workers.tell(pod, grace=pod_grace(pod), removed=True)
+
+    def reconcile(self, pods: Iterable[Pod]) -> None:
+        """Somebody else's word on a pod's status: ours counts, except for conditions that are not ours."""
+        for pod in pods:
+            self.table.add(pod)
+            shown = self.table.static_of(pod) if is_mirror(pod) else pod
+            if shown is None:
+                continue
+            self._statuses.reconcile(pod)
+            if pod.spec.readiness_gates:
+                self.workers.wake(shown.metadata.uid)
+
+    def wake(self, uid: str) -> None:
+        self.workers.wake(uid)
+
+    def wake_due(self) -> None:
+        """Pods whose time has come, such as those whose active deadline has passed."""
+        now = self._now()
+        for pod in self.usage.pods():
+            if pod.spec.active_deadline_seconds is not None and self._syncer.is_due(pod, now):
+                self.workers.wake(pod.metadata.uid)
+
+    def probed(
+        self, kind: Literal["liveness", "readiness", "startup"], uid: str, container_id: str, result: Result
+    ) -> None:
+        """A failed liveness or startup probe restarts a container; a readiness or startup result changes the status."""
+        if self._syncer.probed(kind, container_id, result):
+            self.workers.wake(uid)
+
+    def released(self, pod: Pod) -> None:
+        """A pod has ended and gives its share of the node back."""
+        self.usage.remove(pod.metadata.uid)
+        self._statuses.terminated(pod)
+
+    def gone(self, uid: str) -> None:
+        """Nothing is left of a pod, and nobody asks for it."""
+        self._statuses.forget(uid)
+        self._syncer.forget(uid)
+
+    def clean_up(self, runtime: Iterable[ObservedPod], folders: Iterable[str]) -> None:
+        """Stop and remove what no source knows. Only when all sources have spoken."""
+        known = self.workers.workers
+        found = {observed.uid: observed for observed in runtime}
+        for uid in found.keys() | set(folders):
+            if uid in known or uid in self.table:
+                continue
+            observed = found.get(uid, ObservedPod(uid=uid))
+            log.info("pod %s/%s (%s) belongs to nobody and is removed", observed.namespace, observed.name, uid)
+            self.workers.tell(_stranger(observed), grace=_stranger_grace(observed), removed=True)
+        for mirror in self.table.orphaned_mirrors():
+            if not self._still_shows(mirror):
+                self._discard_mirror(mirror)
+
+    # --- inside
+
+    def _admit(self, pod: Pod) -> None:
+        answer = self._admission().admit(pod, self.usage)
+        displaced = answer.preempt if isinstance(answer, Rejected) else ()
+        if isinstance(answer, Rejected) and not displaced:
+            self._reject(pod, answer)
+            return
+        for uid in displaced:
+            self._preempt(uid, pod)
+        self.usage.add(pod)
+        self._journal.note(pod.metadata.uid, _name(pod), "admitted")
+        self._save(pod)
+        self.workers.tell(pod, after=displaced)
+
+    def _reject(self, pod: Pod, answer: Rejected) -> None:
+        self._rejected.add(pod.metadata.uid)
+        self._journal.note(pod.metadata.uid, _name(pod), "rejected", f"{answer.reason}: {answer.message}")
+        self._recorder.event(pod, "Warning", answer.reason, answer.message)
+        self._statuses.set(pod, rejected_status(pod, answer.reason, answer.message, self._now()))
+
+    def _preempt(self, uid: str, critical: Pod) -> None:
+        victim = self.table.get(uid)
+        if victim is None:
+            return
+        self._recorder.event(victim, "Warning", _PREEMPTING.reason, _PREEMPTING.message)
+        self._journal.note(uid, _name(victim), "preempted", f"for {_name(critical)}")
+        self._syncer.doom(uid, _PREEMPTING)
+        self.usage.remove(uid)
+        self.workers.tell(victim, grace=pod_grace(victim))
+
+    def _tell(self, pod: Pod) -> None:
+        ending = pod.metadata.deletion_timestamp is not None
+        self.workers.tell(pod, grace=pod_grace(pod) if ending else None)
+
+    def _save(self, pod: Pod) -> None:
+        if self._checkpoint is not None and source_of(pod) == API_SOURCE:
+            self._checkpoint.save(pod)
+
+    def _wake_static(self, mirror: Pod) -> None:
+        """What a mirror pod shows may be out of date, or it may be gone: its pod's worker sees to it."""
+        static = self.table.static_of(mirror)
+        if static is not None:
+            self._statuses.linked(static.metadata.uid, self.table.mirror_of(static))
+            self.workers.wake(static.metadata.uid)
+
+    def _still_shows(self, mirror: Pod) -> bool:
+        """A pod that is still stopping is shown until it has stopped."""
+        return self.table.pod_uid(mirror.metadata.uid) in self.workers.workers
+
+
+def _age(pod: Pod) -> tuple[datetime, str]:
+    return pod.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC), pod.metadata.uid
+
+
+def _is_ending(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None or is_terminal_phase(pod.status.phase)
+
+
+def _name(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _stranger(observed: ObservedPod) -> Pod:
+    """All that is known of a pod that only the runtime knows."""
+    return Pod(metadata=ObjectMeta(uid=observed.uid, name=observed.name, namespace=observed.namespace))
+
+
+def _stranger_grace(observed: ObservedPod) -> int:
+    return max((orphan_grace(container) for container in observed.containers), default=0)

@@ -1,0 +1,29 @@
+"""Every two seconds: look at what is on the machine, and let the sync loop decide what nobody wants any more."""
+
+import asyncio
+import logging
+from typing import Final
+
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.tasks import every
+from pykubelet.node.messages import Housekeep, Message
+from pykubelet.pod.ports import PodHost, Runtime
+
+log = logging.getLogger(__name__)
+
+PERIOD: Final = 2.0
+
+
+async def keep_house(runtime: Runtime, host: PodHost, inbox: "asyncio.Queue[Message]") -> None:
+    """Until cancelled. While the loop is behind with its work, the house has to wait."""
+    async for _ in every(PERIOD):
+        if inbox.qsize() > inbox.maxsize // 2 > 0:
+            log.warning("housekeeping is put off: %d messages wait", inbox.qsize())
+            continue
+        try:
+            pods = await runtime.pods()
+            folders = await host.uids()
+        except PykubeletError as error:
+            log.debug("housekeeping cannot look: %s", error)
+            continue
+        await inbox.put(Housekeep(pods, folders))

@@ -1,0 +1,67 @@
+"""Mirror pods: how an API server gets to see the static pods of a node."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import assert_never
+
+from pykubelet.api.node import Node
+from pykubelet.api.pod import Pod
+from pykubelet.base.errors import Conflict, PykubeletError
+from pykubelet.pod.mirror import Create, Delete, Keep, Recreate, mirror_action
+from pykubelet.pod.ports import PodApi
+from pykubelet.pod.table import PodTable
+
+log = logging.getLogger(__name__)
+
+
+class MirrorPods:
+    """`show` is called by the static pod's worker; `discard` by the sync loop, and done by `run`."""
+
+    def __init__(self, api: PodApi, table: PodTable, node: Callable[[], Node | None]) -> None:
+        self._api = api
+        self._table = table
+        self._node = node
+        self._discarded: asyncio.Queue[Pod] = asyncio.Queue()
+        self._under_way: set[str] = set()
+
+    async def show(self, static: Pod) -> None:
+        """Make the API server show this pod as it is. Raises base.errors."""
+        action = mirror_action(static, self._table.mirror_of(static), self._node())
+        match action:
+            case Create(mirror):
+                await self._create(mirror)
+            case Recreate(outdated, mirror):
+                await self._delete(outdated)
+                await self._create(mirror)
+            case Delete(outdated):
+                await self._delete(outdated)
+            case Keep():
+                pass
+            case _:
+                assert_never(action)
+
+    def discard(self, mirror: Pod) -> None:
+        """The mirror pod shows nothing any more."""
+        if mirror.metadata.uid not in self._under_way:
+            self._under_way.add(mirror.metadata.uid)
+            self._discarded.put_nowait(mirror)
+
+    async def run(self) -> None:
+        while True:
+            mirror = await self._discarded.get()
+            try:
+                await self._delete(mirror)
+            except PykubeletError as error:
+                log.warning("mirror pod %s cannot be deleted now: %s", mirror.metadata.name, error)
+            self._under_way.discard(mirror.metadata.uid)  # housekeeping comes back to it if it is still there
+
+    async def _create(self, mirror: Pod) -> None:
+        try:
+            await self._api.create(mirror)
+        except Conflict:
+            log.info("mirror pod %s is there already; its next event will tell", mirror.metadata.name)
+
+    async def _delete(self, mirror: Pod) -> None:
+        meta = mirror.metadata
+        await self._api.delete(meta.namespace, meta.name, meta.uid, 0)

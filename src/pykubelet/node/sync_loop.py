@@ -1,0 +1,83 @@
+"""The heart of the agent: one inbox, one message at a time, and nothing in between waits.
+
+What takes time happens elsewhere: sources, probes and the runtime put their word into the inbox, and each pod has a
+worker of its own that acts on the newest wish. So one slow pod never holds up another.
+"""
+
+import asyncio
+import logging
+from typing import assert_never
+
+from pykubelet.base.tasks import every
+from pykubelet.node.handlers import PodHandlers
+from pykubelet.node.messages import Closed, Housekeep, Message, Probed, RuntimeChanged, Said, Tick
+from pykubelet.node.pod_config import PodConfig
+from pykubelet.pod.events import Op, PodUpdate
+
+log = logging.getLogger(__name__)
+
+TICK = 1.0
+
+
+class SyncLoop:
+    def __init__(self, inbox: "asyncio.Queue[Message]", config: PodConfig, handlers: PodHandlers) -> None:
+        self._inbox = inbox
+        self._config = config
+        self._handlers = handlers
+        self._ready: set[str] = set()
+
+    @property
+    def all_sources_ready(self) -> bool:
+        """Whether every source has spoken and its first word has been handled. Clean-up waits for that."""
+        return self._config.merge.seen_all(self._ready)
+
+    async def run(self) -> None:
+        """Until the stream closes."""
+        while True:
+            message = await self._inbox.get()
+            if isinstance(message, Closed):
+                log.info("the stream of pods has ended")
+                return
+            self.handle(message)
+
+    async def tick(self) -> None:
+        async for _ in every(TICK):
+            await self._inbox.put(Tick())
+
+    def handle(self, message: Message) -> None:
+        match message:
+            case Said():
+                for update in self._config.handle(message):
+                    self._dispatch(update)
+            case RuntimeChanged(uid):
+                self._handlers.wake(uid)  # its worker looks, and clears away what has died
+            case Tick():
+                self._handlers.wake_due()
+            case Housekeep(runtime, folders):
+                if self.all_sources_ready:
+                    self._handlers.clean_up(runtime, folders)
+            case Probed(kind, uid, container_id, result):
+                self._handlers.probed(kind, uid, container_id, result)
+            case Closed():
+                pass
+            case _:
+                assert_never(message)
+
+    def _dispatch(self, update: PodUpdate) -> None:
+        match update.op:
+            case Op.ADD | Op.RESTORE:
+                self._handlers.add(update.pods)
+            case Op.UPDATE:
+                self._handlers.update(update.pods)
+            case Op.DELETE:  # graceful: the pods stop, and go when they have
+                self._handlers.update(update.pods)
+            case Op.REMOVE:
+                self._handlers.remove(update.pods)
+            case Op.RECONCILE:
+                self._handlers.reconcile(update.pods)
+            case Op.SET:
+                log.error("a snapshot of all pods came from %s, where single changes were expected", update.source)
+            case _:
+                assert_never(update.op)
+        if update.op is not Op.RESTORE:  # a checkpoint is not the source's own word
+            self._ready.add(update.source)

@@ -1,0 +1,238 @@
+"""What it takes to run a pod, to stop it and to let it go: three lists of steps.
+
+Setting up stops at the first step that fails; tearing down runs every step and tells of all that failed.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
+
+from pykubelet.api.pod import Pod, PodStatus
+from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.base.journal import Journal
+from pykubelet.node.act import Acting, Machine, Memory, Scene
+from pykubelet.node.status_manager import StatusManager
+from pykubelet.pod.kinds import is_static
+from pykubelet.pod.observed import ObservedPod, State
+from pykubelet.pod.phase import is_terminal_phase
+from pykubelet.pod.plan import plan
+from pykubelet.pod.ports import PodHost, Recorder, Runtime, Synced
+from pykubelet.pod.probe import ProbeResults, Result
+from pykubelet.pod.status import Failure, Waiting, finished_status, pod_status
+
+log = logging.getLogger(__name__)
+
+_DEADLINE: Final = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+_DEAD_KEPT: Final = 1
+_MIRROR_RETRY: Final = 10.0
+
+
+class PodSync:
+    """The Syncer of a node with a container runtime.
+
+    `show` keeps the mirror pod of a static pod; `network_trouble` says what is wrong with the network, if anything.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        host: PodHost,
+        statuses: StatusManager,
+        recorder: Recorder,
+        journal: Journal,
+        *,
+        machine: Callable[[], Machine],
+        show: Callable[[Pod], Awaitable[None]] | None = None,
+        network_trouble: Callable[[], str] = lambda: "",
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._runtime = runtime
+        self._host = host
+        self._statuses = statuses
+        self._recorder = recorder
+        self._machine = machine
+        self._show = show
+        self._network_trouble = network_trouble
+        self._now = now
+        self._acting = Acting(runtime, host, recorder, journal, machine=machine, now=now)
+        self._memories: dict[str, Memory] = {}
+        self._failures: dict[str, Failure] = {}
+        self._results: dict[str, dict[str, Result]] = {"liveness": {}, "readiness": {}, "startup": {}}
+
+    # --- the three lists
+
+    async def sync(self, pod: Pod) -> Synced:
+        memory = self._memories.setdefault(pod.metadata.uid, Memory())
+        scene = Scene(pod=pod, memory=memory, observed=ObservedPod(uid=pod.metadata.uid), due=[])
+        for step in (
+            self._look,
+            self._report,
+            self._refuse_late_pod,
+            self._await_network,
+            self._show_mirror,
+            self._make_folders_and_volumes,
+            self._run_containers,
+            self._look,
+            self._report,
+            self._tidy,
+        ):
+            await step(scene)
+            if is_terminal_phase(self._phase(pod)):
+                return Synced(ended=True)
+        return Synced(again_in=min(scene.due, default=None))
+
+    async def stop(self, pod: Pod, grace: float) -> None:
+        memory = self._memories.setdefault(pod.metadata.uid, Memory())
+        scene = Scene(pod=pod, memory=memory, observed=ObservedPod(uid=pod.metadata.uid), due=[])
+        await self._look(scene)
+        await self._report(scene)
+        await self._acting.stop(pod, scene.observed, grace)
+        await self._look(scene)
+        if scene.observed.is_running:
+            raise Retry("some containers do not end")
+        await self._report(scene)
+
+    async def release(self, pod: Pod) -> None:
+        await _every(
+            self._report_end(pod),
+            self._host.tear_down(pod.metadata.uid),
+        )
+
+    async def remove(self, uid: str) -> None:
+        observed = await self._runtime.observe(uid)
+        await _every(
+            *(self._runtime.remove_container(container.id) for container in observed.containers),
+            *(self._runtime.remove_sandbox(sandbox.id) for sandbox in observed.sandboxes),
+            self._host.tear_down(uid),
+            self._host.remove(uid),
+        )
+
+    # --- what the handlers may ask and say
+
+    def doom(self, uid: str, failure: Failure) -> None:
+        """The node ends the pod, whatever its containers do."""
+        self._failures.setdefault(uid, failure)
+
+    def forget(self, uid: str) -> None:
+        self._memories.pop(uid, None)
+        self._failures.pop(uid, None)
+
+    def is_due(self, pod: Pod, now: datetime) -> bool:
+        """Whether the pod has been active for longer than it may."""
+        limit, status = pod.spec.active_deadline_seconds, self._statuses.get(pod.metadata.uid)
+        started = status.start_time if status else pod.status.start_time
+        return limit is not None and started is not None and now >= started + timedelta(seconds=limit)
+
+    def probed(self, kind: Literal["liveness", "readiness", "startup"], container_id: str, result: Result) -> bool:
+        """-> whether that is news."""
+        before = self._results[kind].get(container_id)
+        self._results[kind][container_id] = result
+        return before is not result
+
+    # --- steps
+
+    async def _look(self, scene: Scene) -> None:
+        scene.observed = await self._runtime.observe(scene.pod.metadata.uid)
+
+    async def _report(self, scene: Scene) -> None:
+        if _is_stranger(scene.pod):
+            return
+        self._statuses.set(scene.pod, self._status(scene.pod, scene.observed, scene.memory))
+
+    async def _refuse_late_pod(self, scene: Scene) -> None:
+        if self.is_due(scene.pod, self._now()):
+            self.doom(scene.pod.metadata.uid, _DEADLINE)
+            self._recorder.event(scene.pod, "Normal", _DEADLINE.reason, _DEADLINE.message)
+            await self._report(scene)
+        elif scene.pod.spec.active_deadline_seconds is not None:
+            scene.due.append(1.0)
+
+    async def _await_network(self, scene: Scene) -> None:
+        trouble = "" if scene.pod.spec.host_network else self._network_trouble()
+        if trouble:
+            self._recorder.event(scene.pod, "Warning", "NetworkNotReady", f"network is not ready: {trouble}")
+            raise Retry(f"network is not ready: {trouble}")
+
+    async def _show_mirror(self, scene: Scene) -> None:
+        if self._show is not None and is_static(scene.pod):
+            try:
+                await self._show(scene.pod)
+            except PykubeletError as error:  # the pod runs, shown or not
+                log.warning("pod %s has no mirror pod: %s", scene.pod.metadata.name, error)
+                scene.due.append(_MIRROR_RETRY)
+
+    async def _make_folders_and_volumes(self, scene: Scene) -> None:
+        try:
+            scene.volumes = await self._host.set_up(scene.pod)
+        except PykubeletError as error:
+            self._recorder.event(scene.pod, "Warning", "FailedMount", f"Unable to attach or mount volumes: {error}")
+            spec, waiting = scene.pod.spec, Waiting("ContainerCreating", str(error))
+            scene.memory.waiting = {each.name: waiting for each in (*spec.init_containers, *spec.containers)}
+            await self._report(scene)
+            raise
+
+    async def _run_containers(self, scene: Scene) -> None:
+        actions = plan(scene.pod, scene.observed, self._probe_results())
+        if not actions.is_empty:
+            await self._acting.act(scene, actions)
+
+    async def _tidy(self, scene: Scene) -> None:
+        """Of each container the last dead one is kept, for its logs and its last state; older ones go."""
+        observed = scene.observed
+        for name in {container.name for container in observed.containers}:
+            dead = [c for c in observed.attempts(name) if c.state is State.EXITED]
+            for container in dead[_DEAD_KEPT:]:
+                await self._runtime.remove_container(container.id)
+        used = {container.sandbox_id for container in observed.containers}
+        for sandbox in observed.sandboxes[1:]:
+            if not sandbox.ready and sandbox.id not in used:
+                await self._runtime.remove_sandbox(sandbox.id)
+
+    async def _report_end(self, pod: Pod) -> None:
+        if _is_stranger(pod):
+            return
+        uid = pod.metadata.uid
+        observed = await self._runtime.observe(uid)
+        status = self._status(pod, observed, self._memories.get(uid, Memory()), is_terminal=True)
+        self._statuses.set(pod, finished_status(pod, status, now=self._now()))
+
+    # --- inside
+
+    def _status(self, pod: Pod, observed: ObservedPod, memory: Memory, *, is_terminal: bool = False) -> PodStatus:
+        uid = pod.metadata.uid
+        return pod_status(
+            pod,
+            observed,
+            self._statuses.get(uid) or pod.status,
+            now=self._now(),
+            node=self._machine().facts,
+            waiting=memory.waiting,
+            probes=self._probe_results(),
+            is_terminal=is_terminal,
+            failure=self._failures.get(uid),
+        )
+
+    def _phase(self, pod: Pod) -> str:
+        status = self._statuses.get(pod.metadata.uid)
+        return status.phase if status else ""
+
+    def _probe_results(self) -> ProbeResults:
+        return ProbeResults(**self._results)
+
+
+def _is_stranger(pod: Pod) -> bool:
+    """Found in the runtime, known to nobody: there is nothing to report, and nobody to report it to."""
+    return not pod.spec.containers
+
+
+async def _every(*steps: Awaitable[None]) -> None:
+    """Run every step in its order; then tell of all that failed."""
+    failures: list[Exception] = []
+    for step in steps:
+        try:
+            await step
+        except PykubeletError as error:
+            failures.append(error)
+    if failures:
+        raise Retry("; ".join(str(failure) for failure in failures))

@@ -1,0 +1,179 @@
+"""One pod, from first sight to forgotten. The phases of its life are the lines of `live`."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Coroutine, Iterable
+from enum import StrEnum
+from typing import Any, Final
+
+from msgspec import Struct
+
+from pykubelet.api.pod import Pod
+from pykubelet.api.struct import changed
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.journal import Journal
+from pykubelet.pod.ports import Synced, Syncer
+from pykubelet.pod.stopping import pod_grace
+
+log = logging.getLogger(__name__)
+
+_RESYNC: Final = 60.0
+_RETRY: Final = (1.0, 10.0)
+
+
+Step = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Interrupted:
+    """The outcome of a step that a new wish cut short."""
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What the node wants of one pod."""
+
+    pod: Pod
+    grace: float | None = None
+    """Seconds to stop within; None: keep running."""
+    removed: bool = False
+    """No source knows the pod any more."""
+
+
+def newer(old: Wish, new: Wish) -> Wish:
+    """The newest pod counts. A wish to stop is never taken back, and its grace only shrinks; nor is a removal."""
+    graces = [wish.grace for wish in (old, new) if wish.grace is not None]
+    return changed(new, grace=min(graces, default=None), removed=old.removed or new.removed)
+
+
+class Phase(StrEnum):
+    WAITING = "waiting"
+    """For another pod to end that has its name, or its room."""
+    RUNNING = "running"
+    STOPPING = "stopping"
+    RELEASING = "releasing"
+    RELEASED = "released"
+    """Nothing of it runs; it stays known as long as its source has it, so that it never starts again."""
+    REMOVING = "removing"
+    GONE = "gone"
+
+
+class PodWorker:
+    """`tell` and `wake` may be called at any time and never wait; `live` is awaited once, by its owner."""
+
+    def __init__(
+        self, wish: Wish, syncer: Syncer, journal: Journal, *, predecessors: "Iterable[PodWorker]" = ()
+    ) -> None:
+        self.wish = wish
+        self.phase = Phase.WAITING
+        self.released = asyncio.Event()
+        self._syncer = syncer
+        self._journal = journal
+        self._predecessors = list(predecessors)
+        self._news = asyncio.Event()
+        self._step: asyncio.Task[Any] | None = None
+        self._backoff = Backoff(*_RETRY, now=asyncio.get_running_loop().time, jitter=0.5)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self.wish.grace is not None
+
+    def tell(self, wish: Wish) -> None:
+        """Take the newest wish. Interrupts the running step only to stop, or to stop sooner."""
+        before, self.wish = self.wish, newer(self.wish, wish)
+        self._news.set()
+        if self.wish.grace != before.grace and self._step is not None:
+            self._step.cancel()
+
+    def wake(self) -> None:
+        """Something has happened to the pod: look at it soon."""
+        self._news.set()
+
+    async def live(self, on_released: Callable[[Pod], None] = lambda pod: None) -> None:
+        await self._wait_for_predecessors()
+        await self._keep_running()
+        self._enter(Phase.STOPPING)
+        await self._insist(lambda: self._syncer.stop(self.wish.pod, self.wish.grace or 0.0))
+        self._enter(Phase.RELEASING)
+        await self._insist(lambda: self._syncer.release(self.wish.pod))
+        self._enter(Phase.RELEASED)
+        self.released.set()
+        on_released(self.wish.pod)
+        await self._wait_for_removal()
+        self._enter(Phase.REMOVING)
+        await self._insist(lambda: self._syncer.remove(self.wish.pod.metadata.uid))
+        self._enter(Phase.GONE)
+
+    async def _wait_for_predecessors(self) -> None:
+        """Two pods of one name never run together, and a critical pod starts when those it displaces have ended."""
+        while self._predecessors:
+            await self._predecessors[-1].released.wait()
+            self._predecessors.pop()
+
+    async def _keep_running(self) -> None:
+        if self.wish.grace is None:
+            self._enter(Phase.RUNNING)
+        while self.wish.grace is None:
+            synced = await self._attempt(self._syncer.sync(self.wish.pod))
+            if isinstance(synced, Synced) and synced.ended:
+                self.tell(changed(self.wish, grace=pod_grace(self.wish.pod)))
+            elif self.wish.grace is None:
+                await self._nap(self._pause(synced))
+
+    async def _wait_for_removal(self) -> None:
+        while not self.wish.removed:
+            self._news.clear()
+            await self._news.wait()
+
+    async def _insist(self, step: Step) -> None:
+        """Until it succeeds: what is stopped has to be stopped."""
+        while (failure := await self._attempt(step())) is not None:
+            await self._nap(self._pause(failure))
+
+    async def _attempt(self, step: Coroutine[Any, Any, Any]) -> Any:
+        """Run one step. -> its result, or the error that it ended with; `Interrupted` when `tell` cut it short."""
+        self._news.clear()
+        self._step = asyncio.create_task(step)
+        try:
+            result = await self._step
+        except asyncio.CancelledError:
+            me = asyncio.current_task()
+            if me is not None and me.cancelling():  # the agent is shutting down, not the pod
+                raise
+            self._news.set()
+            return Interrupted()
+        except PykubeletError as error:
+            log.warning("pod %s: %s", self._name(), error)
+            return error
+        except Exception as error:  # the worker's boundary: one pod's failure stays with that pod
+            log.exception("pod %s: a step failed in a way that nobody foresaw", self._name())
+            return error
+        finally:
+            self._step = None
+        self._backoff.reset()
+        return result
+
+    def _pause(self, outcome: Any) -> float:
+        """How long to sleep when there is no news."""
+        if isinstance(outcome, Interrupted):
+            return 0.0
+        if isinstance(outcome, Exception):
+            return max(self._backoff.next(), getattr(outcome, "after", None) or 0.0)
+        resync = _RESYNC * random.uniform(1.0, 1.5)
+        due = outcome.again_in if isinstance(outcome, Synced) else None
+        return resync if due is None else min(due, resync)
+
+    async def _nap(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            pass
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+        self._journal.note(self.wish.pod.metadata.uid, self._name(), phase)
+
+    def _name(self) -> str:
+        meta = self.wish.pod.metadata
+        return f"{meta.namespace}/{meta.name}"

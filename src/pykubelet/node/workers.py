@@ -1,0 +1,91 @@
+"""All pods' workers: who lives, who waits for whom, and who lives again."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from pykubelet.api.pod import Pod
+from pykubelet.base.journal import Journal
+from pykubelet.node.worker import Phase, PodWorker, Wish
+from pykubelet.pod.kinds import full_name
+from pykubelet.pod.ports import Syncer
+
+
+class PodWorkers:
+    """Starts each pod's worker in `tasks`, whose owner ends them all. No method waits.
+
+    `on_released` is told of each pod that has ended, `on_gone` of each uid of which nothing is left.
+    """
+
+    def __init__(self, syncer: Syncer, journal: Journal, tasks: asyncio.TaskGroup) -> None:
+        self.on_released: Callable[[Pod], None] = lambda pod: None
+        self.on_gone: Callable[[str], None] = lambda uid: None
+        self._syncer = syncer
+        self._journal = journal
+        self._tasks = tasks
+        self._workers: dict[str, PodWorker] = {}
+        self._holders: dict[str, PodWorker] = {}
+        """By full name: the newest pod of that name, whom the next one has to wait for."""
+        self._again: dict[str, Wish] = {}
+        """Pods that came back while they were being removed, as a static pod does when its manifest is restored."""
+
+    def tell(self, pod: Pod, *, grace: float | None = None, removed: bool = False, after: Iterable[str] = ()) -> None:
+        """The newest word on a pod. A pod that is not known begins its life, if only to end it properly.
+
+        `after` names the pods (by uid) that have to end before it may start.
+        """
+        wish = Wish(pod=pod, grace=grace, removed=removed)
+        uid = pod.metadata.uid
+        worker = self._workers.get(uid)
+        if worker is None:
+            self._start(wish, after)
+        elif worker.wish.removed and not removed:
+            self._again[uid] = wish
+        else:
+            if removed:
+                self._again.pop(uid, None)
+            worker.tell(wish)
+
+    def wake(self, uid: str) -> None:
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.wake()
+
+    def phase(self, uid: str) -> Phase | None:
+        worker = self._workers.get(uid)
+        return None if worker is None else worker.phase
+
+    @property
+    def workers(self) -> Mapping[str, PodWorker]:
+        """By uid. Live: read it, do not keep it."""
+        return self._workers
+
+    def running(self) -> Iterator[Pod]:
+        """The pods that hold, or are about to hold, resources of the node."""
+        for worker in self._workers.values():
+            if worker.phase not in (Phase.RELEASED, Phase.REMOVING, Phase.GONE):
+                yield worker.wish.pod
+
+    def _start(self, wish: Wish, after: Iterable[str] = ()) -> None:
+        name = full_name(wish.pod)
+        before = [self._holders.get(name), *(self._workers.get(uid) for uid in after)]
+        worker = PodWorker(
+            wish,
+            self._syncer,
+            self._journal,
+            predecessors=[other for other in before if other is not None and not other.released.is_set()],
+        )
+        self._workers[wish.pod.metadata.uid] = self._holders[name] = worker
+        self._tasks.create_task(self._live(worker), name=f"pod {name}")
+
+    async def _live(self, worker: PodWorker) -> None:
+        await worker.live(self.on_released)
+        pod = worker.wish.pod
+        uid, name = pod.metadata.uid, full_name(pod)
+        del self._workers[uid]
+        if self._holders.get(name) is worker:
+            del self._holders[name]
+        again = self._again.pop(uid, None)
+        if again is not None:
+            self._start(again)
+        else:
+            self.on_gone(uid)
