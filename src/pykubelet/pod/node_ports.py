@@ -10,7 +10,7 @@ from pykubelet.pod.ports import Image, RuntimeStatus, RuntimeVersion
 
 
 class MachineFacts(Struct, frozen=True, kw_only=True):
-    """One look at a machine. Amounts are bytes; what could not be found out is empty, or None where 0 means something."""
+    """One look at a machine. Amounts are bytes. What could not be found out is empty, or None."""
 
     hostname: str
     ips: tuple[str, ...]
@@ -32,14 +32,6 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     boot_id: str = ""
 
 
-class Machine(Protocol):
-    """The machine under the node."""
-
-    async def facts(self) -> MachineFacts:
-        """Look at it now. Called every few seconds; never fails for want of a single fact."""
-        ...
-
-
 class RuntimeHealth(Protocol):
     """The part of the Runtime port that tells about the runtime itself."""
 
@@ -51,7 +43,7 @@ class RuntimeHealth(Protocol):
 
 
 class NodeApi(Protocol):
-    """What the agent does to its node on an API server. Raises base.errors; NotFound and Conflict mean what they say."""
+    """What the agent does to its node on an API server. Raises base.errors."""
 
     async def get(self, name: str) -> Node: ...
 

@@ -1,0 +1,243 @@
+"""Keeps the API server's idea of this node true: registers it, and reports what has changed about it.
+
+Without an API server it still looks at the machine, since pods are admitted to the node that it makes.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from pykubelet.api.node import Node, NodeStatus
+from pykubelet.api.struct import changed
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
+from pykubelet.pod.node_object import (
+    DEFAULT_LABELS,
+    REQUIRED_LABELS,
+    NodeSettings,
+    Pressure,
+    RuntimeReport,
+    metadata_patch,
+    node_object,
+    reported,
+    status_patch,
+    transitions,
+    without_heartbeats,
+)
+from pykubelet.pod.node_ports import MachineFacts, NodeApi, NodeRecorder, RuntimeHealth
+from pykubelet.pod.ports import RuntimeStatus
+
+log = logging.getLogger(__name__)
+
+PERIOD: Final = 10.0
+REPORT_PERIOD: Final = 300.0
+_SOONEST: Final = 0.1
+_LATEST: Final = 7.0
+
+
+class NodeReporter:
+    """`node` is the newest known state of the node, None before the first look at it. It is replaced when something but
+    a heartbeat has changed.
+
+    `seen` is what a watch shows of the node, None while that is nothing: through it others' changes are noticed between
+    two reports, such as a cluster's verdict that the node is lost. `pressures` and `troubles` are asked at each look; a
+    trouble is a sentence that says why the node is not ready.
+    """
+
+    def __init__(
+        self,
+        api: NodeApi | None,
+        settings: NodeSettings,
+        *,
+        facts: Callable[[], Awaitable[MachineFacts]],
+        runtime: RuntimeHealth,
+        recorder: NodeRecorder | None = None,
+        register_node: bool = True,
+        seen: Callable[[], Node | None] = lambda: None,
+        pressures: Callable[[], Collection[Pressure]] = lambda: (),
+        troubles: Callable[[], Iterable[str]] = lambda: (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        period: float = PERIOD,
+        report_period: float = REPORT_PERIOD,
+    ) -> None:
+        self.node: Node | None = None
+        self._api = api
+        self._settings = settings
+        self._facts = facts
+        self._runtime = _Runtime(runtime)
+        self._recorder = recorder
+        self._register_node = register_node
+        self._seen = seen
+        self._pressures = pressures
+        self._troubles = troubles
+        self._now = now
+        self._period = period
+        self._report_period = report_period
+        self._woken = asyncio.Event()
+        self._shown: Node | None = None
+        """The API server's newest copy that we know of. None: it is to be registered, perhaps once more."""
+        self._last_seen: Node | None = None
+        self._is_doubtful = False
+        """A report has failed: `_shown` may be old."""
+        self._due = 0.0
+        """When the next report is due although nothing has changed, on the loop's clock."""
+        self._before: NodeStatus | None = None
+        """What was shown before a report of which we do not know yet that it arrived. Events tell what it changes."""
+        self._complaint = ""
+
+    def changed(self) -> None:
+        """Something about the node is different now: look at once."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Until cancelled. May be called again after that."""
+        backoff = Backoff(_SOONEST, _LATEST, now=asyncio.get_running_loop().time)
+        while True:
+            self._woken.clear()
+            try:
+                await self._look()
+            except PykubeletError as error:
+                self._complain(error)
+                after = error.after if isinstance(error, Retry) else None
+                await asyncio.sleep(max(backoff.next(), after or 0.0))
+            else:
+                self._complaint = ""
+                backoff.reset()
+                await self._pause()
+
+    # --- one look
+
+    async def _look(self) -> None:
+        node = node_object(
+            await self._facts(),
+            self._settings,
+            await self._runtime.report(),
+            self._now(),
+            pressures=self._pressures(),
+            troubles=self._troubles(),
+        )
+        if self._api is None:
+            known = self.node or node
+            self._keep(changed(known, status=reported(known.status, node.status)))
+            return
+        if self.node is None:  # nobody needs to wait for the server to know what the node is like
+            self.node = node
+        try:
+            shown = await self._newest(self._api)
+            if shown is None:
+                shown = await self._registered(self._api, node)
+            self._shown = shown
+            await self._report(self._api, shown, node)
+        except NotFound:
+            self._shown = None
+            raise
+        except PykubeletError:
+            self._is_doubtful = True
+            raise
+
+    async def _newest(self, api: NodeApi) -> Node | None:
+        """What the API server shows of the node, asking it only when there is doubt."""
+        seen = self._seen()
+        if seen is not self._last_seen:  # not older than what we knew, or put right in the next turn
+            self._last_seen = self._shown = seen
+        if self._is_doubtful and self._shown is not None:
+            self._shown = await api.get(self._settings.name)
+        self._is_doubtful = False
+        return self._shown
+
+    async def _registered(self, api: NodeApi, node: Node) -> Node:
+        name = self._settings.name
+        if not self._register_node:
+            return await api.get(name)
+        try:
+            created = await api.create(node)
+        except (Conflict, Invalid) as refusal:  # not allowed to create it: it may be there all the same
+            try:
+                shown = await api.get(name)
+            except NotFound:
+                raise refusal from None
+            log.info("node %s was registered before", name)
+            patch = metadata_patch(shown.metadata, node.metadata, DEFAULT_LABELS)
+            return await api.patch(name, patch) if patch else shown
+        log.info("node %s is registered", name)
+        self._plan_next(is_news=True)
+        self._before = NodeStatus()
+        return created
+
+    async def _report(self, api: NodeApi, shown: Node, node: Node) -> None:
+        name = self._settings.name
+        required = changed(node.metadata, annotations={})
+        if patch := metadata_patch(shown.metadata, required, REQUIRED_LABELS):
+            shown = self._shown = await api.patch(name, patch)
+        status = reported(shown.status, node.status)
+        self._before = self._before or shown.status
+        is_news = without_heartbeats(shown.status) != without_heartbeats(status)
+        if is_news or asyncio.get_running_loop().time() >= self._due:
+            is_first = self._due == 0.0
+            self._shown = await api.patch_status(name, status_patch(shown.status, status))
+            self._plan_next(is_news=is_news or is_first)
+        self._tell(self._before, status)
+        self._keep(self._shown or shown)
+
+    def _plan_next(self, *, is_news: bool) -> None:
+        """After news at any moment of half to one and a half periods: nodes that changed together part again."""
+        share = random.uniform(0.5, 1.5) if is_news else 1.0
+        self._due = asyncio.get_running_loop().time() + self._report_period * share
+
+    def _keep(self, node: Node) -> None:
+        if self.node is None or _without_versions(self.node) != _without_versions(node):
+            self.node = node
+
+    def _tell(self, before: NodeStatus, after: NodeStatus) -> None:
+        self._before = None
+        if self._recorder is None:
+            return
+        name, boot_id = self._settings.name, after.node_info.boot_id
+        if before.node_info.boot_id not in ("", boot_id):
+            self._recorder.node_event("Warning", "Rebooted", f"Node {name} has been rebooted, boot id: {boot_id}")
+        for reason in transitions(before, after):
+            self._recorder.node_event("Normal", reason, f"Node {name} status is now: {reason}")
+
+    def _complain(self, error: PykubeletError) -> None:
+        text = f"node {self._settings.name} cannot be reported: {error}"
+        log.log(logging.DEBUG if text == self._complaint else logging.WARNING, "%s", text)
+        self._complaint = text
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self._period):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+
+
+def _without_versions(node: Node) -> Node:
+    """All of it that does not change with each heartbeat."""
+    metadata = changed(node.metadata, resource_version="", managed_fields=())
+    return changed(node, metadata=metadata, status=without_heartbeats(node.status))
+
+
+class _Runtime:
+    """The runtime's word on itself, or why there is none."""
+
+    def __init__(self, runtime: RuntimeHealth) -> None:
+        self._runtime = runtime
+        self._last = RuntimeReport(status=RuntimeStatus(ready=False, network_ready=False))
+
+    async def report(self) -> RuntimeReport:
+        """What cannot be learned now is as it was, except for the status."""
+        try:
+            status = await self._runtime.status()
+        except PykubeletError as error:
+            self._last = changed(self._last, status=RuntimeStatus(ready=False, network_ready=False, message=str(error)))
+            return self._last
+        self._last = changed(self._last, status=status)
+        try:
+            self._last = changed(self._last, version=await self._runtime.version())
+            self._last = changed(self._last, images=await self._runtime.images())
+        except PykubeletError as error:
+            log.warning("the runtime does not tell its version or its images: %s", error)
+        return self._last

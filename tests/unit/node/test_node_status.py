@@ -1,0 +1,514 @@
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from kit.virtual_time import virtual_time
+from kit.waiting import eventually
+from pykubelet.api import codec
+from pykubelet.api.node import Node, NodeCondition
+from pykubelet.api.quantity import Quantity
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
+from pykubelet.node.node_status import NodeReporter
+from pykubelet.pod.node_object import NodeSettings
+from pykubelet.pod.node_ports import MachineFacts
+from pykubelet.pod.ports import Image, RuntimeStatus, RuntimeVersion
+
+START = datetime(2026, 1, 1, 12, tzinfo=UTC)
+FACTS = MachineFacts(
+    hostname="n1", ips=("10.0.0.1",), cpus=4, memory=1 << 34, storage=1 << 36, architecture="amd64", boot_id="b1"
+)
+
+
+def clock() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class MemoryNodes:
+    """A NodeApi in memory. `faults` spoil the next calls, `away` all of them; a LOST answer is that of a call which was
+    carried out."""
+
+    LOST = Retry("the answer is lost")
+
+    def __init__(self) -> None:
+        self.node: Node | None = None
+        self.calls: list[tuple[str, float]] = []
+        self.patches: list[Mapping[str, Any]] = []
+        self.faults: deque[Exception | None] = deque()
+        self.away: Exception | None = None
+        self.keeps_status_on_create = True
+        self._made = 0
+
+    def put(self, node: Node) -> Node:
+        self._made += 1
+        uid = node.metadata.uid or f"u{self._made}"
+        meta = changed(node.metadata, uid=uid, resource_version=str(self._made))
+        self.node = changed(node, metadata=meta)
+        return self.node
+
+    def verbs(self) -> list[str]:
+        return [verb for verb, _ in self.calls]
+
+    def condition(self, type: str) -> NodeCondition:
+        assert self.node is not None
+        return next(each for each in self.node.status.conditions if each.type == type)
+
+    async def get(self, name: str) -> Node:
+        return await self._call("get", self._found)
+
+    async def create(self, node: Node) -> Node:
+        def create() -> Node:
+            if self.node is not None:
+                raise Conflict("it exists")
+            return self.put(node if self.keeps_status_on_create else Node(metadata=node.metadata))
+
+        return await self._call("create", create)
+
+    async def patch(self, name: str, patch: Mapping[str, Any]) -> Node:
+        assert "status" not in patch
+        return await self._call("patch", lambda: self._patched(patch))
+
+    async def patch_status(self, name: str, patch: Mapping[str, Any]) -> Node:
+        assert set(patch) == {"status"}
+        return await self._call("patch_status", lambda: self._patched(patch))
+
+    def _patched(self, patch: Mapping[str, Any]) -> Node:
+        self.patches.append(patch)
+        return self.put(codec.convert(Node, merged(codec.to_builtins(self._found()), codec.to_builtins(patch))))
+
+    def _found(self) -> Node:
+        if self.node is None:
+            raise NotFound("there is no node n1")
+        return self.node
+
+    async def _call(self, verb: str, work: Callable[[], Node]) -> Node:
+        self.calls.append((verb, clock()))
+        await asyncio.sleep(0.001)
+        fault = self.faults.popleft() if self.faults else self.away
+        if fault is not None and fault is not self.LOST:
+            raise fault
+        answer = work()
+        if fault is self.LOST:
+            raise fault
+        return answer
+
+
+def merged(value: Any, patch: Any) -> Any:
+    """A strategic merge, as far as nodes need it."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(value or {})
+    for field, change in patch.items():
+        if change is None:
+            result.pop(field, None)
+        elif isinstance(change, list) and {"$patch": "replace"} in change:
+            result[field] = [item for item in change if item != {"$patch": "replace"}]
+        elif field == "conditions":
+            items = {item["type"]: item for item in result.get(field, ())}
+            items |= {item["type"]: merged(items.get(item["type"]), item) for item in change}
+            result[field] = list(items.values())
+        else:
+            result[field] = merged(result.get(field), change)
+    return result
+
+
+class Runtime:
+    def __init__(self) -> None:
+        self.said = RuntimeStatus(ready=True, network_ready=True)
+        self.fault: Exception | None = None
+        self.image_fault: Exception | None = None
+        self.pulled: tuple[Image, ...] = ()
+
+    async def version(self) -> RuntimeVersion:
+        return RuntimeVersion(name="fake", version="1")
+
+    async def status(self) -> RuntimeStatus:
+        if self.fault is not None:
+            raise self.fault
+        return self.said
+
+    async def images(self) -> tuple[Image, ...]:
+        if self.image_fault is not None:
+            raise self.image_fault
+        return self.pulled
+
+
+class World:
+    def __init__(self) -> None:
+        self.api = MemoryNodes()
+        self.runtime = Runtime()
+        self.facts = FACTS
+        self.seen: Node | None = None
+        self.pressures: list[Any] = []
+        self.troubles: list[str] = []
+        self.events: list[tuple[str, str, str]] = []
+
+    async def look(self) -> MachineFacts:
+        return self.facts
+
+    def node_event(self, kind: str, reason: str, message: str) -> None:
+        self.events.append((kind, reason, message))
+
+    def reasons(self) -> list[str]:
+        return [reason for _, reason, _ in self.events]
+
+    @asynccontextmanager
+    async def reporting(self, *, alone: bool = False, **options: Any) -> AsyncIterator[NodeReporter]:
+        loop = asyncio.get_running_loop()
+        reporter = NodeReporter(
+            None if alone else self.api,
+            NodeSettings(name="n1", labels={"mine": "x"}),
+            facts=self.look,
+            runtime=self.runtime,
+            recorder=self,
+            seen=lambda: self.seen,
+            pressures=lambda: self.pressures,
+            troubles=lambda: self.troubles,
+            now=lambda: START + timedelta(seconds=loop.time()),
+            **options,
+        )
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(reporter.run())
+            try:
+                yield reporter
+            finally:
+                task.cancel()
+
+
+# --- registration
+
+
+@virtual_time
+async def test_a_node_is_registered_with_its_status_and_then_left_in_peace() -> None:
+    world = World()
+    async with world.reporting():
+        await asyncio.sleep(140)
+    assert world.api.verbs() == ["create"]
+    assert world.api.condition("Ready").status == "True"
+    assert world.reasons() == ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"]
+    assert world.events[0] == ("Normal", "NodeHasSufficientMemory", "Node n1 status is now: NodeHasSufficientMemory")
+
+
+@virtual_time
+async def test_a_server_that_drops_the_status_of_a_new_node_is_told_it_at_once() -> None:
+    world = World()
+    world.api.keeps_status_on_create = False
+    async with world.reporting():
+        await asyncio.sleep(5)
+    assert world.api.verbs() == ["create", "patch_status"]
+    assert world.api.condition("Ready").status == "True"
+
+
+@virtual_time
+async def test_registration_is_tried_until_it_works_and_less_and_less_often() -> None:
+    world = World()
+    world.api.away = Retry("away")
+    async with world.reporting():
+        await asyncio.sleep(120)
+        world.api.away = None
+        await eventually(lambda: world.api.node, seconds=8)
+    times = [at for verb, at in world.api.calls if verb == "create"]
+    pauses = [later - sooner for sooner, later in pairwise(times)]
+    assert 0.1 <= pauses[0] <= 0.3
+    assert max(pauses) <= 7.1
+    assert len(times) < 60
+
+
+@virtual_time
+async def test_a_server_that_names_a_time_is_not_asked_before_it() -> None:
+    world = World()
+    world.api.faults.append(Retry("too much to do", after=30.0))
+    async with world.reporting():
+        await eventually(lambda: world.api.node, seconds=60)
+    assert world.api.calls[1][1] >= 30
+
+
+@virtual_time
+async def test_the_same_failure_is_complained_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.api.away = Retry("the server is away")
+    with caplog.at_level(logging.WARNING):
+        async with world.reporting():
+            await asyncio.sleep(60)
+    assert caplog.messages == ["node n1 cannot be reported: the server is away"]
+
+
+@virtual_time
+async def test_an_existing_node_gets_its_default_labels_and_status_and_keeps_the_rest() -> None:
+    world = World()
+    async with world.reporting():
+        await eventually(lambda: world.api.node)
+    assert world.api.node is not None
+    old = world.api.node
+    labels = {**old.metadata.labels, "kubernetes.io/hostname": "old", "mine": "by hand", "theirs": "y"}
+    world.api.put(changed(old, metadata=changed(old.metadata, labels=labels)))
+    world.api.calls.clear()
+    world.facts = changed(FACTS, cpus=8)
+    async with world.reporting():
+        await asyncio.sleep(5)
+    assert world.api.verbs() == ["create", "get", "patch", "patch_status"]
+    assert world.api.node.metadata.labels == {**labels, "kubernetes.io/hostname": "n1"}
+    assert world.api.node.status.capacity["cpu"] == Quantity.of(8)
+
+
+@virtual_time
+async def test_an_agent_that_starts_anew_reports_although_nothing_has_changed() -> None:
+    world = World()
+    async with world.reporting():
+        await eventually(lambda: world.api.node)
+    world.api.calls.clear()
+    await asyncio.sleep(60)
+    async with world.reporting():
+        await asyncio.sleep(5)
+    assert world.api.verbs() == ["create", "get", "patch_status"]
+    assert world.api.condition("Ready").last_heartbeat_time == START + timedelta(seconds=60)
+    assert world.api.condition("Ready").last_transition_time == START
+
+
+@virtual_time
+async def test_one_that_may_not_create_nodes_uses_the_one_that_is_there() -> None:
+    world = World()
+    world.api.put(Node(metadata=changed(Node().metadata, name="n1")))
+    world.api.faults.append(Invalid("forbidden"))
+    async with world.reporting():
+        await asyncio.sleep(5)
+    assert world.api.condition("Ready").status == "True"
+
+
+@virtual_time
+async def test_one_that_may_not_create_nodes_and_finds_none_says_why(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.api.faults.append(Invalid("creating nodes is forbidden"))
+    async with world.reporting():
+        await eventually(lambda: world.api.node)
+    assert caplog.messages[0] == "node n1 cannot be reported: creating nodes is forbidden"
+
+
+@virtual_time
+async def test_a_node_that_others_register_is_only_reported() -> None:
+    world = World()
+    async with world.reporting(register_node=False):
+        await asyncio.sleep(30)
+        assert set(world.api.verbs()) == {"get"}
+        world.api.put(Node(metadata=changed(Node().metadata, name="n1")))
+        await asyncio.sleep(8)
+    assert world.api.verbs()[-3:] == ["get", "patch", "patch_status"]
+    assert world.api.node is not None
+    assert set(world.api.node.metadata.labels) == {"kubernetes.io/os", "kubernetes.io/arch"}
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_a_node_that_is_deleted_is_registered_again(is_watched: bool) -> None:
+    @virtual_time
+    async def tell() -> None:
+        world = World()
+        async with world.reporting():
+            await eventually(lambda: world.api.node)
+            world.seen = world.api.node if is_watched else None
+            await asyncio.sleep(20)
+            world.api.node = world.seen = None
+            await asyncio.sleep(11 if is_watched else 460)
+        assert world.api.verbs().count("create") == 2
+        assert world.api.condition("Ready").status == "True"
+
+    tell()
+
+
+# --- reports
+
+
+@virtual_time
+async def test_heartbeats_are_sent_about_every_five_minutes() -> None:
+    world = World()
+    async with world.reporting():
+        await asyncio.sleep(3600)
+    times = [at for verb, at in world.api.calls if verb == "patch_status"]
+    assert 150 <= times[0] <= 461
+    assert all(300 <= later - sooner <= 311 for sooner, later in pairwise(times))
+    assert all(set(patch["status"]) == {"conditions"} for patch in world.api.patches)
+    assert world.api.condition("Ready").last_transition_time == START
+
+
+@virtual_time
+async def test_a_change_is_reported_with_the_next_look() -> None:
+    world = World()
+    async with world.reporting():
+        await asyncio.sleep(15)
+        world.runtime.said = RuntimeStatus(ready=True, network_ready=False, network_message="no cni")
+        await asyncio.sleep(6)
+        assert world.api.condition("Ready").message == "container runtime network not ready: no cni"
+        world.runtime.said = RuntimeStatus(ready=True, network_ready=True)
+        await asyncio.sleep(10)
+    assert world.api.condition("Ready").status == "True"
+    assert world.api.condition("Ready").last_transition_time == START + timedelta(seconds=30)
+    assert world.reasons()[3:] == ["NodeNotReady", "NodeReady"]
+
+
+@virtual_time
+async def test_a_change_that_is_told_is_reported_at_once() -> None:
+    world = World()
+    async with world.reporting() as reporter:
+        await asyncio.sleep(15)
+        world.troubles.append("the node is shutting down")
+        world.pressures.append("DiskPressure")
+        reporter.changed()
+        await asyncio.sleep(0.1)
+    assert world.api.condition("Ready").message == "the node is shutting down"
+    assert world.api.condition("DiskPressure").status == "True"
+
+
+@virtual_time
+async def test_a_change_during_a_report_is_not_forgotten() -> None:
+    world = World()
+    async with world.reporting() as reporter:
+        await asyncio.sleep(0.0005)
+        world.troubles.append("the node is shutting down")
+        reporter.changed()
+        await asyncio.sleep(0.1)
+    assert world.api.condition("Ready").status == "False"
+
+
+@virtual_time
+async def test_a_runtime_that_does_not_answer_makes_the_node_unready_and_takes_nothing_else_away() -> None:
+    world = World()
+    world.runtime.pulled = (Image(id="i", names=("busybox:1",), size=5),)
+    async with world.reporting():
+        await asyncio.sleep(5)
+        world.runtime.fault = Retry("connection refused")
+        await asyncio.sleep(10)
+        assert world.api.condition("Ready").message == "container runtime not ready: connection refused"
+        assert world.api.condition("pykubelet.dev/FullIsolation").status == "True"
+        assert world.api.node is not None
+        assert world.api.node.status.node_info.container_runtime_version == "fake://1"
+        assert world.api.node.status.images[0].names == ("busybox:1",)
+        world.runtime.fault, world.runtime.image_fault = None, Retry("busy")
+        await asyncio.sleep(10)
+    assert world.api.condition("Ready").status == "True"
+    assert world.api.node.status.images
+
+
+@virtual_time
+async def test_a_failed_report_is_tried_again_soon_from_what_the_server_has() -> None:
+    world = World()
+    async with world.reporting():
+        await asyncio.sleep(5)
+        world.facts = changed(FACTS, cpus=8)
+        world.api.faults.append(Conflict("somebody was faster"))
+        await asyncio.sleep(6)
+    assert world.api.verbs() == ["create", "patch_status", "get", "patch_status"]
+    assert world.api.node is not None
+    assert world.api.node.status.capacity["cpu"] == Quantity.of(8)
+
+
+@virtual_time
+async def test_a_report_whose_answer_is_lost_is_told_in_an_event_all_the_same() -> None:
+    world = World()
+    async with world.reporting():
+        await asyncio.sleep(5)
+        world.troubles.append("PLEG is not healthy")
+        world.api.faults.append(world.api.LOST)
+        await asyncio.sleep(6)
+    assert world.api.verbs() == ["create", "patch_status", "get"]
+    assert world.reasons()[3:] == ["NodeNotReady"]
+
+
+@virtual_time
+async def test_what_others_changed_is_put_right_when_a_watch_shows_it() -> None:
+    world = World()
+    async with world.reporting():
+        await asyncio.sleep(5)
+        assert world.api.node is not None
+        conditions = tuple(
+            changed(each, status="Unknown", reason="NodeStatusUnknown") for each in world.api.node.status.conditions
+        )
+        lost = changed(world.api.node, status=changed(world.api.node.status, conditions=conditions))
+        labels = {**lost.metadata.labels, "kubernetes.io/arch": "wrong"}
+        world.seen = world.api.put(changed(lost, metadata=changed(lost.metadata, labels=labels)))
+        await asyncio.sleep(10)
+    assert world.api.verbs() == ["create", "patch", "patch_status"]
+    assert world.api.condition("Ready").status == "True"
+    assert world.api.node.metadata.labels["kubernetes.io/arch"] == "amd64"
+    assert "NodeReady" in world.reasons()
+
+
+@virtual_time
+async def test_a_watch_that_lags_behind_our_own_report_is_not_believed() -> None:
+    world = World()
+    async with world.reporting() as reporter:
+        await asyncio.sleep(5)
+        world.seen = world.api.node
+        await asyncio.sleep(10)
+        for cpus in (8, 4):  # as the watch still shows it
+            world.facts = changed(FACTS, cpus=cpus)
+            reporter.changed()
+            await asyncio.sleep(0.1)
+    assert world.api.node is not None
+    assert world.api.node.status.capacity["cpu"] == Quantity.of(4)
+
+
+@virtual_time
+async def test_a_reboot_is_told_once() -> None:
+    world = World()
+    async with world.reporting():
+        await asyncio.sleep(5)
+    world.facts = changed(FACTS, boot_id="b2")
+    async with world.reporting():
+        await asyncio.sleep(60)
+    told = [event for event in world.events if event[1] == "Rebooted"]
+    assert told == [("Warning", "Rebooted", "Node n1 has been rebooted, boot id: b2")]
+
+
+# --- the node, for others in the agent
+
+
+@virtual_time
+async def test_the_node_is_known_before_the_server_is() -> None:
+    world = World()
+    world.api.away = Retry("away")
+    async with world.reporting() as reporter:
+        await asyncio.sleep(1)
+        assert reporter.node is not None
+        assert reporter.node.status.allocatable["cpu"] == Quantity.of(4)
+
+
+@virtual_time
+async def test_the_node_is_replaced_only_when_more_than_a_heartbeat_has_changed() -> None:
+    world = World()
+    async with world.reporting() as reporter:
+        await asyncio.sleep(5)
+        node = reporter.node
+        await asyncio.sleep(900)
+        assert "patch_status" in world.api.verbs()
+        assert reporter.node is node
+        world.facts = changed(FACTS, cpus=8)
+        await asyncio.sleep(11)
+        assert reporter.node is not None
+        assert reporter.node.status.capacity["cpu"] == Quantity.of(8)
+
+
+@virtual_time
+async def test_without_a_server_the_node_is_kept_up_to_date_all_the_same() -> None:
+    world = World()
+    async with world.reporting(alone=True) as reporter:
+        await asyncio.sleep(15)
+        node = reporter.node
+        assert node is not None
+        world.troubles.append("PLEG is not healthy")
+        await asyncio.sleep(10)
+        assert reporter.node is not node
+        assert reporter.node is not None
+        ready = reporter.node.status.conditions[-1]
+        assert (ready.type, ready.status, ready.last_transition_time) == (
+            "Ready",
+            "False",
+            START + timedelta(seconds=20),
+        )
+        assert reporter.node.status.conditions[0].last_transition_time == START
+    assert world.api.calls == []
