@@ -5,13 +5,16 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: up test check bench format clean help
+.PHONY: up down test check bench format clean help
 
 help:  ## Show what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 12
 
-up: $(READY)  ## Run the agent on the example manifests, until Ctrl-C.
-	$(BIN)/pykubelet run --pod-manifest-path examples/manifests
+up: $(READY)  ## Run the example pods in the background, and show them.
+	$(BIN)/pykubelet up examples
+
+down: $(READY)  ## Stop them, and leave nothing behind.
+	$(BIN)/pykubelet down
 
 test: $(READY)  ## Run all tests.
 	$(BIN)/python -m pytest

@@ -4,26 +4,40 @@ No other module knows all the rooms.
 """
 
 import asyncio
+import fcntl
+import gc
 import logging
+import os
 import signal
-from collections.abc import Coroutine
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 from pykubelet import __version__
 from pykubelet.base.errors import Invalid
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
 from pykubelet.config import Config
-from pykubelet.node.messages import Message, Said
-from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
-from pykubelet.pod.events import PodUpdate
+from pykubelet.host.checkpoint import PodCheckpoint
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.local import LocalHost
+from pykubelet.host.machine import LocalMachine
+from pykubelet.node.act import Machine
+from pykubelet.node.agent import Agent
+from pykubelet.node.log_recorder import LogRecorder
+from pykubelet.node.node_status import NodeReporter
 from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
-from pykubelet.pod.ports import PodSource
+from pykubelet.pod.node_object import NodeSettings
+from pykubelet.pod.node_ports import MachineFacts
+from pykubelet.pod.ports import PodSource, Runtime
+from pykubelet.pod.status import NodeFacts
+from pykubelet.runtime.registry import RuntimeSettings, make_runtime
+from pykubelet.server.control import control_socket
 from pykubelet.sources.files import FileSource
 
 if TYPE_CHECKING:
-    from pykubelet.kube.node import NodeView
+    from pykubelet.app_api import ApiParts
 
 log = logging.getLogger(__name__)
 
@@ -34,20 +48,118 @@ async def run_agent(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with AsyncExitStack() as connections:
-        parts = await _build(config, connections)
+    async with AsyncExitStack() as stack:
+        app = await App.build(config, stack)
+        gc.collect()
+        gc.freeze()  # what is here now stays: no need to look through it again and again
         async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(part) for part in parts]
-            await stop.wait()
-            log.info("stopping")
-            for task in running:
-                task.cancel()
+            await app.run(tasks, stop)
 
 
-async def _build(config: Config, connections: AsyncExitStack) -> list[Coroutine[None, None, None]]:
-    """Everything that runs as long as the agent does. Connections are closed after the last part has ended."""
+class App:
+    """Everything that touches the outside world, made and held together."""
+
+    def __init__(
+        self, config: Config, facts: MachineFacts, runtime: Runtime, journal: Journal, api: "ApiParts | None"
+    ) -> None:
+        self._config = config
+        self._facts = facts
+        self._runtime = runtime
+        self._journal = journal
+        self._api = api
+        self.agent: Agent | None = None
+        self._sources = _sources(config, api)
+        dirs = PodDirs(str(config.root_dir), str(config.pod_logs_dir))
+        self._host = LocalHost(dirs, memory=facts.memory)
+        self._recorder = api.recorder if api else LogRecorder(config.node_name, journal=journal)
+        self._checkpoint = PodCheckpoint(config.root_dir / "checkpoints" / "pods")
+        machine = LocalMachine(str(config.root_dir), hostname=config.node_name, node_ips=config.node_ips)
+        self._reporter = NodeReporter(
+            api.nodes if api else None,
+            NodeSettings(name=config.node_name, taints=config.register_with_taints, max_pods=config.max_pods),
+            facts=machine.facts,
+            runtime=runtime,
+            recorder=self._recorder,
+            register_node=config.register_node,
+            seen=(lambda: api.view.node) if api else (lambda: None),
+        )
+
+    @classmethod
+    async def build(cls, config: Config, stack: AsyncExitStack) -> "App":
+        _check_folders(config)
+        stack.callback(_only_agent_here(config.root_dir).close)
+        machine = LocalMachine(str(config.root_dir), hostname=config.node_name, node_ips=config.node_ips)
+        facts = await machine.facts()
+        journal = Journal()
+        api = None
+        if config.kubeconfig:
+            from pykubelet.app_api import connect  # an HTTP client takes long to load
+
+            api = await connect(config, journal, stack)
+        runtime = make_runtime(
+            RuntimeSettings(
+                endpoint=config.container_runtime_endpoint,
+                root=config.root_dir / "runtime",
+                log_root=config.pod_logs_dir,
+                node_ips=facts.ips,
+            )
+        )
+        stack.push_async_callback(runtime.close)
+        app = cls(config, facts, runtime, journal, api)
+        await stack.enter_async_context(control_socket(config.socket, {"ping": lambda: "pong", "pods": app.pods}))
+        return app
+
+    async def run(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+        config = self._config
+        version, status = await self._runtime.version(), await self._runtime.status()
+        self.agent = agent = self._agent(tasks, runtime_name=version.name)
+        running = [tasks.create_task(supervise("node status", self._reporter.run))]
+        await _until(lambda: self._reporter.node is not None)  # nothing can be admitted to a node that nobody knows
+        running += [tasks.create_task(supervise("checkpoint", self._checkpoint.run)), *agent.start()]
+        if self._api is not None:
+            running += [tasks.create_task(supervise(name, part)) for name, part in self._api.parts.items()]
+        log.info("pykubelet %s is node %s on %s %s", __version__, config.node_name, version.name, version.version)
+        log.info("pods come from: %s; state is in %s", ", ".join(self._sources), config.root_dir)
+        for limitation in status.limitations:
+            log.warning("limitation: %s", limitation)
+        await stop.wait()
+        log.info("stopping; %s", "so do the pods" if config.stop_pods_on_exit else "pods go on without the agent")
+        if config.stop_pods_on_exit:
+            await agent.stop_pods()
+        for task in [*running, *agent.worker_tasks()]:
+            task.cancel()
+
+    def pods(self) -> dict[str, Any]:
+        """All pods of the node, as a PodList."""
+        return {"apiVersion": "v1", "kind": "PodList", "items": self.agent.pods() if self.agent else []}
+
+    def _agent(self, tasks: asyncio.TaskGroup, *, runtime_name: str) -> Agent:
+        api, facts = self._api, self._facts
+        machine = Machine(
+            facts=NodeFacts(host_ips=facts.ips, runtime_name=runtime_name),
+            memory=facts.memory,
+            log_root=str(self._config.pod_logs_dir),
+        )
+        return Agent(
+            tasks,
+            sources=self._sources,
+            runtime=self._runtime,
+            host=self._host,
+            recorder=self._recorder,
+            journal=self._journal,
+            node=lambda: self._reporter.node,
+            machine=lambda: machine,
+            api=api.pods if api else None,
+            secrets=api.secrets if api else None,
+            api_node=(lambda: api.view.node) if api else (lambda: None),
+            checkpoint=self._checkpoint if api else None,
+            restored=self._checkpoint.load() if api else (),
+            allowed_unsafe_sysctls=self._config.allowed_unsafe_sysctls,
+        )
+
+
+def _sources(config: Config, api: "ApiParts | None") -> dict[str, PodSource]:
     sources: dict[str, PodSource] = {}
-    parts: list[Coroutine[None, None, None]] = []
     if config.static_pod_path:
         sources[FILE_SOURCE] = FileSource(config.static_pod_path, config.node_name, period=config.file_check_frequency)
     if config.static_pod_url:
@@ -59,39 +171,36 @@ async def _build(config: Config, connections: AsyncExitStack) -> list[Coroutine[
             headers=config.static_pod_url_header,
             period=config.http_check_frequency,
         )
-    if config.kubeconfig:
-        node, sources[API_SOURCE] = await _from_api_server(config, connections)
-        parts.append(supervise("node view", node.follow))
+    if api is not None:
+        sources[API_SOURCE] = api.source
     if not sources:
         raise Invalid("there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig")
-    pods = PodConfig(sources, Journal())
-    inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX_SIZE)
-    log.info("pykubelet %s is node %s; pods come from: %s", __version__, config.node_name, ", ".join(sources))
-    return [*parts, pods.pump(inbox), _deliver(pods, inbox)]
+    return sources
 
 
-async def _from_api_server(config: Config, connections: AsyncExitStack) -> "tuple[NodeView, PodSource]":
-    from pykubelet.kube import kubeconfig
-    from pykubelet.kube.credentials import Credentials
-    from pykubelet.kube.node import NodeView
-    from pykubelet.kube.pods import ApiSource
-    from pykubelet.kube.rest import ApiServer
-
-    server = await connections.enter_async_context(ApiServer(Credentials(kubeconfig.load(config.kubeconfig))))
-    node = NodeView(server, config.node_name)
-    return node, ApiSource(server, config.node_name, node.synced)
-
-
-async def _deliver(pods: PodConfig, inbox: "asyncio.Queue[Message]") -> None:
-    while True:
-        message = await inbox.get()
-        for update in pods.handle(message) if isinstance(message, Said) else ():
-            _tell(update)
+def _check_folders(config: Config) -> None:
+    if config.static_pod_path and not os.path.exists(config.static_pod_path):
+        raise Invalid(f"{config.static_pod_path}: there is no such file or folder of manifests")
+    for folder in (config.root_dir, config.pod_logs_dir):
+        try:
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise Invalid(f"{folder}: cannot be made: {error.strerror}; choose another with --root-dir") from None
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise Invalid(f"{folder}: cannot be written; choose another with --root-dir")
 
 
-def _tell(update: PodUpdate) -> None:
-    if not update.pods:
-        log.info("%s from %s: nothing yet", update.op, update.source)
-    for pod in update.pods:
-        meta = pod.metadata
-        log.info("%s from %s: pod %s/%s (%s)", update.op, update.source, meta.namespace, meta.name, meta.uid)
+def _only_agent_here(root: Path) -> IO[bytes]:
+    """Two agents on one state would undo each other's work. The lock goes with the process, however it ends."""
+    file = (root / "agent.lock").open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise Invalid(f"another agent is running here: it holds {root}/agent.lock") from None
+    return file
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from pykubelet import __version__
 from pykubelet.base.errors import Invalid
 from pykubelet.base.log import configure_logging
+
+if TYPE_CHECKING:
+    from pykubelet.background import Background
 
 
 class _Refusal(click.ClickException):
@@ -64,6 +67,10 @@ def version() -> None:
     "--kubeconfig", default="", metavar="FILE", help="How to reach the API server; without it, there is none."
 )
 @click.option("--hostname-override", default="", metavar="NAME", help="Name of this node instead of the host's name.")
+@click.option("--node-ip", default="", metavar="IP[,IP]", help="Address of this node instead of the one found.")
+@click.option("--register-node/--no-register-node", default=None, help="Make the node object.  [default: register]")
+@click.option("--root-dir", default="", metavar="PATH", help="Where the agent keeps its state.")
+@click.option("--container-runtime-endpoint", metavar="URL", help="The runtime.  [default: the embedded one]")
 @click.option("--pod-manifest-path", metavar="PATH", help="Manifest file, or folder of them, to run static pods from.")
 @click.option("--manifest-url", metavar="URL", help="URL to run static pods from.")
 @click.option(
@@ -73,18 +80,18 @@ def version() -> None:
     "--file-check-frequency", metavar="DURATION", help="How often to read all manifests again.  [default: 20s]"
 )
 @click.option("--http-check-frequency", metavar="DURATION", help="How often to ask --manifest-url.  [default: 20s]")
+@click.option("--max-pods", type=int, metavar="N", help="How many pods may run here.  [default: 110]")
+@click.option("--stop-pods-on-exit", is_flag=True, help="Stop all pods when the agent is told to stop.")
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--v", "verbosity", type=int, default=2, help="Log verbosity; 4 and above show how.  [default: 2]")
 def run(
     config_file: str | None,
-    kubeconfig: str,
-    hostname_override: str,
     manifest_url_header: tuple[str, ...],
     logging_format: str,
     verbosity: int,
-    **flags: str | None,
+    **flags: Any,
 ) -> None:
-    """Run the node agent until it is told to stop."""
+    """Run the node agent until it is told to stop. Pods go on running without it."""
     import asyncio
 
     from msgspec.structs import replace
@@ -95,12 +102,72 @@ def run(
     configure_logging(verbosity=verbosity, format="json" if logging_format == "json" else "text")
     configuration = load_configuration(config_file) if config_file else KubeletConfiguration()
     given = {
-        "static_pod_path": flags["pod_manifest_path"],
-        "static_pod_url": flags["manifest_url"],
+        "static_pod_path": flags.pop("pod_manifest_path"),
+        "static_pod_url": flags.pop("manifest_url"),
         "static_pod_url_header": parse_header_flags(manifest_url_header) or None,
-        "file_check_frequency": flags["file_check_frequency"],
-        "http_check_frequency": flags["http_check_frequency"],
-    }
+    } | {name: flags.pop(name) for name in _OF_THE_FILE}
     configuration = replace(configuration, **{k: value for k, value in given.items() if value is not None})
-    config = make_config(configuration, hostname_override=hostname_override, kubeconfig=kubeconfig)
-    asyncio.run(run_agent(config))
+    asyncio.run(run_agent(make_config(configuration, **flags)))
+
+
+_OF_THE_FILE = (
+    "file_check_frequency",
+    "http_check_frequency",
+    "container_runtime_endpoint",
+    "max_pods",
+    "register_node",
+)
+_DATA = click.option(
+    "--data", metavar="PATH", help="The agent's folder.  [default: /var/lib/pykubelet, or the user's own]"
+)
+
+
+@main.command()
+@click.argument("manifests", default="manifests", metavar="[MANIFESTS]")
+@_DATA
+@click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
+def up(manifests: str, data: str | None, foreground: bool) -> None:
+    """Run the pods of a folder of manifests in the background, and show them when they are up."""
+    from pathlib import Path
+
+    _background(data).up(Path(manifests), foreground=foreground)
+
+
+@main.command()
+@_DATA
+def down(data: str | None) -> None:
+    """Stop what `up` has started, pods and all, and leave the machine tidy."""
+    _background(data).down()
+
+
+@main.command()
+@_DATA
+@click.option("--root-dir", metavar="PATH", help="The state of an agent that was started with `run`.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def pods(data: str | None, root_dir: str | None, output: str) -> None:
+    """Show the pods of the agent that runs here."""
+    from pathlib import Path
+
+    from pykubelet.background import asked_pods, default_data
+    from pykubelet.base.errors import Retry
+    from pykubelet.show import pod_table
+
+    folder = Path(root_dir) if root_dir else Path(data or default_data()) / "state"
+    try:
+        found = asked_pods(folder / "pykubelet.sock")
+    except Retry as error:
+        raise Invalid(f"{error}; start one with `pykubelet up`, or name its folder with --root-dir") from None
+    if output == "json":
+        import json
+
+        click.echo(json.dumps({"apiVersion": "v1", "kind": "PodList", "items": found}, indent=2))
+    else:
+        click.echo(pod_table(found))
+
+
+def _background(data: str | None) -> "Background":
+    from pathlib import Path
+
+    from pykubelet.background import Background, default_data
+
+    return Background(Path(data) if data else default_data(), click.echo)

@@ -2,9 +2,9 @@
 
 import sys
 
-from bench import merge
+from bench import agent, merge
 
-SUITES = {"merge": merge.run}
+SUITES = {"merge": merge.run, "agent": agent.run}
 
 
 def main() -> None:

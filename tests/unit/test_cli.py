@@ -177,8 +177,9 @@ class Agent:
 
 
 @asynccontextmanager
-async def agent(*args: str) -> AsyncIterator[Agent]:
-    process = await asyncio.create_subprocess_exec(*AGENT, "run", *args, stderr=asyncio.subprocess.PIPE)
+async def agent(root: Path, *args: str) -> AsyncIterator[Agent]:
+    command = [*AGENT, "run", "--root-dir", str(root / ".state"), "--stop-pods-on-exit", *args]
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     try:
         yield Agent(process)
     finally:
@@ -192,8 +193,9 @@ async def test_an_agent_tells_what_becomes_of_its_pods_until_it_is_told_to_stop(
     tmp_path: Path, number: signal.Signals
 ) -> None:
     (tmp_path / "web.yaml").write_text(manifest("web"))
-    async with agent("--pod-manifest-path", str(tmp_path), "--hostname-override", "N1") as running:
-        await running.says(rf"pykubelet {re.escape(__version__)} is node n1; pods come from: file$")
+    async with agent(tmp_path, "--pod-manifest-path", str(tmp_path), "--hostname-override", "N1") as running:
+        await running.says(rf"pykubelet {re.escape(__version__)} is node n1 on process ")
+        await running.says(r"pods come from: file; state is in ")
         await running.says(r"ADD from file: pod default/web-n1 \([0-9a-f]{32}\)$")
         (tmp_path / "db.yaml").write_text(manifest("db"))
         await running.says(r"ADD from file: pod default/db-n1 ")
@@ -203,7 +205,7 @@ async def test_an_agent_tells_what_becomes_of_its_pods_until_it_is_told_to_stop(
         await running.says(r"web\.yaml:1:1: is neither a Pod nor a PodList")
         await running.says(r"web\.yaml: still running from before: web-n1$")
         assert await running.stops(number) == 0
-        assert running.lines[-1].endswith("stopping")
+        assert any(line.endswith("stopping; so do the pods") for line in running.lines)
         assert not [line for line in running.lines if "Traceback" in line]
 
 
@@ -220,22 +222,31 @@ async def test_flags_override_the_configuration_file(tmp_path: Path, monkeypatch
         config = tmp_path / ".kubelet.yaml"
         config.write_text(
             HEAD + f"staticPodPath: /nonexistent\nstaticPodURL: http://127.0.0.1:{port}/\n"
-            "staticPodURLHeader: {X-Key: [s3cret]}\nmaxPods: 3\n"
+            "staticPodURLHeader: {X-Key: [s3cret]}\nclusterDomain: x\n"
         )
         args = ["--config", str(config), "--pod-manifest-path", f"{tmp_path}/pod.yaml", "--hostname-override", "n1"]
-        async with agent(*args, "--logging-format", "json", "-v", "4") as running:
+        async with agent(tmp_path, *args, "--logging-format", "json", "-v", "4") as running:
             told = {json.loads(await running.says("ADD from"))["msg"].split(" (")[0] for _ in range(2)}
             assert told == {"ADD from file: pod default/from-flag-n1", "ADD from http: pod default/from-url-n1"}
             assert await running.stops(signal.SIGTERM) == 0
     assert asked == ["s3cret"]
     messages = [json.loads(line)["msg"] for line in running.lines]
-    assert f"{config}: maxPods is not used by this version and has no effect" in messages
+    assert f"{config}: clusterDomain is not used by this version and has no effect" in messages
     assert "nonexistent" not in str(messages)
     assert "s3cret" not in str(messages)
 
 
-async def test_an_agent_with_nothing_to_do_says_so(tmp_path: Path) -> None:
-    async with agent("--pod-manifest-path", str(tmp_path / "none"), "--hostname-override", "n1") as running:
-        await running.says("none: does not exist; waiting for it")
-        await running.says("ADD from file: nothing yet")
-        assert await running.stops(signal.SIGTERM) == 0
+async def test_a_folder_of_manifests_that_does_not_exist_is_an_error_at_the_start(tmp_path: Path) -> None:
+    async with agent(tmp_path, "--pod-manifest-path", str(tmp_path / "none"), "--hostname-override", "n1") as running:
+        line = await running.says("pykubelet: ")
+        assert line == f"pykubelet: {tmp_path}/none: there is no such file or folder of manifests"
+
+
+async def test_a_second_agent_on_the_same_state_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    args = ["--pod-manifest-path", str(tmp_path / "m"), "--hostname-override", "n1"]
+    async with agent(tmp_path, *args) as first:
+        await first.says("pods come from")
+        async with agent(tmp_path, *args) as second:
+            await second.says("pykubelet: another agent is running here")
+        assert await first.stops(signal.SIGTERM) == 0

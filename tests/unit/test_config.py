@@ -2,6 +2,7 @@ import json
 import logging
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,11 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
     return str(caught.value).removeprefix(f"{tmp_path}/kubelet.yaml")
 
 
+def config(**fields: Any) -> Config:
+    """As made for a node n1 with its state in /r."""
+    return Config(node_name="n1", root_dir=Path("/r"), pod_logs_dir=Path("/r/logs"), **fields)
+
+
 def test_the_names_of_the_file_are_upstreams(tmp_path: Path) -> None:
     found = load(
         tmp_path,
@@ -33,8 +39,7 @@ def test_the_names_of_the_file_are_upstreams(tmp_path: Path) -> None:
         "fileCheckFrequency: 10s\n"
         "httpCheckFrequency: 1m30s\n",
     )
-    assert make_config(found, hostname_override="n1") == Config(
-        node_name="n1",
+    assert make_config(found, hostname_override="n1", root_dir="/r") == config(
         static_pod_path="/etc/kubernetes/manifests",
         static_pod_url="https://example.com/pods",
         static_pod_url_header={"Authorization": ("Bearer x",), "X-Team": ("a", "b")},
@@ -49,27 +54,32 @@ def test_json_will_do(tmp_path: Path) -> None:
 
 
 def test_the_defaults_are_upstreams(tmp_path: Path) -> None:
-    config = make_config(load(tmp_path, HEAD), hostname_override="n1")
-    assert config == make_config(KubeletConfiguration(), hostname_override="n1") == Config(node_name="n1")
-    assert (config.file_check_frequency, config.http_check_frequency) == (20.0, 20.0)
+    made = make_config(load(tmp_path, HEAD), hostname_override="n1", root_dir="/r")
+    assert made == make_config(KubeletConfiguration(), hostname_override="n1", root_dir="/r") == config()
+    assert (made.file_check_frequency, made.http_check_frequency, made.max_pods) == (20.0, 20.0, 110)
 
 
 def test_nulls_are_as_if_not_written(tmp_path: Path) -> None:
     text = HEAD + "staticPodPath: null\nstaticPodURLHeader:\nfileCheckFrequency: ~\n"
-    assert make_config(load(tmp_path, text), hostname_override="n1") == Config(node_name="n1")
+    assert make_config(load(tmp_path, text), hostname_override="n1", root_dir="/r") == config()
 
 
 def test_what_has_no_effect_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    load(tmp_path, HEAD + "staticPodPath: /m\nmaxPods: 30\nauthentication: {}\n")
+    load(tmp_path, HEAD + "staticPodPath: /m\nclusterDomain: x\nauthentication: {anonymous: {enabled: false}}\n")
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
         (logging.WARNING, f"{tmp_path}/kubelet.yaml: {field} is not used by this version and has no effect")
-        for field in ("authentication", "maxPods")
+        for field in ("clusterDomain", "authentication.anonymous.enabled")
     ]
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
+        (f"{HEAD}staticPodPaht: /m\n", ":3:16: staticPodPaht: there is no such field; is it a typing error?"),
+        (
+            f"{HEAD}authentication:\n  x509: {{ca: a}}\n",
+            ":4:14: authentication.x509.ca: there is no such field; is it a typing error?",
+        ),
         ("", ": must hold one KubeletConfiguration, but holds 0 documents"),
         (f"{HEAD}---\n{HEAD}", ": must hold one KubeletConfiguration, but holds 2 documents"),
         ("a: b: c", ":1:5: is not YAML: mapping values are not allowed in this context"),

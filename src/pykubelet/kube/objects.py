@@ -1,9 +1,10 @@
-"""What the node does to single pods of an API server."""
+"""What the node does to single objects of an API server."""
 
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import NotFound
 from pykubelet.kube.errors import ObjectConflict, Refused
@@ -37,6 +38,16 @@ class KubePods:
         path = object_path("pods", namespace=namespace, name=name)
         with suppress(NotFound):
             await self._server.delete(path, uid=uid, grace_period_seconds=grace)
+
+
+class KubeSecrets:
+    """The Secrets port over HTTP."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._server = server
+
+    async def secret(self, namespace: str, name: str) -> Secret:
+        return await self._server.get(object_path("secrets", namespace=namespace, name=name), Secret)
 
 
 def _is_of_another_uid(error: Refused) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.api.container import Container
+from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.resources import is_sidecar
@@ -19,6 +20,7 @@ from pykubelet.pod.launch import container_config
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.plan import Kill, PodActions
 from pykubelet.pod.ports import ContainerConfig, Image, PodHost, Recorder, Runtime
+from pykubelet.pod.pull_secrets import credentials_for
 from pykubelet.pod.restart import CrashLoops, crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.sandbox import sandbox_config
 from pykubelet.pod.stopping import container_grace, stop_waves
@@ -56,6 +58,7 @@ class Scene(Struct, kw_only=True):
     memory: Memory
     observed: ObservedPod
     volumes: Mapping[str, str] = {}
+    pull_secrets: tuple[Secret, ...] = ()
     sandbox_id: str = ""
     pod_ips: tuple[str, ...] = ()
     due: list[float] = []
@@ -91,8 +94,9 @@ class Acting:
         self._machine = machine
         self._now = now
 
-    async def act(self, scene: Scene, actions: PodActions) -> None:
-        """Raises what stops the whole pod; a container that cannot be started is noted in the pod's memory."""
+    async def act(self, scene: Scene, actions: PodActions) -> bool:
+        """-> whether that was a step forward, so that another plan is worth making at once. Raises what stops the whole
+        pod; a container that cannot be started is noted in the pod's memory."""
         pod = scene.pod
         if actions.kill_pod:
             await self.stop(pod, scene.observed, container_grace(pod))
@@ -105,9 +109,10 @@ class Acting:
             scene.sandbox_id = actions.sandbox_id
         names = _starts(actions)
         scene.memory.waiting = {name: why for name, why in scene.memory.waiting.items() if name not in names}
-        if scene.sandbox_id and names:
-            scene.pod_ips = await self._pod_ips(scene)
-            await self._start_all(scene, actions)
+        if not (scene.sandbox_id and names):
+            return True
+        scene.pod_ips = await self._pod_ips(scene)
+        return await self._start_all(scene, actions) > 0
 
     async def stop(self, pod: Pod, observed: ObservedPod, grace: float) -> None:
         """End all containers, sidecars last, then the sandboxes. The grace is one budget for all of it."""
@@ -158,18 +163,21 @@ class Acting:
 
     # --- starting
 
-    async def _start_all(self, scene: Scene, actions: PodActions) -> None:
+    async def _start_all(self, scene: Scene, actions: PodActions) -> int:
+        started = 0
         for name in _starts(actions):
             container = _container(scene.pod, name)
             if container is None:
                 continue
             try:
                 await self._start(scene, container)
+                started += 1
             except NotStarted as failure:
                 scene.memory.waiting[name] = failure.waiting
                 scene.due.append(failure.again_in)
                 if name in actions.init_containers and not is_sidecar(container):
                     break  # the next ones count on this one
+        return started
 
     async def _start(self, scene: Scene, container: Container) -> None:
         pod, memory, now = scene.pod, scene.memory, self._now()
@@ -209,7 +217,7 @@ class Acting:
             self._recorder.event(pod, "Normal", "BackOff", f"Back-off pulling image {name!r}")
             raise NotStarted("ImagePullBackOff", f"Back-off pulling image {name!r}", again_in=wait)
         try:
-            image = await self._runtime.pull_image(name)
+            image = await self._pull(name, scene.pull_secrets)
         except PykubeletError as error:
             memory.failed_pulls[name] = now
             memory.pulls = memory.pulls.started(name, now, now)
@@ -217,6 +225,16 @@ class Acting:
             raise NotStarted("ErrImagePull", str(error), again_in=memory.pulls.length(name)) from None
         self._note(pod, "image", name)
         return image
+
+    async def _pull(self, name: str, secrets: tuple[Secret, ...]) -> Image:
+        """With each of the credentials that fit, in their order; without any when none does. The last word counts."""
+        *others, last = credentials_for(name, secrets) or (None,)
+        for credentials in others:
+            try:
+                return await self._runtime.pull_image(name, credentials)
+            except PykubeletError:
+                continue
+        return await self._runtime.pull_image(name, last)
 
     async def _create(self, scene: Scene, container: Container, attempt: int, image: Image) -> str:
         try:

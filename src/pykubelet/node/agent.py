@@ -11,6 +11,7 @@ from typing import Any
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
+from pykubelet.api.struct import changed
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
 from pykubelet.node.act import Machine
@@ -28,7 +29,8 @@ from pykubelet.pod.admission import Admission
 from pykubelet.pod.events import Restored
 from pykubelet.pod.fit import NodeUsage
 from pykubelet.pod.kinds import API_SOURCE
-from pykubelet.pod.ports import PodApi, PodHost, PodSource, Recorder, Runtime
+from pykubelet.pod.ports import PodApi, PodHost, PodSource, Recorder, Runtime, Secrets
+from pykubelet.pod.stopping import pod_grace
 from pykubelet.pod.table import PodTable
 
 log = logging.getLogger(__name__)
@@ -49,9 +51,11 @@ class Agent:
         node: Callable[[], Node | None],
         machine: Callable[[], Machine],
         api: PodApi | None = None,
+        secrets: Secrets | None = None,
         api_node: Callable[[], Node | None] = lambda: None,
         checkpoint: Checkpoint | None = None,
         restored: tuple[Pod, ...] = (),
+        allowed_unsafe_sysctls: tuple[str, ...] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`node` is what pods are admitted to; `api_node` is the API server's object of it, which owns mirror pods;
@@ -61,6 +65,7 @@ class Agent:
             self.inbox.put_nowait(Said(API_SOURCE, Restored(restored)))
         self.table = PodTable()
         self._tasks = tasks
+        self._runtime = runtime
         self._config = PodConfig(sources, journal, now=now)
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
         self._mirrors = MirrorPods(api, self.table, api_node) if api is not None else None
@@ -73,13 +78,15 @@ class Agent:
             journal,
             machine=machine,
             show=self._mirrors.show if self._mirrors else None,
+            secrets=secrets,
+            network_trouble=lambda: self.pleg.network_trouble,
             now=now,
         )
         self.workers = PodWorkers(syncer, journal, tasks)
         self.handlers = PodHandlers(
             table=self.table,
             usage=NodeUsage(),
-            admission=_remembered(node),
+            admission=_remembered(node, allowed_unsafe_sysctls),
             workers=self.workers,
             statuses=self.statuses,
             syncer=syncer,
@@ -109,19 +116,36 @@ class Agent:
             work["mirror pods"] = supervise("mirror pods", self._mirrors.run)
         return [self._tasks.create_task(part, name=name) for name, part in work.items()]
 
+    def pods(self) -> list[Pod]:
+        """All pods of the node, each with the newest status that it has."""
+        known = {pod.metadata.uid: pod for pod in self.table.pods()}
+        known |= {uid: worker.wish.pod for uid, worker in self.workers.workers.items() if uid not in known}
+        return [changed(pod, status=self.statuses.get(uid) or pod.status) for uid, pod in known.items()]
+
+    async def stop_pods(self) -> None:
+        """Stop every pod, each within its own grace, and wait until nothing is left of them, known or not."""
+        for pod in self.pods():
+            self.workers.tell(pod, grace=pod_grace(pod), removed=True)
+        self.handlers.stop_strangers(await self._runtime.pods())
+        while self.workers.workers:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+    def worker_tasks(self) -> "list[asyncio.Task[None]]":
+        return list(self.workers.tasks)
+
     def _could_be_running(self, uid: str) -> bool:
         worker = self.workers.workers.get(uid)
         return worker is not None and not worker.released.is_set()
 
 
-def _remembered(node: Callable[[], Node | None]) -> Callable[[], Admission]:
+def _remembered(node: Callable[[], Node | None], sysctls: tuple[str, ...]) -> Callable[[], Admission]:
     """Admission is made anew only when the node has changed."""
     made: list[tuple[Node | None, Admission]] = []
 
     def admission() -> Admission:
         current = node()
         if not made or made[0][0] is not current:
-            made[:] = [(current, Admission(current))]
+            made[:] = [(current, Admission(current, allowed_unsafe_sysctls=sysctls))]
         return made[0][1]
 
     return admission

@@ -154,17 +154,20 @@ class PodHandlers:
 
     def clean_up(self, runtime: Iterable[ObservedPod], folders: Iterable[str]) -> None:
         """Stop and remove what no source knows. Only when all sources have spoken."""
-        known = self.workers.workers
-        found = {observed.uid: observed for observed in runtime}
-        for uid in found.keys() | set(folders):
-            if uid in known or uid in self.table:
-                continue
-            observed = found.get(uid, ObservedPod(uid=uid))
-            log.info("pod %s/%s (%s) belongs to nobody and is removed", observed.namespace, observed.name, uid)
-            self.workers.tell(_stranger(observed), grace=_stranger_grace(observed), removed=True)
+        found = list(runtime)
+        bare = set(folders) - {observed.uid for observed in found}
+        self.stop_strangers(each for each in (*found, *map(_only_a_folder, bare)) if each.uid not in self.table)
         for mirror in self.table.orphaned_mirrors():
             if not self._still_shows(mirror):
                 self._discard_mirror(mirror)
+
+    def stop_strangers(self, pods: Iterable[ObservedPod]) -> None:
+        """Stop and remove the pods that have no worker."""
+        for observed in pods:
+            if observed.uid not in self.workers.workers:
+                name = f"{observed.namespace}/{observed.name}" if observed.name else "of which only a folder is left"
+                log.info("pod %s (%s) belongs to nobody and is removed", name, observed.uid)
+                self.workers.tell(_stranger(observed), grace=_stranger_grace(observed), removed=True)
 
     # --- inside
 
@@ -227,6 +230,10 @@ def _is_ending(pod: Pod) -> bool:
 
 def _name(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
+def _only_a_folder(uid: str) -> ObservedPod:
+    return ObservedPod(uid=uid)
 
 
 def _stranger(observed: ObservedPod) -> Pod:

@@ -29,6 +29,8 @@ class Pleg:
         self._has_events = asyncio.Event()
         self.trouble = ""
         """What is wrong with the runtime, if anything; empty while it answers."""
+        self.network_trouble = ""
+        """What is wrong with its network, if anything."""
 
     async def follow_events(self) -> None:
         """Pass the runtime's hints on. While there are none, relisting is the faster."""
@@ -48,6 +50,8 @@ class Pleg:
             try:
                 for uid in self._changed(await self._runtime.pods()):
                     await self._inbox.put(RuntimeChanged(uid))
+                status = await self._runtime.status()
+                self.network_trouble = "" if status.network_ready else status.network_message or "no reason given"
             except PykubeletError as error:
                 if str(error) != self.trouble:
                     log.error("the runtime does not answer: %s", error)

@@ -6,7 +6,8 @@ worker of its own that acts on the newest wish. So one slow pod never holds up a
 
 import asyncio
 import logging
-from typing import assert_never
+import time
+from typing import Final, assert_never
 
 from pykubelet.base.tasks import every
 from pykubelet.node.handlers import PodHandlers
@@ -16,7 +17,8 @@ from pykubelet.pod.events import Op, PodUpdate
 
 log = logging.getLogger(__name__)
 
-TICK = 1.0
+TICK: Final = 1.0
+_SLICE: Final = 0.0005
 
 
 class SyncLoop:
@@ -32,13 +34,18 @@ class SyncLoop:
         return self._config.merge.seen_all(self._ready)
 
     async def run(self) -> None:
-        """Until the stream closes."""
+        """Until the stream closes. A crowd of messages is worked off in slices: timers and sockets come in between."""
+        clock = time.perf_counter
+        rested = clock()
         while True:
             message = await self._inbox.get()
             if isinstance(message, Closed):
                 log.info("the stream of pods has ended")
                 return
             self.handle(message)
+            if clock() - rested > _SLICE:
+                await asyncio.sleep(0)
+                rested = clock()
 
     async def tick(self) -> None:
         async for _ in every(TICK):
@@ -64,6 +71,7 @@ class SyncLoop:
                 assert_never(message)
 
     def _dispatch(self, update: PodUpdate) -> None:
+        _tell(update)
         match update.op:
             case Op.ADD | Op.RESTORE:
                 self._handlers.add(update.pods)
@@ -81,3 +89,13 @@ class SyncLoop:
                 assert_never(update.op)
         if update.op is not Op.RESTORE:  # a checkpoint is not the source's own word
             self._ready.add(update.source)
+
+
+def _tell(update: PodUpdate) -> None:
+    """One line for each pod that comes, changes or goes; a status that comes back is everyday."""
+    level = logging.DEBUG if update.op is Op.RECONCILE else logging.INFO
+    if not log.isEnabledFor(level):
+        return
+    for pod in update.pods:
+        meta = pod.metadata
+        log.log(level, "%s from %s: pod %s/%s (%s)", update.op, update.source, meta.namespace, meta.name, meta.uid)

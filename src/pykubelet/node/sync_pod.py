@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 from pykubelet.api.pod import Pod, PodStatus
-from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.node.act import Acting, Machine, Memory, Scene
 from pykubelet.node.status_manager import StatusManager
@@ -17,7 +17,7 @@ from pykubelet.pod.kinds import is_static
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.phase import is_terminal_phase
 from pykubelet.pod.plan import plan
-from pykubelet.pod.ports import PodHost, Recorder, Runtime, Synced
+from pykubelet.pod.ports import PodHost, Recorder, Runtime, Secrets, Synced
 from pykubelet.pod.probe import ProbeResults, Result
 from pykubelet.pod.status import Failure, Waiting, finished_status, pod_status
 
@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 _DEADLINE: Final = Failure("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 _DEAD_KEPT: Final = 1
 _MIRROR_RETRY: Final = 10.0
+_MOST_ROUNDS: Final = 20
+_SOON: Final = 1.0
 
 
 class PodSync:
@@ -44,6 +46,7 @@ class PodSync:
         *,
         machine: Callable[[], Machine],
         show: Callable[[Pod], Awaitable[None]] | None = None,
+        secrets: Secrets | None = None,
         network_trouble: Callable[[], str] = lambda: "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -53,6 +56,7 @@ class PodSync:
         self._recorder = recorder
         self._machine = machine
         self._show = show
+        self._secrets = secrets
         self._network_trouble = network_trouble
         self._now = now
         self._acting = Acting(runtime, host, recorder, journal, machine=machine, now=now)
@@ -72,9 +76,8 @@ class PodSync:
             self._await_network,
             self._show_mirror,
             self._make_folders_and_volumes,
+            self._fetch_pull_secrets,
             self._run_containers,
-            self._look,
-            self._report,
             self._tidy,
         ):
             await step(scene)
@@ -172,10 +175,38 @@ class PodSync:
             await self._report(scene)
             raise
 
+    async def _fetch_pull_secrets(self, scene: Scene) -> None:
+        """Those that cannot be had are told of; the pull itself will show whether they were needed."""
+        meta, found, missing = scene.pod.metadata, [], []
+        if plan(scene.pod, scene.observed, self._probe_results()).is_empty:
+            return  # nothing is about to be started
+        for reference in scene.pod.spec.image_pull_secrets:
+            try:
+                if self._secrets is None:
+                    raise NotFound("there is no API server to get it from")
+                found.append(await self._secrets.secret(meta.namespace, reference.name))
+            except PykubeletError as error:
+                log.debug("pull secret %s/%s: %s", meta.namespace, reference.name, error)
+                missing.append(reference.name)
+        if missing:
+            what = f"Unable to retrieve some image pull secrets ({', '.join(missing)})"
+            message = f"{what}; attempting to pull the image may not succeed."
+            self._recorder.event(scene.pod, "Warning", "FailedToRetrieveImagePullSecret", message)
+        scene.pull_secrets = tuple(found)
+
     async def _run_containers(self, scene: Scene) -> None:
-        actions = plan(scene.pod, scene.observed, self._probe_results())
-        if not actions.is_empty:
-            await self._acting.act(scene, actions)
+        """Plan, act and look again, as long as that brings the pod forward: what is started now may be what the next
+        container waits for."""
+        for _ in range(_MOST_ROUNDS):
+            actions = plan(scene.pod, scene.observed, self._probe_results())
+            if actions.is_empty:
+                return
+            has_changed = await self._acting.act(scene, actions)
+            await self._look(scene)
+            await self._report(scene)
+            if not has_changed or is_terminal_phase(self._phase(scene.pod)):
+                return
+        scene.due.append(_SOON)
 
     async def _tidy(self, scene: Scene) -> None:
         """Of each container the last dead one is kept, for its logs and its last state; older ones go."""

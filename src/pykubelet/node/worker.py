@@ -14,6 +14,7 @@ from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.journal import Journal
+from pykubelet.base.turnstile import Turnstile
 from pykubelet.pod.ports import Synced, Syncer
 from pykubelet.pod.stopping import pod_grace
 
@@ -62,13 +63,20 @@ class PodWorker:
     """`tell` and `wake` may be called at any time and never wait; `live` is awaited once, by its owner."""
 
     def __init__(
-        self, wish: Wish, syncer: Syncer, journal: Journal, *, predecessors: "Iterable[PodWorker]" = ()
+        self,
+        wish: Wish,
+        syncer: Syncer,
+        journal: Journal,
+        turnstile: Turnstile,
+        *,
+        predecessors: "Iterable[PodWorker]" = (),
     ) -> None:
         self.wish = wish
         self.phase = Phase.WAITING
         self.released = asyncio.Event()
         self._syncer = syncer
         self._journal = journal
+        self._turnstile = turnstile
         self._predecessors = list(predecessors)
         self._news = asyncio.Event()
         self._step: asyncio.Task[Any] | None = None
@@ -114,6 +122,7 @@ class PodWorker:
         if self.wish.grace is None:
             self._enter(Phase.RUNNING)
         while self.wish.grace is None:
+            await self._turnstile.pass_through()
             synced = await self._attempt(self._syncer.sync(self.wish.pod))
             if isinstance(synced, Synced) and synced.ended:
                 self.tell(changed(self.wish, grace=pod_grace(self.wish.pod)))

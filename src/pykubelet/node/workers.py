@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pykubelet.api.pod import Pod
 from pykubelet.base.journal import Journal
+from pykubelet.base.turnstile import Turnstile
 from pykubelet.node.worker import Phase, PodWorker, Wish
 from pykubelet.pod.kinds import full_name
 from pykubelet.pod.ports import Syncer
@@ -22,6 +23,8 @@ class PodWorkers:
         self._syncer = syncer
         self._journal = journal
         self._tasks = tasks
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._turnstile = Turnstile()
         self._workers: dict[str, PodWorker] = {}
         self._holders: dict[str, PodWorker] = {}
         """By full name: the newest pod of that name, whom the next one has to wait for."""
@@ -72,10 +75,13 @@ class PodWorkers:
             wish,
             self._syncer,
             self._journal,
+            self._turnstile,
             predecessors=[other for other in before if other is not None and not other.released.is_set()],
         )
         self._workers[wish.pod.metadata.uid] = self._holders[name] = worker
-        self._tasks.create_task(self._live(worker), name=f"pod {name}")
+        task = self._tasks.create_task(self._live(worker), name=f"pod {name}")
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
     async def _live(self, worker: PodWorker) -> None:
         await worker.live(self.on_released)

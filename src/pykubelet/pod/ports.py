@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from pykubelet.api.container import Container
+from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.pod.events import Applied, Gone, Listed
 from pykubelet.pod.observed import ObservedPod
@@ -82,6 +83,12 @@ class PodApi(Protocol):
     async def delete(self, namespace: str, name: str, uid: str, grace: int) -> None:
         """Conflict when the name belongs to a pod of another uid by now; harmless when the pod is gone."""
         ...
+
+
+class Secrets(Protocol):
+    """Where secrets come from. Raises base.errors."""
+
+    async def secret(self, namespace: str, name: str) -> Secret: ...
 
 
 # --- this machine

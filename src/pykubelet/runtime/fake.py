@@ -19,6 +19,9 @@ from pykubelet.pod.ports import (
 )
 
 Now = Callable[[], datetime]
+STUBBORN = "stubborn"
+"""A command that never heeds SIGTERM."""
+
 _HASH = "io.kubernetes.container.hash"
 _GRACE = "io.kubernetes.pod.terminationGracePeriod"
 
@@ -189,7 +192,7 @@ class FakeRuntime:
         if container is None or container.state is State.EXITED:
             return
         if container.state is State.RUNNING:
-            heeded = self.stop_seconds <= grace
+            heeded = self.stop_seconds <= grace and container.config.command[:1] != (STUBBORN,)
             try:
                 async with asyncio.timeout(self.stop_seconds if heeded else grace):
                     await container.ended.wait()

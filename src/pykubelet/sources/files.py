@@ -46,6 +46,7 @@ class FileSource:
         self._contents: dict[str, _Content] = {}
         self._reported: dict[tuple[str, str], tuple[str, ...]] = {}
         self._owners: dict[str, str] = {}
+        self._is_folder = False
         self._changed = asyncio.Event()
         self._watch: FolderWatch | None = None
 
@@ -100,12 +101,18 @@ class FileSource:
     def _paths(self) -> list[str] | None:
         """The manifests' paths in order, or None when they cannot be known now: then what was read before stays."""
         try:
-            if stat.S_ISDIR(os.stat(self._path).st_mode):
+            self._is_folder = stat.S_ISDIR(os.stat(self._path).st_mode)
+            if self._is_folder:
                 names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))
                 paths = [os.path.join(self._path, name) for name in names]
             else:
                 paths = [self._path]
         except FileNotFoundError:
+            if (
+                self._is_folder and self._contents
+            ):  # a file that goes is a pod that goes; a folder that goes is an accident
+                self._report("folder", self._path, f"{self._path}: has disappeared; its pods go on without it")
+                return None
             self._report("folder", self._path, f"{self._path}: does not exist; waiting for it")
             return []
         except OSError as error:

@@ -512,8 +512,25 @@ async def test_a_folder_may_come_go_and_come_back(tmp_path: Path, caplog: pytest
             (folder / "db.yaml").unlink()
             await becomes(view, web=number)
             (folder / "web.yaml").unlink()
-            folder.rmdir()
             await becomes(view)
+            folder.rmdir()
+            await view.silence(30)
+
+
+@virtual_time
+async def test_a_folder_that_disappears_with_its_manifests_takes_no_pod_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "web.yaml").write_text(manifest("web", "1"))
+    async with followed(folder) as view:
+        folder.rename(tmp_path / "away")
+        await view.silence(100)
+        assert faults(caplog) == [f"{folder}: has disappeared; its pods go on without it"]
+        (tmp_path / "away").rename(folder)
+        (folder / "web.yaml").write_text(manifest("web", "2"))
+        await becomes(view, web="2")
 
 
 @virtual_time

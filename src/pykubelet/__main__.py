@@ -1,0 +1,5 @@
+"""`python -m pykubelet`."""
+
+from pykubelet.cli import main
+
+main(prog_name="pykubelet")

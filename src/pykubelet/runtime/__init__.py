@@ -1,0 +1,1 @@
+"""Where containers run: one folder or module for each kind of runtime."""

@@ -1,0 +1,41 @@
+"""Which runtime an endpoint stands for. People plug in their own through the entry-point group `pykubelet.runtimes`."""
+
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from pykubelet.base.errors import Invalid
+from pykubelet.pod.ports import Runtime
+
+GROUP: Final = "pykubelet.runtimes"
+EMBEDDED: Final = "process"
+
+
+class RuntimeSettings(Struct, frozen=True, kw_only=True):
+    """What every runtime is told."""
+
+    endpoint: str
+    root: Path
+    log_root: Path
+    node_ips: tuple[str, ...] = ()
+
+
+Factory = Callable[[RuntimeSettings], Runtime]
+
+
+def make_runtime(settings: RuntimeSettings) -> Runtime:
+    """Empty or `process`: the embedded runtime. `name` or `name://...`: a plug-in of that name. Raises Invalid."""
+    name = settings.endpoint.partition("://")[0] or EMBEDDED
+    if name == EMBEDDED:
+        from pykubelet.runtime.process.runtime import ProcessRuntime
+
+        return ProcessRuntime(settings.root, log_root=settings.log_root, machine_ips=settings.node_ips)
+    plugins = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
+    if name not in plugins:
+        there = ", ".join((EMBEDDED, *sorted(plugins)))
+        raise Invalid(f"there is no runtime for the endpoint {settings.endpoint!r}; there are: {there}")
+    factory: Factory = plugins[name].load()
+    return factory(settings)

@@ -1,0 +1,88 @@
+"""The agent's own socket, for people on its machine: one question a connection, one JSON answer.
+
+Only the user that the agent runs as may connect: the file's mode says so.
+"""
+
+import asyncio
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from pykubelet.api import codec
+from pykubelet.base.errors import Invalid, Retry
+
+log = logging.getLogger(__name__)
+
+_LONGEST_QUESTION: Final = 4096
+_PATIENCE: Final = 5.0
+
+Answers = Mapping[str, Callable[[], Any]]
+
+
+@asynccontextmanager
+async def control_socket(path: Path, answers: Answers) -> AsyncIterator[None]:
+    """Answer questions by name until the end of the block. Raises Invalid when another agent has the socket."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                question = (await reader.readline()).decode(errors="replace").strip()[:_LONGEST_QUESTION]
+                answer = answers.get(question)
+                value = answer() if answer else {"error": f"there is no {question!r}; ask for {', '.join(answers)}"}
+                writer.write(codec.encode(value) + b"\n")
+                await writer.drain()
+        except (TimeoutError, ConnectionError, ValueError):
+            log.debug("a question on the control socket was not brought to its end")
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    if await _is_alive(path):
+        raise Invalid(f"another agent is running here: it answers at {path}")
+    _clear(path)
+    before = os.umask(0o177)
+    try:
+        server = await asyncio.start_unix_server(serve, path, limit=_LONGEST_QUESTION)
+    except OSError as error:
+        raise Invalid(f"{path}: cannot listen there: {error.strerror or error}") from None
+    finally:
+        os.umask(before)
+    try:
+        yield
+    finally:
+        server.close()
+        _clear(path)
+
+
+def _clear(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+
+
+async def ask(path: Path, question: str) -> Any:
+    """The answer of the agent at a socket. Raises Retry when there is none."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            reader, writer = await asyncio.open_unix_connection(path)
+            try:
+                writer.write(question.encode() + b"\n")
+                data = await reader.read()
+            finally:
+                writer.close()
+                await writer.wait_closed()
+        return json.loads(data)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise Retry(f"no agent answers at {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+async def _is_alive(path: Path) -> bool:
+    try:
+        await ask(path, "ping")
+    except Retry:
+        return False
+    return True
