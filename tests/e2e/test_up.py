@@ -90,26 +90,27 @@ def sleeper(name: str, seconds: str = "1000") -> str:
 def test_the_examples_come_up_and_go_down_and_leave_nothing(node: Node) -> None:
     shutil.copytree(EXAMPLES, node.manifests, dirs_exist_ok=True)
     shown = node.up()
-    for name, status in (
-        ("web", "Running"),
-        ("job", "Completed"),
-        ("crash", "CrashLoopBackOff"),
-        ("sidecar", "Running"),
-    ):
-        assert any(
-            line.split()[1].startswith(name) and status in line for line in shown.splitlines() if "default" in line
-        )
-    with urllib.request.urlopen("http://127.0.0.1:28080/", timeout=10) as page:
-        assert page.read() == b"<h1>It works</h1>\n"
+    states = {line.split()[1].rsplit("-", 1)[0]: line.split()[3] for line in shown.splitlines() if "default" in line}
+    assert states == {"web": "Running", "job": "Completed", "crash": "CrashLoopBackOff", "sidecar": "Running"}
+    eventually(lambda: _page() == b"<h1>It works</h1>\n")
     logs = node.data / "state" / "logs"
     assert "stdout F 3" in next(logs.glob("*job*/count/0.log")).read_text()
-    assert "hello from sidecar" in next(logs.glob("*sidecar*/reader/0.log")).read_text()
+    eventually(lambda: "hello from sidecar" in next(logs.glob("*sidecar*/reader/0.log")).read_text())
     assert "running already" in node.up()
     assert "cleared away" in node.down()
     assert not node.data.exists()
     assert str(node.data) not in Path("/proc/mounts").read_text()
     assert node.processes() == []
     assert "nothing to stop" in node.down()
+
+
+def _page() -> bytes:
+    try:
+        with urllib.request.urlopen("http://127.0.0.1:28080/", timeout=10) as page:
+            content: bytes = page.read()
+            return content
+    except OSError:
+        return b""  # it does not listen yet
 
 
 def test_from_a_manifest_to_its_process_takes_less_than_a_second_and_so_does_the_way_back(node: Node) -> None:
@@ -187,7 +188,11 @@ def test_sigterm_leaves_pods_running_unless_told_otherwise(tmp_path: Path) -> No
             eventually((tmp_path / "state" / "pykubelet.sock").exists)
         finally:
             agent.terminate()
-            assert agent.wait(30) == 0
+            try:
+                assert agent.wait(30) == 0
+            finally:
+                agent.kill()
+                agent.wait()
         assert _runs(marker) is not last
 
 

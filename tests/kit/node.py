@@ -143,6 +143,7 @@ class World:
         self.events = Events()
         self.journal = Journal(now=self.now)
         self.node = make_node()
+        self.is_registered = True
         self.api = api
         self.checkpoint = RememberedPods()
 
@@ -162,7 +163,7 @@ class World:
                 node=lambda: self.node,
                 machine=lambda: machine,
                 api=self.api,
-                api_node=lambda: self.node,
+                api_node=lambda: self.node if self.is_registered else None,
                 checkpoint=self.checkpoint,
                 restored=tuple(self.checkpoint.pods.values()),
                 now=self.now,

@@ -66,6 +66,7 @@ class Agent:
         self.table = PodTable()
         self._tasks = tasks
         self._runtime = runtime
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._config = PodConfig(sources, journal, now=now)
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
         self._mirrors = MirrorPods(api, self.table, api_node) if api is not None else None
@@ -93,7 +94,7 @@ class Agent:
             recorder=recorder,
             journal=journal,
             checkpoint=checkpoint,
-            discard_mirror=self._mirrors.discard if self._mirrors else lambda mirror: None,
+            mirrors=self._mirrors,
             now=now,
         )
         self.workers.on_released = self.handlers.released
@@ -114,7 +115,8 @@ class Agent:
         }
         if self._mirrors is not None:
             work["mirror pods"] = supervise("mirror pods", self._mirrors.run)
-        return [self._tasks.create_task(part, name=name) for name, part in work.items()]
+        self._running = {name: self._tasks.create_task(part, name=name) for name, part in work.items()}
+        return list(self._running.values())
 
     def pods(self) -> list[Pod]:
         """All pods of the node, each with the newest status that it has."""
@@ -123,7 +125,12 @@ class Agent:
         return [changed(pod, status=self.statuses.get(uid) or pod.status) for uid, pod in known.items()]
 
     async def stop_pods(self) -> None:
-        """Stop every pod, each within its own grace, and wait until nothing is left of them, known or not."""
+        """Stop every pod, each within its own grace, and wait until nothing is left of them, known or not.
+
+        From now on nobody is listened to: a source would only bring its pods back.
+        """
+        for name in ("pod sources", "housekeeping", "tick", "sync loop"):
+            self._running[name].cancel()
         for pod in self.pods():
             self.workers.tell(pod, grace=pod_grace(pod), removed=True)
         self.handlers.stop_strangers(await self._runtime.pods())

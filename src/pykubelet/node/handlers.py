@@ -34,6 +34,14 @@ class Checkpoint(Protocol):
     def drop(self, uid: str) -> None: ...
 
 
+class Mirrors(Protocol):
+    """Who makes and deletes mirror pods. Neither waits."""
+
+    def want(self, static: Pod) -> None: ...
+
+    def discard(self, mirror: Pod) -> None: ...
+
+
 class Dooms(Protocol):
     """Where a pod's worker learns why the node ends it."""
 
@@ -59,7 +67,7 @@ class PodHandlers:
         recorder: Recorder,
         journal: Journal,
         checkpoint: Checkpoint | None = None,
-        discard_mirror: Callable[[Pod], None] = lambda mirror: None,
+        mirrors: Mirrors | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.table = table
@@ -71,7 +79,7 @@ class PodHandlers:
         self._recorder = recorder
         self._journal = journal
         self._checkpoint = checkpoint
-        self._discard_mirror = discard_mirror
+        self._mirrors = mirrors
         self._now = now
         self._rejected: set[str] = set()
 
@@ -157,9 +165,14 @@ class PodHandlers:
         found = list(runtime)
         bare = set(folders) - {observed.uid for observed in found}
         self.stop_strangers(each for each in (*found, *map(_only_a_folder, bare)) if each.uid not in self.table)
+        if self._mirrors is None:
+            return
         for mirror in self.table.orphaned_mirrors():
             if not self._still_shows(mirror):
-                self._discard_mirror(mirror)
+                self._mirrors.discard(mirror)
+        for static in self.table.static_pods():
+            if self.table.mirror_of(static) is None:
+                self._mirrors.want(static)
 
     def stop_strangers(self, pods: Iterable[ObservedPod]) -> None:
         """Stop and remove the pods that have no worker."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from pykubelet.api.node import Node
@@ -16,13 +16,13 @@ log = logging.getLogger(__name__)
 
 
 class MirrorPods:
-    """`show` is called by the static pod's worker; `discard` by the sync loop, and done by `run`."""
+    """`show` is called by the static pod's worker; `want` and `discard` by the sync loop, and done by `run`."""
 
     def __init__(self, api: PodApi, table: PodTable, node: Callable[[], Node | None]) -> None:
         self._api = api
         self._table = table
         self._node = node
-        self._discarded: asyncio.Queue[Pod] = asyncio.Queue()
+        self._line: asyncio.Queue[tuple[str, Callable[[Pod], Awaitable[None]], Pod]] = asyncio.Queue()
         self._under_way: set[str] = set()
 
     async def show(self, static: Pod) -> None:
@@ -41,20 +41,27 @@ class MirrorPods:
             case _:
                 assert_never(action)
 
+    def want(self, static: Pod) -> None:
+        """A static pod has no mirror pod, although it should: perhaps it ended before the node was registered."""
+        self._queue("cannot be shown", self.show, static)
+
     def discard(self, mirror: Pod) -> None:
         """The mirror pod shows nothing any more."""
-        if mirror.metadata.uid not in self._under_way:
-            self._under_way.add(mirror.metadata.uid)
-            self._discarded.put_nowait(mirror)
+        self._queue("cannot be deleted", self._delete, mirror)
 
     async def run(self) -> None:
         while True:
-            mirror = await self._discarded.get()
+            failure, action, pod = await self._line.get()
             try:
-                await self._delete(mirror)
+                await action(pod)
             except PykubeletError as error:
-                log.warning("mirror pod %s cannot be deleted now: %s", mirror.metadata.name, error)
-            self._under_way.discard(mirror.metadata.uid)  # housekeeping comes back to it if it is still there
+                log.warning("mirror pod %s %s now: %s", pod.metadata.name, failure, error)
+            self._under_way.discard(pod.metadata.uid)  # housekeeping comes back to it if that is still needed
+
+    def _queue(self, failure: str, action: Callable[[Pod], Awaitable[None]], pod: Pod) -> None:
+        if pod.metadata.uid not in self._under_way:
+            self._under_way.add(pod.metadata.uid)
+            self._line.put_nowait((failure, action, pod))
 
     async def _create(self, mirror: Pod) -> None:
         try:

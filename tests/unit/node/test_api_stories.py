@@ -201,3 +201,19 @@ async def test_a_rejected_pod_can_be_deleted() -> None:
         await eventually(lambda: (p := stored(api, "huge")) is not None and p.status.reason == "OutOfcpu")
         api.ask_to_delete("huge")
         await eventually(lambda: stored(api, "huge") is None)
+
+
+@virtual_time
+async def test_a_static_pod_that_ended_before_the_node_was_registered_is_shown_all_the_same() -> None:
+    api = MemoryPods()
+    world = World(api)
+    world.is_registered = False
+    async with cluster(world, api):
+        job = static("job")
+        world.files.apply(changed(job, spec=changed(job.spec, restart_policy="Never")))
+        await eventually(world.runtime.running)
+        world.runtime.exit("job-busybox:1.36", "c", 0)
+        await asyncio.sleep(30)
+        assert stored(api, "job-n1") is None
+        world.is_registered = True
+        await eventually(lambda: (p := stored(api, "job-n1")) is not None and p.status.phase == "Succeeded")
