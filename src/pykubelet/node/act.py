@@ -12,6 +12,7 @@ from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.resources import is_sidecar
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.pod.container_status import NodeFacts, Waiting
@@ -60,6 +61,7 @@ class Scene(Struct, kw_only=True):
     volumes: Mapping[str, str] = {}
     pull_secrets: tuple[Secret, ...] = ()
     sandbox_id: str = ""
+    sandbox_attempt: int = 0
     pod_ips: tuple[str, ...] = ()
     due: list[float] = []
     """Seconds after which things that have to wait may be tried again."""
@@ -107,6 +109,7 @@ class Acting:
             scene.sandbox_id = await self._run_sandbox(pod, actions.attempt)
         elif not actions.kill_pod:
             scene.sandbox_id = actions.sandbox_id
+        scene.sandbox_attempt = actions.attempt
         names = _starts(actions)
         scene.memory.waiting = {name: why for name, why in scene.memory.waiting.items() if name not in names}
         if not (scene.sandbox_id and names):
@@ -258,7 +261,7 @@ class Acting:
             host_ips=machine.facts.host_ips,
         )
         prepared = await self._host.mounts(pod, container, attempt, scene.volumes, env, scene.pod_ips)
-        return container_config(
+        config = container_config(
             pod,
             container,
             attempt,
@@ -268,6 +271,7 @@ class Acting:
             memory_capacity=machine.memory,
             termination_log=prepared.termination_message_path,
         )
+        return changed(config, sandbox=sandbox_config(pod, scene.sandbox_attempt, log_root=machine.log_root))
 
     # --- telling
 
