@@ -206,8 +206,8 @@ class ContainerConfig(Struct, frozen=True, kw_only=True):
     termination_message_path: str = ""
     """The file on this machine that holds what the container says of its end; empty: none."""
     sandbox: SandboxConfig | None = None
-    """The sandbox as it would be made now, with the pod in it: for runtimes that want to be told again, also by an agent
-    that did not make it."""
+    """The sandbox as it would be made now, with the pod in it: for runtimes that want to be told again, also by an
+    agent that did not make it."""
 
 
 class RuntimeVersion(Struct, frozen=True, kw_only=True):
