@@ -15,16 +15,17 @@ from pykubelet.api.resources import is_sidecar
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.journal import Journal
+from pykubelet.node.hooks import run_hook
 from pykubelet.pod.container_status import NodeFacts, Waiting
 from pykubelet.pod.env import environment
 from pykubelet.pod.launch import container_config
-from pykubelet.pod.observed import ObservedPod, State
+from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 from pykubelet.pod.plan import Kill, PodActions
 from pykubelet.pod.ports import ContainerConfig, Image, PodHost, Recorder, Runtime
 from pykubelet.pod.pull_secrets import credentials_for
 from pykubelet.pod.restart import CrashLoops, crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.sandbox import sandbox_config
-from pykubelet.pod.stopping import container_grace, stop_waves
+from pykubelet.pod.stopping import MINIMUM_GRACE, container_grace, stop_waves
 
 _SOON: Final = 10.0
 _SLOWLY: Final = 30.0
@@ -118,28 +119,94 @@ class Acting:
         return await self._start_all(scene, actions) > 0
 
     async def stop(self, pod: Pod, observed: ObservedPod, grace: float) -> None:
-        """End all containers, sidecars last, then the sandboxes. The grace is one budget for all of it."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + grace
+        """End all containers, sidecars last, then the sandboxes. The grace is one budget for hooks, turns and all."""
+        deadline = asyncio.get_running_loop().time() + grace
+        before: list[asyncio.Event] = []
+        leaving = []
         for wave in stop_waves(pod, observed):
-            left = max(deadline - loop.time(), 0.0)
-            await _together(self._stop_container(pod, observed, container_id, left) for container_id in wave)
+            ended = asyncio.Event()
+            leaving.append(self._stop_wave(pod, observed, wave, deadline, tuple(before), ended))
+            before.append(ended)
+        await _together(leaving)
         await _together(self._runtime.stop_sandbox(sandbox.id) for sandbox in observed.sandboxes)
 
     # --- killing
 
-    async def _stop_container(self, pod: Pod, observed: ObservedPod, container_id: str, grace: float) -> None:
-        name = next((c.name for c in observed.containers if c.id == container_id), container_id)
-        self._note(pod, "stopping container", name)
-        self._recorder.event(pod, "Normal", "Killing", f"Stopping container {name}")
-        await self._runtime.stop_container(container_id, grace)
+    async def _stop_wave(
+        self,
+        pod: Pod,
+        observed: ObservedPod,
+        wave: tuple[str, ...],
+        deadline: float,
+        before: tuple[asyncio.Event, ...],
+        ended: asyncio.Event,
+    ) -> None:
+        """Hooks run at once, whosever turn it is; the stop itself waits for those who go first, or for the deadline."""
+        alive = [container for container in observed.containers if container.id in wave]
+        try:
+            await _together(self._stop_container(pod, each, deadline, before) for each in alive)
+        finally:
+            ended.set()
+
+    async def _stop_container(
+        self, pod: Pod, seen: ObservedContainer, deadline: float, before: tuple[asyncio.Event, ...]
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        self._note(pod, "stopping container", seen.name)
+        self._recorder.event(pod, "Normal", "Killing", f"Stopping container {seen.name}")
+        await self._pre_stop(pod, seen.id, _container(pod, seen.name), deadline - loop.time())
+        try:
+            async with asyncio.timeout(max(deadline - loop.time(), 0.0)):
+                for event in before:
+                    await event.wait()
+        except TimeoutError:
+            pass
+        await self._runtime.stop_container(seen.id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
 
     async def _kill(self, pod: Pod, kill: Kill) -> None:
         container = _container(pod, kill.name)
         message = kill.message or f"Container {kill.name} definition changed, will be restarted"
         self._note(pod, "killing container", f"{kill.name}: {message}")
         self._recorder.event(pod, "Normal", "Killing", message)
-        await self._runtime.stop_container(kill.container_id, container_grace(pod, container, kill.reason))
+        await self._end(pod, kill.container_id, container, container_grace(pod, container, kill.reason))
+
+    async def _end(self, pod: Pod, container_id: str, container: Container | None, grace: float) -> None:
+        """One container of a pod that goes on: its hook, then the stop with what is left of the grace."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + grace
+        await self._pre_stop(pod, container_id, container, grace)
+        await self._runtime.stop_container(container_id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
+
+    async def _pre_stop(self, pod: Pod, container_id: str, container: Container | None, seconds: float) -> None:
+        hook = container.lifecycle.pre_stop if container and container.lifecycle else None
+        if container is None or hook is None or seconds <= 0:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await run_hook(self._runtime, container_id, container, hook, await self._pod_ip(pod))
+        except TimeoutError:
+            self._note(pod, "hook", f"the preStop hook of {container.name} has used up the grace")
+        except PykubeletError as error:  # its text may hold secrets: it goes to the journal, not into an event
+            self._note(pod, "hook", f"the preStop hook of {container.name} failed: {error}")
+            self._recorder.event(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
+
+    async def _post_start(self, pod: Pod, container_id: str, container: Container) -> None:
+        """A container whose postStart hook fails has failed to start."""
+        hook = container.lifecycle.post_start if container.lifecycle else None
+        if hook is None:
+            return
+        try:
+            await run_hook(self._runtime, container_id, container, hook, await self._pod_ip(pod))
+        except PykubeletError as error:
+            self._note(pod, "hook", f"the postStart hook of {container.name} failed: {error}")
+            self._recorder.event(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
+            await self._end(pod, container_id, container, container_grace(pod, container))
+            raise NotStarted("PostStartHookError", str(error), again_in=_SOON) from None
+
+    async def _pod_ip(self, pod: Pod) -> str:
+        seen = await self._runtime.observe(pod.metadata.uid)
+        ips = (*(ip for sandbox in seen.sandboxes for ip in sandbox.ips), *self._machine().facts.host_ips)
+        return ips[0] if ips else ""
 
     async def _clear_init_containers(self, pod: Pod, observed: ObservedPod) -> None:
         """A new sandbox begins from the beginning: what ran in the old one must not be taken for done."""
@@ -202,6 +269,7 @@ class Acting:
             raise self._failure(pod, "RunContainerError", error) from None
         self._note(pod, "started", f"{container.name}, attempt {attempt}")
         self._recorder.event(pod, "Normal", "Started", f"Started container {container.name}")
+        await self._post_start(pod, container_id, container)
 
     async def _image(self, scene: Scene, container: Container) -> Image:
         """The container's image, pulled when its policy asks for that."""

@@ -111,6 +111,10 @@ class FakeRuntime:
         self.network_ready = True
         self.has_events = True
         self.missing_images: set[str] = set()
+        self.executed: list[tuple[str, tuple[str, ...]]] = []
+        """The commands that were run in containers."""
+        self.exit_codes: dict[str, int] = {}
+        """By command: what it ends with, if not 0."""
 
     # --- the port
 
@@ -213,7 +217,8 @@ class FakeRuntime:
         await self._called("exec_sync", container_id)
         if self._found(container_id).state is not State.RUNNING:
             raise Retry(f"container {container_id} does not run")
-        return ExecResult(exit_code=0, stdout=" ".join(command).encode())
+        self.executed.append((container_id, command))
+        return ExecResult(exit_code=self.exit_codes.get(command[0], 0), stdout=" ".join(command).encode())
 
     async def image(self, name: str) -> Image | None:
         await self._called("image", name)
