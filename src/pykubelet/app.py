@@ -101,6 +101,7 @@ class App:
                 endpoint=config.container_runtime_endpoint,
                 root=config.root_dir / "runtime",
                 log_root=config.pod_logs_dir,
+                hidden=(config.root_dir, config.pod_logs_dir),
                 node_ips=facts.ips,
             )
         )

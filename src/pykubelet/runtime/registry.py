@@ -19,7 +19,10 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
 
     endpoint: str
     root: Path
+    """For the runtime's own state."""
     log_root: Path
+    hidden: tuple[Path, ...] = ()
+    """What containers must never see, such as the agent's state with the volumes of all pods."""
     node_ips: tuple[str, ...] = ()
 
 
@@ -32,7 +35,9 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
     if name == EMBEDDED:
         from pykubelet.runtime.process.runtime import ProcessRuntime
 
-        return ProcessRuntime(settings.root, log_root=settings.log_root, machine_ips=settings.node_ips)
+        return ProcessRuntime(
+            settings.root, log_root=settings.log_root, machine_ips=settings.node_ips, hidden=settings.hidden
+        )
     plugins = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
     if name not in plugins:
         there = ", ".join((EMBEDDED, *sorted(plugins)))

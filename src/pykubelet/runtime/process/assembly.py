@@ -1,0 +1,144 @@
+"""The whole of what the shim is told about a sandbox, a container or a command, put together from its parts."""
+
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import asdict
+
+from pykubelet.base.errors import Retry
+from pykubelet.pod.ports import ContainerConfig, SandboxConfig
+from pykubelet.runtime.process import specs
+from pykubelet.runtime.process.abilities import Abilities
+from pykubelet.runtime.process.images import Images
+from pykubelet.runtime.process.known import Container, Sandbox
+from pykubelet.runtime.process.store import SandboxRecord
+
+if TYPE_CHECKING:
+    from pykubelet.runtime.process.shim.spec import ContainerSpec, ExecSpec, Holder, Identity, SandboxSpec
+
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the kernel's place for shared memory
+
+
+class Assembly:
+    """All of it may block: it is called in threads."""
+
+    def __init__(
+        self,
+        abilities: Abilities,
+        images: Images,
+        *,
+        sandboxes: Path,
+        containers: Path,
+        hidden: Sequence[Path],
+        log_size: int,
+        log_files: int,
+    ) -> None:
+        self._abilities = abilities
+        self._images = images
+        self._sandboxes = sandboxes
+        self._containers = containers
+        self._hidden = [str(path) for path in hidden]
+        self._log_size = log_size
+        self._log_files = log_files
+
+    # --- sandboxes
+
+    def prepare_sandbox(self, record: SandboxRecord) -> "SandboxSpec":
+        """Write what its containers will need, beside the record that is there already."""
+        folder = self._sandboxes / record.id
+        namespaces = specs.sandbox_namespaces(record.config, self._abilities)
+        (folder / "resolv.conf").write_text(specs.resolv_conf(record.config))
+        (folder / "hostname").write_text(specs.hostname_of(record.config) + "\n")
+        for name in ("resolv.conf", "hostname"):
+            (folder / name).chmod(0o644)
+        if namespaces and not record.config.pod.spec.host_ipc:
+            shared = self._shared_memory(record.id)
+            shared.parent.mkdir(mode=0o700, exist_ok=True)
+            shared.mkdir(exist_ok=True)
+            shared.chmod(0o1777)
+        return {"folder": str(folder), "hostname": record.config.hostname, "namespaces": list(namespaces)}
+
+    def clear_sandbox(self, record: SandboxRecord) -> None:
+        shutil.rmtree(self._shared_memory(record.id).parent, ignore_errors=True)
+
+    def _shared_memory(self, sandbox_id: str) -> Path:
+        """Where /dev/shm of a pod really is: in memory, if there is a place for that."""
+        place = _MEMORY if os.access(_MEMORY, os.W_OK) else self._sandboxes / sandbox_id
+        return place / f"pykubelet-{sandbox_id}" / "shm"
+
+    # --- containers
+
+    def check(self, sandbox: SandboxConfig, config: ContainerConfig) -> None:
+        """Raise Invalid for what cannot be run here."""
+        folder = self._images.folder(config.image)
+        image = self._images.config(config.image)
+        specs.program_spec(sandbox, config, image, folder, self._abilities)
+        specs.root_spec(sandbox, config, folder, self._abilities, "")
+        specs.stop_signal_of(sandbox, config, image)
+
+    def container(self, container: Container) -> "ContainerSpec":
+        config, sandbox, placement = container.record.config, container.sandbox, container.record.placement
+        folder, image = self._images.folder(config.image), self._images.config(config.image)
+        program = specs.program_spec(sandbox.record.config, config, image, folder, self._abilities)
+        program["cgroups"] = placement.entries
+        scratch = self._containers / container.id / f"scratch-{secrets.token_hex(4)}"
+        scratch.mkdir(mode=0o700)
+        root = specs.root_spec(sandbox.record.config, config, folder, self._abilities, str(scratch))
+        if root is not None:
+            root["hidden"] = self._hidden
+            root["shm"] = self._shm_of(sandbox)
+            root["files"] = self._files_of(sandbox, config)
+        log = Path(container.record.log)
+        log.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        holder = _holder(sandbox)
+        shares_pids = "pid" in holder["namespaces"] or bool(sandbox.record.config.pod.spec.host_pid)
+        return {
+            "folder": str(self._containers / container.id),
+            "name": config.name,
+            "holder": holder,
+            "own_pids": self._abilities.namespaces and not shares_pids,
+            "root": root,
+            "program": program,
+            "tty": config.tty,
+            "stdin": config.stdin,
+            "stop_signal": specs.stop_signal_of(sandbox.record.config, config, image),
+            "log": str(log),
+            "log_size": self._log_size,
+            "log_files": self._log_files,
+            "oom_events": placement.oom_events,
+        }
+
+    def command(self, container: Container, command: tuple[str, ...]) -> "ExecSpec":
+        """One more program, with the surroundings of the first."""
+        config, run = container.record.config, container.run
+        if run is None:
+            raise Retry(f"container {config.name} does not run")
+        folder, image = self._images.folder(config.image), self._images.config(config.image)
+        program = specs.program_spec(container.sandbox.record.config, config, image, folder, self._abilities)
+        program["cgroups"] = container.record.placement.entries
+        program["argv"] = list(command)
+        main: Identity = {"pid": run.main.pid, "start": run.main.start, "boot": run.main.boot}
+        return {"holder": _holder(container.sandbox), "main": main, "program": program}
+
+    def _shm_of(self, sandbox: Sandbox) -> str:
+        return str(_MEMORY if sandbox.record.config.pod.spec.host_ipc else self._shared_memory(sandbox.id))
+
+    def _files_of(self, sandbox: Sandbox, config: ContainerConfig) -> list[tuple[str, str]]:
+        """What the pod mounts itself comes first."""
+        taken = {mount.container_path for mount in config.mounts}
+        names = [name for name in ("resolv.conf", "hostname") if f"/etc/{name}" not in taken]
+        return [(f"/etc/{name}", str(self._sandboxes / sandbox.id / name)) for name in names]
+
+
+def _holder(sandbox: Sandbox) -> "Holder":
+    if sandbox.run is None:
+        raise Retry("the sandbox does not run")
+    identity = asdict(sandbox.run.holder)
+    return {
+        "identity": {"pid": identity["pid"], "start": identity["start"], "boot": identity["boot"]},
+        "namespaces": list(sandbox.run.namespaces),
+    }

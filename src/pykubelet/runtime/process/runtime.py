@@ -1,0 +1,387 @@
+"""The Runtime port on nothing but this machine's kernel: what each call means, and in which order it is done."""
+
+import asyncio
+import logging
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncGenerator, Coroutine, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pykubelet import __version__
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.pod.observed import ObservedPod, State
+from pykubelet.pod.ports import (
+    ContainerConfig,
+    ExecResult,
+    Image,
+    Registry,
+    RuntimeStatus,
+    RuntimeVersion,
+    SandboxConfig,
+)
+from pykubelet.runtime.process import cgroups, exec, specs
+from pykubelet.runtime.process.abilities import Abilities, found_abilities, limitations
+from pykubelet.runtime.process.assembly import Assembly
+from pykubelet.runtime.process.cgroups import Cgroups
+from pykubelet.runtime.process.images import Images
+from pykubelet.runtime.process.known import Container, Sandbox
+from pykubelet.runtime.process.process import Identity, Process
+from pykubelet.runtime.process.spawner import Answer, Spawner
+from pykubelet.runtime.process.store import ContainerRecord, SandboxRecord, Store
+from pykubelet.runtime.process.table import Table
+
+log = logging.getLogger(__name__)
+
+_STARTING: Final = 60.0
+_KILLING: Final = 10.0
+_REOPENING: Final = 5.0
+_KILLED: Final = 137
+_AUTHORS: Final = ("exec: ", "working directory ")  # failures that only the pod's author can mend
+
+
+class ProcessRuntime:
+    """Containers as processes, without a daemon and without root.
+
+    All state is below `root`. `hidden` are folders that containers must not see, beyond that one. With `isolated` False
+    containers are plain processes even where more would be possible. `python` runs the shim: any 3.11 or later, with
+    nothing but its standard library.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        log_root: Path | None = None,
+        image_root: Path | None = None,
+        machine_ips: tuple[str, ...] = ("127.0.0.1",),
+        hidden: Sequence[Path] = (),
+        isolated: bool = True,
+        python: str = "",
+        log_size: int = 10 * 1024 * 1024,
+        log_files: int = 5,
+    ) -> None:
+        self._root = root.absolute()
+        self._log_root = (log_root or root / "logs").absolute()
+        self._hidden = (self._root, *hidden)
+        self._isolated = isolated
+        self._log_size = log_size
+        self._log_files = log_files
+        self._images = Images(image_root.absolute() if image_root else None)
+        self._store = Store(self._root)
+        self._table = Table(self._store, machine_ips)
+        self._spawner = Spawner(python or getattr(sys, "_base_executable", sys.executable))
+        self._cgroups: Cgroups | None = None
+        self._abilities: Abilities | None = None
+        self._assembly: Assembly | None = None
+        self._opening = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def _opened(self) -> Assembly:
+        """The first call of anything looks at the machine and at what an earlier agent has left running."""
+        async with self._opening:
+            if self._assembly is None:
+                await asyncio.to_thread(self._store.open)
+                self._cgroups = await asyncio.to_thread(Cgroups)
+                self._abilities = await self._look()
+                self._assembly = Assembly(
+                    self._abilities,
+                    self._images,
+                    sandboxes=self._store.sandboxes,
+                    containers=self._store.containers,
+                    hidden=self._hidden,
+                    log_size=self._log_size,
+                    log_files=self._log_files,
+                )
+                await self._table.load()
+            return self._assembly
+
+    async def _look(self) -> Abilities:
+        assert self._cgroups is not None
+        if self._isolated:
+            return await found_abilities(self._spawner, self._root, self._cgroups.refusal)
+        return Abilities.plain("isolation is switched off", self._cgroups.refusal)
+
+    # --- what there is
+
+    async def version(self) -> RuntimeVersion:
+        return RuntimeVersion(name="process", version=__version__)
+
+    async def status(self) -> RuntimeStatus:
+        await self._opened()
+        assert self._abilities is not None
+        return RuntimeStatus(ready=True, network_ready=True, limitations=limitations(self._abilities))
+
+    async def pods(self) -> tuple[ObservedPod, ...]:
+        await self._opened()
+        return self._table.all_seen()
+
+    async def observe(self, uid: str) -> ObservedPod:
+        await self._opened()
+        return self._table.seen(uid)
+
+    async def changes(self) -> AsyncGenerator[str, None]:
+        await self._opened()
+        async with aclosing(self._table.changes()) as uids:
+            async for uid in uids:
+                yield uid
+
+    # --- sandboxes
+
+    async def run_sandbox(self, config: SandboxConfig) -> str:
+        assembly = await self._opened()
+        assert self._abilities is not None
+        specs.check_sandbox(config, self._abilities)
+        record = SandboxRecord(id=secrets.token_hex(16), config=config, created_at=datetime.now(UTC))
+        await self._whole(self._run_sandbox(record, assembly))
+        return record.id
+
+    async def _run_sandbox(self, record: SandboxRecord, assembly: Assembly) -> None:
+        await asyncio.to_thread(self._store.add, record)
+        sandbox = Sandbox(record)
+        self._table.add_sandbox(sandbox)
+        try:
+            spec = await asyncio.to_thread(assembly.prepare_sandbox, record)
+            answer = await self._spawner.ask("sandbox", spec, within=_STARTING)
+            await self._table.refresh_sandbox(sandbox)
+            if sandbox.process is None:
+                raise Retry(f"the sandbox cannot be made: {answer.failure or 'its process has ended'}")
+        except (OSError, PykubeletError) as error:
+            await self._forget_sandbox(sandbox)
+            raise error if isinstance(error, PykubeletError) else Retry(str(error)) from error
+
+    async def stop_sandbox(self, sandbox_id: str) -> None:
+        await self._opened()
+        sandbox = self._table.sandboxes.get(sandbox_id)
+        if sandbox is None:
+            return
+        kills = [self._kill(container) for container in sandbox.containers]
+        for result in await asyncio.gather(*kills, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+        if sandbox.process is not None:
+            sandbox.process.send(signal.SIGKILL)
+            await _within(sandbox.ended, _KILLING, f"sandbox {sandbox_id}")
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        await self.stop_sandbox(sandbox_id)
+        sandbox = self._table.sandboxes.get(sandbox_id)
+        if sandbox is not None:
+            for container in tuple(sandbox.containers):
+                await self._forget_container(container)
+            await self._forget_sandbox(sandbox)
+
+    async def _forget_sandbox(self, sandbox: Sandbox) -> None:
+        assembly = self._assembly
+        assert assembly is not None
+        self._table.drop_sandbox(sandbox)
+        await asyncio.to_thread(assembly.clear_sandbox, sandbox.record)
+        await asyncio.to_thread(self._store.remove, sandbox.record)
+
+    # --- containers
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
+        assembly = await self._opened()
+        sandbox = self._table.sandboxes.get(sandbox_id)
+        if sandbox is None:
+            raise NotFound(f"sandbox {sandbox_id} does not exist")
+        if sandbox.process is None:
+            raise Retry(f"sandbox {sandbox_id} is not ready")
+        await asyncio.to_thread(assembly.check, sandbox.record.config, config)
+        record = await asyncio.to_thread(self._record, sandbox, config)
+        for other in sandbox.containers:
+            if (other.record.config.name, other.record.config.attempt) == (config.name, config.attempt):
+                raise Invalid(f"container {config.name}, attempt {config.attempt}, exists already")
+        container = Container(record, sandbox)
+        self._table.add_container(container)
+        try:
+            await asyncio.to_thread(self._store.add, record)
+        except OSError as error:
+            self._table.drop_container(container)
+            raise Retry(f"container {config.name} cannot be noted: {error}") from error
+        return record.id
+
+    def _record(self, sandbox: Sandbox, config: ContainerConfig) -> ContainerRecord:
+        meta = sandbox.record.config.pod.metadata
+        logs = sandbox.record.config.log_directory or str(self._log_root / f"{meta.namespace}_{meta.name}_{meta.uid}")
+        return ContainerRecord(
+            id=secrets.token_hex(16),
+            sandbox_id=sandbox.id,
+            config=config,
+            image_id=config.image_id or self._images.get(config.image).id,
+            log=str(Path(logs) / (config.log_path or f"{config.name}/{config.attempt}.log")),
+            created_at=datetime.now(UTC),
+        )
+
+    async def start_container(self, container_id: str) -> None:
+        assembly = await self._opened()
+        container = self._found(container_id)
+        if container.state is not State.CREATED or container.is_starting:
+            raise Invalid(f"container {container_id} is {container.state}: only a created one can be started, once")
+        if container.sandbox.process is None:
+            raise Retry(f"sandbox {container.sandbox.id} is not ready")
+        container.is_starting = True
+        container.start_over.clear()
+        await self._whole(self._start(container, assembly))
+
+    async def _start(self, container: Container, assembly: Assembly) -> None:
+        answer = Answer()
+        try:
+            await asyncio.to_thread(self._place, container)
+            spec = await asyncio.to_thread(assembly.container, container)
+            await self._spawner.ask("container", spec, answer=answer, within=_STARTING)
+        except (OSError, Retry) as error:
+            await asyncio.to_thread(_kill_monitor, answer)
+            raise Retry(f"container {container.record.config.name} cannot be started: {error}") from error
+        finally:
+            await self._table.refresh_container(container)
+            container.is_starting = False
+            container.start_over.set()
+        failure = answer.failure or ("" if answer.get("started") else "its monitor gave no answer")
+        if failure:
+            if container.end is None and container.run is None:
+                await self._table.end_unstarted(container, 128, "StartError", failure)
+            kind = Invalid if failure.startswith(_AUTHORS) else Retry
+            raise kind(f"unable to start container process: {failure}")
+
+    def _place(self, container: Container) -> None:
+        """Limits that cannot be set are among the limitations; they keep nothing from running."""
+        assert self._cgroups is not None
+        if self._cgroups.refusal:
+            return
+        config = container.record.config
+        parent = container.sandbox.record.config.cgroup_parent
+        placement = self._cgroups.place(container.id, parent, config.limits)
+        container.record = self._store.change(container.record, placement=placement)
+
+    async def stop_container(self, container_id: str, grace: float) -> None:
+        await self._opened()
+        container = self._table.containers.get(container_id)
+        if container is None:
+            return
+        await container.start_over.wait()
+        if container.process is not None and grace > 0:
+            if not container.was_asked_to_stop:
+                container.was_asked_to_stop = True
+                container.process.send(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(grace):
+                    await container.ended.wait()
+                return
+            except TimeoutError:
+                pass
+        await self._kill(container)
+
+    async def _kill(self, container: Container) -> None:
+        """Its monitor kills all the others; and if that does not answer, it goes too."""
+        await container.start_over.wait()
+        if container.state is State.CREATED:
+            await self._table.end_unstarted(container, _KILLED, "Error", "it was stopped before it was started")
+        if container.process is not None:
+            container.process.send(signal.SIGUSR1)
+            try:
+                async with asyncio.timeout(_KILLING):
+                    await container.ended.wait()
+            except TimeoutError:
+                if container.run is not None and container.run.own_pids and container.process is not None:
+                    container.process.send(signal.SIGKILL)
+        await _within(container.ended, _KILLING, f"container {container.id}")
+
+    async def remove_container(self, container_id: str) -> None:
+        await self._opened()
+        container = self._table.containers.get(container_id)
+        if container is not None:
+            await self._kill(container)
+            await self._forget_container(container)
+
+    async def _forget_container(self, container: Container) -> None:
+        self._table.drop_container(container)
+        await asyncio.to_thread(cgroups.remove, container.record.placement.folders)
+        await asyncio.to_thread(self._store.remove, container.record)
+
+    async def exec_sync(self, container_id: str, command: tuple[str, ...], timeout: float) -> ExecResult:
+        assembly = await self._opened()
+        container = self._found(container_id)
+        if container.state is not State.RUNNING:
+            raise Retry(f"container {container_id} does not run")
+        if not command:
+            raise Invalid("there is no command to run")
+        spec = await asyncio.to_thread(assembly.command, container, command)
+        return await exec.run(self._spawner, spec, timeout)
+
+    async def reopen_log(self, container_id: str) -> None:
+        await self._opened()
+        container = self._found(container_id)
+        if container.process is None:
+            return
+        path = container.record.log
+        container.process.send(signal.SIGHUP)
+        until = asyncio.get_running_loop().time() + _REOPENING
+        while not os.path.exists(path):  # noqa: ASYNC240 - a look in memory; the monitor makes it when it has heard us
+            if container.end is not None:
+                return
+            if asyncio.get_running_loop().time() > until:
+                raise Retry(f"the log of container {container_id} was not opened again")
+            await asyncio.sleep(0.002)
+
+    # --- images
+
+    async def image(self, name: str) -> Image | None:
+        return await asyncio.to_thread(self._images.get, name)
+
+    async def pull_image(self, name: str, credentials: Registry | None = None) -> Image:
+        return await asyncio.to_thread(self._images.get, name)
+
+    async def images(self) -> tuple[Image, ...]:
+        return await asyncio.to_thread(self._images.all)
+
+    async def remove_image(self, image_id: str) -> None:
+        if any(image.id == image_id for image in await self.images()):
+            raise Invalid(f"image {image_id} is not ours to remove: it is this machine, or somebody unpacked it here")
+
+    # --- the end
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._table.close()
+        await self._spawner.close()
+
+    # --- inside
+
+    def _found(self, container_id: str) -> Container:
+        container = self._table.containers.get(container_id)
+        if container is None:
+            raise NotFound(f"container {container_id} does not exist")
+        return container
+
+    async def _whole(self, work: Coroutine[Any, Any, None]) -> None:
+        """Who is cancelled meanwhile does not leave half of it behind."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+        await asyncio.shield(task)
+
+    def _over(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("a start or a sandbox failed: %s", task.exception())  # its caller has it, unless it was cancelled
+
+
+async def _within(event: asyncio.Event, seconds: float, what: str) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        raise Retry(f"{what} was killed, but has not ended yet") from None
+
+
+def _kill_monitor(answer: Answer) -> None:
+    """Of a container whose start takes too long: it has said who it is, but nobody has noted it yet."""
+    facts = answer.get("pid")
+    process = Process.open(Identity(**facts)) if facts else None
+    if process is not None:
+        process.kill_and_close()

@@ -1,0 +1,122 @@
+"""The system calls that Python does not offer, by their own names. Failures are OSErrors that say what was tried."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+CLONE = {
+    "mnt": 0x00020000,
+    "uts": 0x04000000,
+    "ipc": 0x08000000,
+    "user": 0x10000000,
+    "pid": 0x20000000,
+}
+
+MS_RDONLY = 0x1
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_REMOUNT = 0x20
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MS_SLAVE = 0x80000
+MNT_DETACH = 0x2
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_NAME = 15
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+
+_MOUNT_SETATTR = 442  # the same on every architecture
+_PIVOT_ROOT = {"x86_64": 155, "i686": 217, "armv7l": 218, "ppc64le": 203, "s390x": 217}  # elsewhere 41
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+_ATTR_RDONLY = 0x1
+_KEPT_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def unshare(*kinds: str) -> None:
+    flags = 0
+    for kind in kinds:
+        flags |= CLONE[kind]
+    if flags:
+        _checked(_libc.unshare(flags), "unshare " + "+".join(kinds))
+
+
+def setns(descriptor: int, kind: str) -> None:
+    _checked(_libc.setns(descriptor, CLONE[kind]), f"join the {kind} namespace")
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    result = _libc.mount(
+        os.fsencode(source),
+        os.fsencode(target),
+        kind.encode() or None,
+        ctypes.c_ulong(flags),
+        options.encode() or None,
+    )
+    _checked(result, f"mount {kind or source} at {target}")
+
+
+def overlay(target: str, lower: str, upper: str, work: str, *, in_user_namespace: bool) -> None:
+    """Its parts are named by descriptors: those names hold no colon and no comma."""
+    handles = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (lower, upper, work)]
+    options = "lowerdir=/proc/self/fd/{},upperdir=/proc/self/fd/{},workdir=/proc/self/fd/{}".format(*handles)
+    if in_user_namespace:
+        options += ",userxattr"
+    try:
+        mount("overlay", target, "overlay", options=options + ",volatile")
+    except OSError:
+        mount("overlay", target, "overlay", options=options)
+    finally:
+        for handle in handles:
+            os.close(handle)
+
+
+def unmount(target: str) -> None:
+    _checked(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
+
+
+def make_read_only(target: str, *, recursive: bool) -> None:
+    """Forbid writing to a mount, and to those below it if so wanted; what else was set for them stays."""
+    attributes = (ctypes.c_uint64 * 4)(_ATTR_RDONLY, 0, 0, 0)
+    flags = _AT_RECURSIVE if recursive else 0
+    if _libc.syscall(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(target), flags, ctypes.byref(attributes), 32) == 0:
+        return
+    if recursive:
+        _checked(-1, f"make {target} read-only")
+    kept = os.statvfs(target).f_flag & _KEPT_FLAGS  # kernels before 5.12: say again what must stay
+    mount("none", target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+
+
+def pivot_root(new_root: str) -> None:
+    """Make a mount the root. The old one lies on top of it until it is unmounted."""
+    os.chdir(new_root)
+    number = _PIVOT_ROOT.get(os.uname().machine, 41)
+    _checked(_libc.syscall(number, b".", b"."), f"make {new_root} the root")
+
+
+def prctl(option: int, value: int) -> None:
+    _checked(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+
+
+def set_name(name: str) -> None:
+    """What `ps` shows of this process."""
+    _libc.prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]), 0, 0, 0)
+
+
+def set_hostname(name: str) -> None:
+    data = name.encode()
+    _checked(_libc.sethostname(data, len(data)), f"set the hostname {name}")
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot {what}: {os.strerror(number)}")

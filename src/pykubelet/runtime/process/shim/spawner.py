@@ -1,0 +1,111 @@
+"""The agent's arm: one small process that forks all the others, so that none has to start a Python of its own.
+
+It listens on a socket that the agent holds the other end of, and ends with the agent. What it has started goes on.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+
+from . import execute, files, hold, kernel, monitor, namespaces, probe
+from .light import signal, socket
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+_MOST_DESCRIPTORS = 8
+_SIZE = 4
+
+
+def main() -> None:
+    """The socket is our standard input."""
+    connection = socket.socket(fileno=os.dup(0))
+    quiet = os.open("/dev/null", os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(quiet, number)
+    os.chdir("/")
+    kernel.set_name("pk:spawner")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nobody has to be waited for
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # nor by the machine's first process, which may be slow to do so
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_MOST_DESCRIPTORS * _SIZE))
+        if not data:
+            return
+        descriptors = _descriptors(ancillary)
+        if os.fork() == 0:
+            connection.close()
+            _serve(descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    found = []
+    for _, kind, data in ancillary:
+        if kind == socket.SCM_RIGHTS:
+            numbers = [data[i : i + _SIZE] for i in range(0, len(data) - len(data) % _SIZE, _SIZE)]
+            found += [int.from_bytes(number, sys.byteorder, signed=True) for number in numbers]
+    for descriptor in found:
+        os.set_inheritable(descriptor, False)
+    return found
+
+
+def _serve(descriptors: list[int]) -> NoReturn:
+    """In a new process: do what is asked, and never return."""
+    question, report, *others = descriptors
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        verb, spec = _read(question)
+        os.setsid()
+        _VERBS[verb](spec, report, others)
+    except BaseException as error:  # the boundary: this process must not go on as a copy of its parent
+        files.say(report, "failed", {"message": files.explain(error)})
+    os._exit(1)
+
+
+def _read(descriptor: int) -> tuple[str, Any]:
+    """A file in memory, because a message on a socket cannot be as long as an environment can."""
+    with open(descriptor, "rb") as file:
+        file.seek(0)
+        verb, spec = marshal.loads(file.read())  # noqa: S302 - only the agent can write to it
+    return verb, spec
+
+
+def _sandbox(spec: Any, report: int, _: list[int]) -> None:
+    hold.enter(spec)
+    _leave_to_init()
+    hold.hold(spec, report)
+
+
+def _container(spec: Any, report: int, _: list[int]) -> None:
+    try:
+        namespaces.join_sandbox(spec["holder"])
+        if spec["own_pids"]:
+            kernel.unshare("pid")
+    except OSError as error:
+        monitor.note_end(spec, monitor.START_ERROR, "StartError", files.explain(error))
+        raise
+    _leave_to_init()
+    monitor.watch(spec, report)
+
+
+def _exec(spec: Any, report: int, others: list[int]) -> None:
+    lifeline, *ends = others
+    execute.execute(spec, report, lifeline, ends)
+
+
+def _probe(spec: Any, report: int, _: list[int]) -> None:
+    probe.probe(spec["folder"], spec["with_user_namespace"], report)
+
+
+_VERBS = {"sandbox": _sandbox, "container": _container, "exec": _exec, "probe": _probe}
+
+
+def _leave_to_init() -> None:
+    """The second fork: the child has no parent that waits for it, and is in the new pid namespace if there is one."""
+    if os.fork():
+        os._exit(0)

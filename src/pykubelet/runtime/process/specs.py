@@ -1,0 +1,177 @@
+"""From what the node asks for to what the shim does. What this machine cannot give is refused here, with the reason."""
+
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pykubelet.base.errors import Invalid
+from pykubelet.pod.ports import ContainerConfig, Mount, SandboxConfig
+from pykubelet.runtime.process.abilities import Abilities
+from pykubelet.runtime.process.images import ImageConfig
+from pykubelet.runtime.process.security import capabilities_of, container_of, context_of, home_of, user_of
+
+if TYPE_CHECKING:
+    from pykubelet.runtime.process.shim.spec import MountSpec, ProgramSpec, RootSpec
+
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_KUBELET_FILES: Final = ("/etc/hosts", "/etc/resolv.conf", "/etc/hostname")
+
+
+def sandbox_namespaces(config: SandboxConfig, abilities: Abilities) -> tuple[str, ...]:
+    """Those that a pod's containers share, and that are not this machine's."""
+    if not abilities.namespaces:
+        return ()
+    spec = config.pod.spec
+    wanted = {
+        "user": abilities.in_user_namespace,
+        "uts": not spec.host_network,
+        "ipc": not spec.host_ipc,
+        "pid": bool(spec.share_process_namespace) and not spec.host_pid,
+    }
+    return tuple(kind for kind, is_wanted in wanted.items() if is_wanted)
+
+
+def check_sandbox(config: SandboxConfig, abilities: Abilities) -> None:
+    """Refuse what no container of this pod could be given."""
+    spec = config.pod.spec
+    for port in config.ports:
+        if port.host_port and port.host_port != port.container_port:
+            raise Invalid(
+                f"hostPort {port.host_port} cannot lead to container port {port.container_port}: "
+                "pods use this machine's network, so both have to be the same"
+            )
+    if spec.security_context is not None and spec.security_context.sysctls:
+        name = spec.security_context.sysctls[0].name
+        raise Invalid(f"sysctl {name} cannot be set: the pod shares this machine's kernel settings")
+    if spec.host_users is False and not abilities.in_user_namespace:
+        raise Invalid("hostUsers: false is not provided: containers have this machine's users")
+
+
+def resolv_conf(config: SandboxConfig) -> str:
+    """What the pod asks for, else this machine's. Read now: it often is a link to where a container cannot look."""
+    if not (config.dns_servers or config.dns_searches or config.dns_options):
+        try:
+            return Path("/etc/resolv.conf").read_text(errors="replace")
+        except OSError:
+            return ""
+    lines = [f"nameserver {server}" for server in config.dns_servers]
+    if config.dns_searches:
+        lines.insert(0, "search " + " ".join(config.dns_searches))
+    if config.dns_options:
+        lines.append("options " + " ".join(config.dns_options))
+    return "\n".join(lines) + "\n"
+
+
+def hostname_of(sandbox: SandboxConfig) -> str:
+    return socket.gethostname() if sandbox.pod.spec.host_network else sandbox.hostname or socket.gethostname()
+
+
+def program_spec(
+    sandbox: SandboxConfig, config: ContainerConfig, image: ImageConfig, folder: Path | None, abilities: Abilities
+) -> "ProgramSpec":
+    """Which program, as whom, with what around it."""
+    context = context_of(sandbox.pod, config.name)
+    user = user_of(sandbox.pod, config.name, image.user, folder, abilities)
+    uid = user["uid"] if user else 0 if abilities.in_user_namespace else abilities.uid
+    env = {"PATH": _PATH, "HOSTNAME": hostname_of(sandbox), "HOME": home_of(uid, folder)}
+    if config.tty:
+        env["TERM"] = "xterm"
+    env |= dict(entry.partition("=")[::2] for entry in image.env)
+    env |= dict(config.env)
+    for name, value in env.items():
+        if "\0" in name + value or "=" in name or not name:
+            raise Invalid(
+                f"environment variable {name!r} cannot be set: a name or value holds what no process can have"
+            )
+    return {
+        "argv": _arguments(config, image, folder),
+        "env": env,
+        "cwd": config.working_dir or image.working_dir or "/",
+        "user": user,
+        "capabilities": capabilities_of(context, abilities),
+        "no_new_privileges": context.allow_privilege_escalation is False,
+        "oom_score_adj": config.limits.oom_score_adj,
+        "cgroups": [],
+    }
+
+
+def _arguments(config: ContainerConfig, image: ImageConfig, folder: Path | None) -> list[str]:
+    if config.command:
+        found = [*config.command, *config.args]
+    elif config.args:
+        found = [*image.entrypoint, *config.args] if image.entrypoint else []
+    else:
+        found = [*image.entrypoint, *image.cmd]
+    if not found:
+        what = "runs this machine's programs" if folder is None else "knows only the image's files"
+        raise Invalid(
+            f"image {config.image or '(none)'} has no default command here: the embedded runtime {what}; "
+            "give the container a command"
+        )
+    if any("\0" in each for each in found):
+        raise Invalid("a command cannot hold a zero byte")
+    return found
+
+
+def stop_signal_of(sandbox: SandboxConfig, config: ContainerConfig, image: ImageConfig) -> int:
+    lifecycle = container_of(sandbox.pod, config.name).lifecycle
+    name = (lifecycle.stop_signal if lifecycle else "") or image.stop_signal or "SIGTERM"
+    if name.isdigit():
+        return int(name)
+    try:
+        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"].value
+    except KeyError:
+        raise Invalid(f"there is no signal {name}") from None
+
+
+def root_spec(
+    sandbox: SandboxConfig, config: ContainerConfig, folder: Path | None, abilities: Abilities, scratch: str
+) -> "RootSpec | None":
+    """None: the container has no root of its own."""
+    for mount in config.mounts:
+        _check_mount(mount, config, abilities)
+    context = context_of(sandbox.pod, config.name)
+    if not abilities.namespaces:
+        if folder is not None:
+            raise Invalid(f"image {config.image} cannot be used: {abilities.refusal}")
+        if context.read_only_root_filesystem:
+            raise Invalid(f"readOnlyRootFilesystem cannot be provided: {abilities.refusal}")
+        return None
+    return {
+        "scratch": scratch,
+        "image": str(folder) if folder is not None else "",
+        "overlay": abilities.overlay,
+        "in_user_namespace": abilities.in_user_namespace,
+        "read_only": bool(context.read_only_root_filesystem),
+        "privileged": bool(context.privileged),
+        "fresh_proc": abilities.fresh_proc and not sandbox.pod.spec.host_pid,
+        "hidden": [],
+        "shm": "",
+        "files": [],
+        "mounts": [_mount_spec(mount) for mount in config.mounts],
+    }
+
+
+def _check_mount(mount: Mount, config: ContainerConfig, abilities: Abilities) -> None:
+    if mount.propagation == "Bidirectional":
+        raise Invalid(f"mount {mount.container_path}: Bidirectional propagation is not provided")
+    if not mount.container_path.startswith("/"):
+        raise Invalid(f"mount {mount.container_path}: the path in the container has to be absolute")
+    expected = mount.container_path in _KUBELET_FILES or mount.host_path == config.termination_message_path
+    in_place = mount.container_path == mount.host_path and not mount.read_only
+    if not (abilities.namespaces or expected or in_place):
+        raise Invalid(
+            f"mount {mount.container_path} cannot be provided: containers are plain processes here, which see every "
+            f"folder at its own place ({abilities.refusal})"
+        )
+
+
+def _mount_spec(mount: Mount) -> "MountSpec":
+    return {
+        "source": mount.host_path,
+        "target": mount.container_path,
+        "read_only": mount.read_only,
+        "recursive_read_only": mount.read_only and mount.recursive_read_only,
+        "follow": mount.propagation == "HostToContainer",
+    }

@@ -1,0 +1,160 @@
+"""What the runtime knows, on disk: a folder for each sandbox and each container, each fact in a file with one writer.
+
+`state.json` is the agent's, written when the thing is made. `run.json` and `exit.json` are the shim's: that it runs,
+and how it ended. The process that wrote `run.json` is alive, or what it says is history.
+"""
+
+import logging
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from pykubelet.api.codec import DecodeError, decode, encode
+from pykubelet.pod.ports import ContainerConfig, SandboxConfig
+from pykubelet.runtime.process.cgroups import Placement
+from pykubelet.runtime.process.process import Identity
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class SandboxRecord(Struct, frozen=True, kw_only=True):
+    id: str
+    config: SandboxConfig
+    created_at: datetime
+
+
+class SandboxRun(Struct, frozen=True, kw_only=True):
+    holder: Identity
+    namespaces: tuple[str, ...] = ()
+
+
+class ContainerRecord(Struct, frozen=True, kw_only=True):
+    id: str
+    sandbox_id: str
+    config: ContainerConfig
+    image_id: str
+    log: str
+    created_at: datetime
+    placement: Placement = Placement()
+
+
+class ContainerRun(Struct, frozen=True, kw_only=True):
+    monitor: Identity
+    main: Identity
+    own_pids: bool = False
+    """Whether all of the container dies with its monitor."""
+    pipes: tuple[str, ...] = ()
+    """What its output goes to. Whoever holds one of them belongs to the container."""
+    started_at: datetime
+
+
+class ContainerEnd(Struct, frozen=True, kw_only=True):
+    exit_code: int
+    reason: str
+    finished_at: datetime
+    message: str = ""
+
+
+class Store:
+    """All of it blocks: it is called in threads."""
+
+    def __init__(self, root: Path) -> None:
+        self.sandboxes = root / "sandboxes"
+        self.containers = root / "containers"
+
+    def open(self) -> None:
+        for folder in (self.sandboxes, self.containers):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for path in folder.glob(".gone-*"):
+                remove_tree(path)
+
+    def read_sandboxes(self) -> Iterator[tuple[SandboxRecord, SandboxRun | None]]:
+        for folder, record in self._read_all(self.sandboxes, SandboxRecord):
+            yield record, read(folder / "run.json", SandboxRun)
+
+    def read_containers(self) -> Iterator[tuple[ContainerRecord, ContainerRun | None, ContainerEnd | None]]:
+        for folder, record in self._read_all(self.containers, ContainerRecord):
+            yield record, read(folder / "run.json", ContainerRun), read(folder / "exit.json", ContainerEnd)
+
+    def add(self, record: SandboxRecord | ContainerRecord) -> Path:
+        """-> its folder"""
+        folder = self.folder(record)
+        folder.mkdir(mode=0o700)
+        write(folder / "state.json", record)
+        return folder
+
+    def change(self, record: ContainerRecord, *, placement: Placement) -> ContainerRecord:
+        changed = msgspec.structs.replace(record, placement=placement)
+        write(self.folder(changed) / "state.json", changed)
+        return changed
+
+    def folder(self, record: SandboxRecord | ContainerRecord) -> Path:
+        return (self.sandboxes if isinstance(record, SandboxRecord) else self.containers) / record.id
+
+    def remove(self, record: SandboxRecord | ContainerRecord) -> None:
+        """Forget it at once, then take the files away: that may be broken off, and is done when next opened."""
+        folder = self.folder(record)
+        gone = folder.with_name(f".gone-{record.id}-{secrets.token_hex(4)}")
+        try:
+            folder.rename(gone)
+        except FileNotFoundError:
+            return
+        remove_tree(gone)
+
+    def _read_all(self, parent: Path, kind: type[T]) -> Iterator[tuple[Path, T]]:
+        for folder in sorted(parent.iterdir()):
+            record = read(folder / "state.json", kind)
+            if record is not None:
+                yield folder, record
+            else:
+                log.warning("%s holds nothing that can be read: removing it", folder)
+                remove_tree(folder)
+
+
+def read(path: Path, kind: type[T]) -> T | None:
+    """None also for what a crash of the machine has left half written."""
+    try:
+        return decode(kind, path.read_bytes())
+    except (OSError, DecodeError):
+        return None
+
+
+def write(path: Path, value: object) -> None:
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(encode(value))
+    partial.rename(path)
+
+
+def remove_tree(path: Path) -> None:
+    """Also folders that may not be entered: an overlay leaves such ones, and programs can make them."""
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return
+    except OSError:
+        _open_up(path)
+        try:
+            shutil.rmtree(path)
+        except OSError as error:
+            log.warning("cannot remove %s: %s", path, error)
+
+
+def _open_up(path: Path) -> None:
+    for folder, names, _ in os.walk(path):
+        for name in names:
+            inner = os.path.join(folder, name)
+            if not os.path.islink(inner):
+                with suppress(OSError):
+                    os.chmod(inner, stat.S_IRWXU)

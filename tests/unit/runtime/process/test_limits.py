@@ -1,0 +1,104 @@
+# ruff: noqa: ASYNC240 - tests may block
+import os
+from pathlib import Path
+
+import pytest
+
+from contract.runtime import sandbox_config, seen
+from pykubelet.api.struct import changed
+from pykubelet.pod.observed import State
+from pykubelet.pod.ports import Limits
+from pykubelet.runtime.process import cgroups
+from pykubelet.runtime.process.cgroups import Cgroups
+from unit.runtime.process.machine import UID, Machine
+
+EATER = "import os\nx = []\nwhile True: x.append(os.urandom(1 << 20))"
+
+
+@pytest.fixture
+def limited(any_machine: Machine) -> Machine:
+    if Cgroups().refusal:
+        pytest.skip("this machine lets us set no limits")
+    return any_machine
+
+
+async def test_a_container_that_wants_too_much_memory_is_killed_for_that(limited: Machine) -> None:
+    container, _ = await limited.run(
+        "",
+        command=("python3", "-c", EATER),
+        limits=Limits(memory=64 << 20),
+        env=(("PATH", os.environ["PATH"]),),
+    )
+    assert (container.exit_code, container.reason) == (137, "OOMKilled")
+
+
+async def test_limits_are_set_and_taken_away_with_the_container(limited: Machine) -> None:
+    limits = Limits(memory=64 << 20, cpu_shares=512, cpu_quota=50_000)
+    container_id = await limited.start("sleep 1000", limits=limits)
+    folders = [Path(folder) for folder in limited._foreign() if folder.startswith("/sys")]
+    assert folders
+    values = {
+        path.name: path.read_text().strip() for folder in folders for path in folder.glob("[cm]*") if _is_set(path)
+    }
+    memory = values.get("memory.max") or values["memory.limit_in_bytes"]
+    quota = values.get("cpu.max") or f"{values['cpu.cfs_quota_us']} {values['cpu.cfs_period_us']}"
+    weight = values.get("cpu.weight") or values["cpu.shares"]
+    assert (memory, quota) == (str(64 << 20), "50000 100000")
+    assert weight in ("20", "512")
+    main = limited.main(container_id).pid
+    assert all(str(main) in (folder / "cgroup.procs").read_text().split() for folder in folders)
+    await limited.runtime.remove_container(container_id)
+    assert not any(folder.exists() for folder in folders)
+
+
+def _is_set(path: Path) -> bool:
+    names = ("memory.max", "memory.limit_in_bytes", "cpu.max", "cpu.weight", "cpu.shares", "cpu.cfs_quota_us")
+    return path.name in (*names, "cpu.cfs_period_us")
+
+
+async def test_containers_are_accounted_where_the_node_wants_it(limited: Machine) -> None:
+    config = changed(sandbox_config(), cgroup_parent=f"/pykubelet-test-{os.getpid()}/pod-x")
+    await limited.start("sleep 1000", sandbox=config)
+    folders = [folder for folder in limited._foreign() if folder.startswith("/sys")]
+    try:
+        assert all(f"/pykubelet-test-{os.getpid()}/pod-x/" in folder for folder in folders)
+        await limited.runtime.remove_sandbox((await limited.runtime.observe(UID)).sandboxes[0].id)
+    finally:
+        for folder in folders:
+            Path(folder).parent.rmdir()
+            Path(folder).parent.parent.rmdir()
+
+
+async def test_a_score_that_makes_it_an_early_victim_is_set(any_machine: Machine) -> None:
+    container_id = await any_machine.start("sleep 1000", limits=Limits(oom_score_adj=777))
+    main, monitor = any_machine.main(container_id), any_machine.monitor(container_id)
+    assert Path(f"/proc/{main.pid}/oom_score_adj").read_text() == "777\n"
+    assert Path(f"/proc/{monitor.pid}/oom_score_adj").read_text() != "777\n"
+
+
+async def test_a_score_that_we_may_not_set_keeps_nothing_from_running(any_machine: Machine) -> None:
+    container_id = await any_machine.start("sleep 1000", limits=Limits(oom_score_adj=-999))
+    assert (await seen(any_machine.runtime, UID, container_id)).state is State.RUNNING
+
+
+@pytest.mark.parametrize(("shares", "weight"), [(2, "1"), (1024, "39"), (262144, "10000"), (0, "1"), (10**9, "10000")])
+def test_shares_become_weights_as_the_kubelet_converts_them(tmp_path: Path, shares: int, weight: str) -> None:
+    cgroups._set_unified(tmp_path, Limits(cpu_shares=shares))
+    assert (tmp_path / "cpu.weight").read_text() == weight
+
+
+def test_without_cgroups_it_is_said_so(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("")
+    assert Cgroups(str(empty), str(empty)).refusal == "there is no cgroup that may be written to"
+    assert "No such file" in Cgroups(str(tmp_path / "nothing"), str(empty)).refusal
+
+
+def test_a_hierarchy_without_the_controllers_is_of_no_use(tmp_path: Path) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"30 20 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n")
+    membership = tmp_path / "cgroup"
+    membership.write_text("0::/\n")
+    found = Cgroups(str(mounts), str(membership))
+    assert found.unified is None
+    assert found.refusal

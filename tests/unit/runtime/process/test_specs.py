@@ -1,0 +1,212 @@
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.runtime import sandbox_config
+from pykubelet.api.container import Container
+from pykubelet.api.handlers import Lifecycle
+from pykubelet.api.security import Capabilities, PodSecurityContext, SecurityContext
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import Invalid
+from pykubelet.pod.ports import ContainerConfig, Image, SandboxConfig
+from pykubelet.runtime.process.abilities import Abilities, limitations
+from pykubelet.runtime.process.images import ImageConfig, Images
+from pykubelet.runtime.process.security import capabilities_of, user_of
+from pykubelet.runtime.process.specs import check_sandbox, program_spec, sandbox_namespaces, stop_signal_of
+from unit.runtime.process.machine import sandbox_of
+
+ROOT = Abilities(uid=0, gid=0, namespaces=True, overlay=True, fresh_proc=True)
+USER = Abilities(uid=1000, gid=100, namespaces=True, in_user_namespace=True, overlay=True, fresh_proc=True)
+PLAIN_ROOT = Abilities(uid=0, gid=0, refusal="no")
+PLAIN_USER = Abilities(uid=1000, gid=100, refusal="no")
+ENTRY = ImageConfig(entrypoint=("/entry", "-x"), cmd=("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "image", "argv"),
+    [
+        (("c",), (), ImageConfig(), ["c"]),
+        (("c",), ("1", "2"), ImageConfig(), ["c", "1", "2"]),
+        (("c",), (), ENTRY, ["c"]),
+        ((), ("1",), ENTRY, ["/entry", "-x", "1"]),
+        ((), (), ENTRY, ["/entry", "-x", "a", "b"]),
+        ((), (), ImageConfig(cmd=("only",)), ["only"]),
+    ],
+)
+def test_command_and_arguments_take_the_place_of_the_images(
+    command: tuple[str, ...], args: tuple[str, ...], image: ImageConfig, argv: list[str]
+) -> None:
+    config = ContainerConfig(name="c", image="x", command=command, args=args)
+    assert program_spec(sandbox_config(), config, image, Path("/nowhere"), ROOT)["argv"] == argv
+
+
+@pytest.mark.parametrize("image", [ImageConfig(), ImageConfig(cmd=("default",))])
+def test_arguments_alone_are_no_command(image: ImageConfig) -> None:
+    config = ContainerConfig(name="c", image="x", args=("1",))
+    with pytest.raises(Invalid, match="image x has no default command here"):
+        program_spec(sandbox_config(), config, image, None, ROOT)
+
+
+def user(abilities: Abilities, own: dict[str, Any], shared: dict[str, Any], image_user: str = "") -> object:
+    sandbox = sandbox_of(SecurityContext(**own), PodSecurityContext(**shared))
+    return user_of(sandbox.pod, "c", image_user, None, abilities)
+
+
+def test_root_becomes_whoever_is_wanted() -> None:
+    assert user(ROOT, {}, {}) == {"uid": 0, "gid": 0, "groups": [0], "mapped": False}
+    strict = {"supplemental_groups_policy": "Strict"}
+    assert user(ROOT, {"run_as_user": 7777}, {**strict, "supplemental_groups": (5,), "fs_group": 6}) == {
+        "uid": 7777,
+        "gid": 0,
+        "groups": [0, 5, 6],
+        "mapped": False,
+    }
+    assert user(ROOT, {"run_as_user": 7777}, {"run_as_user": 1, "run_as_group": 9}) == {
+        "uid": 7777,
+        "gid": 9,
+        "groups": [9],
+        "mapped": False,
+    }
+
+
+def test_an_ordinary_user_is_called_what_is_wanted() -> None:
+    assert user(USER, {}, {}) is None
+    assert user(USER, {"run_as_user": 0}, {"run_as_group": 0}) is None
+    wanted = user(USER, {"run_as_user": 7777}, {"run_as_group": 9, "supplemental_groups": (5,)})
+    assert wanted == {"uid": 7777, "gid": 9, "groups": None, "mapped": True}
+
+
+def test_an_ordinary_user_without_namespaces_stays_itself() -> None:
+    assert user(PLAIN_USER, {}, {}) is None
+    assert user(PLAIN_USER, {"run_as_user": 1000}, {}) is None
+    with pytest.raises(Invalid, match="wants to run as user 7777"):
+        user(PLAIN_USER, {"run_as_user": 7777}, {})
+
+
+def test_an_images_user_counts_where_the_pod_says_nothing() -> None:
+    assert user(ROOT, {}, {}, "7777:8888") == {"uid": 7777, "gid": 8888, "groups": [8888], "mapped": False}
+    assert user(ROOT, {"run_as_user": 6666}, {}, "7777:8888") == {
+        "uid": 6666,
+        "gid": 0,
+        "groups": [0],
+        "mapped": False,
+    }
+    with pytest.raises(Invalid, match="no-such-user"):
+        user(ROOT, {}, {}, "no-such-user")
+
+
+def test_root_may_be_forbidden() -> None:
+    with pytest.raises(Invalid, match="runAsNonRoot"):
+        user(ROOT, {}, {"run_as_non_root": True})
+    with pytest.raises(Invalid, match="runAsNonRoot"):
+        user(USER, {"run_as_non_root": True}, {})
+    assert user(ROOT, {"run_as_non_root": False}, {"run_as_non_root": True}) is not None
+    assert user(PLAIN_USER, {"run_as_non_root": True}, {}) is None
+
+
+def test_a_capability_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(Invalid, match="no capability FLY"):
+        capabilities_of(SecurityContext(capabilities=Capabilities(add=("CAP_FLY",))), ROOT)
+
+
+def test_who_has_no_capabilities_has_none_to_lose() -> None:
+    assert capabilities_of(SecurityContext(), PLAIN_USER) is None
+    assert capabilities_of(SecurityContext(privileged=True), ROOT) is None
+    everything = capabilities_of(SecurityContext(capabilities=Capabilities(add=("ALL",))), ROOT)
+    assert everything == list(range(41))
+
+
+@pytest.mark.parametrize(
+    ("spec", "abilities", "namespaces"),
+    [
+        ({}, ROOT, ("uts", "ipc")),
+        ({}, USER, ("user", "uts", "ipc")),
+        ({}, PLAIN_ROOT, ()),
+        ({"host_network": True}, ROOT, ("ipc",)),
+        ({"host_ipc": True}, ROOT, ("uts",)),
+        ({"share_process_namespace": True}, ROOT, ("uts", "ipc", "pid")),
+        ({"share_process_namespace": True, "host_pid": True}, ROOT, ("uts", "ipc")),
+    ],
+)
+def test_a_sandbox_has_the_namespaces_that_its_pod_wants(
+    spec: dict[str, Any], abilities: Abilities, namespaces: tuple[str, ...]
+) -> None:
+    assert sandbox_namespaces(sandbox_of(**spec), abilities) == namespaces
+
+
+def test_user_namespaces_are_refused_to_root_and_given_to_users() -> None:
+    with pytest.raises(Invalid, match="hostUsers"):
+        check_sandbox(sandbox_of(host_users=False), ROOT)
+    check_sandbox(sandbox_of(host_users=False), USER)
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "image", "number"),
+    [
+        (None, "", signal.SIGTERM),
+        (None, "SIGQUIT", signal.SIGQUIT),
+        (None, "3", signal.SIGQUIT),
+        (None, "INT", signal.SIGINT),
+        (Lifecycle(stop_signal="SIGUSR1"), "SIGQUIT", signal.SIGUSR1),
+    ],
+)
+def test_the_stop_signal_is_the_pods_or_the_images(lifecycle: Lifecycle | None, image: str, number: int) -> None:
+    assert (
+        stop_signal_of(with_lifecycle(lifecycle), ContainerConfig(name="c"), ImageConfig(stop_signal=image)) == number
+    )
+
+
+def test_a_signal_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(Invalid, match="no signal SIGNAL"):
+        stop_signal_of(sandbox_config(), ContainerConfig(name="c"), ImageConfig(stop_signal="SIGNAL"))
+
+
+def with_lifecycle(lifecycle: Lifecycle | None) -> SandboxConfig:
+    config = sandbox_config()
+    containers = (Container(name="c", lifecycle=lifecycle),)
+    return changed(config, pod=changed(config.pod, spec=changed(config.pod.spec, containers=containers)))
+
+
+def test_limitations_say_what_is_so() -> None:
+    assert not any("processor" in each or "plain" in each or "user" in each for each in limitations(ROOT))
+    assert any("run as user 1000 of this machine, by whatever number" in each for each in limitations(USER))
+    assert any("plain processes" in each and "(no)" in each for each in limitations(PLAIN_ROOT))
+    unlimited = changed(ROOT, limits_refusal="nothing may be written", overlay=False, overlay_refusal="old kernel")
+    sentences = " ".join(limitations(unlimited))
+    assert "not limited (nothing may be written)" in sentences
+    assert "read-only but for /tmp" in sentences
+    assert all(each.endswith(".") for each in limitations(PLAIN_USER))
+
+
+def test_every_image_is_this_machine_unless_it_is_unpacked_here(tmp_path: Path) -> None:
+    images = Images(tmp_path)
+    assert images.get("nginx:1") == Image(id="machine", names=("nginx:1",), pinned=True)
+    (tmp_path / "docker.io" / "nginx:1" / "usr").mkdir(parents=True)
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare.json").write_text('{"config": {"User": "7"}}')
+    assert images.folder("docker.io/nginx:1") == tmp_path / "docker.io" / "nginx:1"
+    assert images.get("docker.io/nginx:1").id.startswith("sha256:")
+    assert images.get("bare").user == "7"
+    assert [image.names[0] for image in images.all()] == ["machine", "bare", "docker.io/nginx:1"]
+
+
+@pytest.mark.parametrize("name", ["", "/etc", "../etc", "a/../../etc"])
+def test_an_images_name_cannot_lead_out_of_its_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "images").mkdir()
+    assert Images(tmp_path / "images").folder(name) is None
+
+
+def test_a_broken_image_configuration_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x.json").write_text("{")
+    with pytest.raises(Invalid, match="image x has a configuration that cannot be read"):
+        Images(tmp_path).config("x")
+
+
+def test_home_is_what_the_accounts_say() -> None:
+    config = ContainerConfig(name="c", command=("x",))
+    env = program_spec(sandbox_config(), config, ImageConfig(), None, ROOT)["env"]
+    assert env["HOME"] == os.path.expanduser("~root")
