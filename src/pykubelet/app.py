@@ -24,7 +24,7 @@ from pykubelet.host.dirs import PodDirs
 from pykubelet.host.local import LocalHost
 from pykubelet.host.machine import LocalMachine
 from pykubelet.node.act import Machine
-from pykubelet.node.agent import Agent
+from pykubelet.node.agent import Agent, Outside
 from pykubelet.node.log_recorder import LogRecorder
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
@@ -141,8 +141,7 @@ class App:
             memory=facts.memory,
             log_root=str(self._config.pod_logs_dir),
         )
-        return Agent(
-            tasks,
+        outside = Outside(
             sources=self._sources,
             runtime=self._runtime,
             host=self._host,
@@ -157,6 +156,7 @@ class App:
             restored=self._checkpoint.load() if api else (),
             allowed_unsafe_sysctls=self._config.allowed_unsafe_sysctls,
         )
+        return Agent(tasks, outside)
 
 
 def _sources(config: Config, api: "ApiParts | None") -> dict[str, PodSource]:

@@ -12,7 +12,7 @@ from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.quantity import parse
 from pykubelet.base.journal import Journal
 from pykubelet.node.act import Machine
-from pykubelet.node.agent import Agent
+from pykubelet.node.agent import Agent, Outside
 from pykubelet.pod.events import Applied, Gone, Listed
 from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE
 from pykubelet.pod.ports import ContainerMounts, PodApi
@@ -153,8 +153,7 @@ class World:
         machine = Machine(facts=NodeFacts(host_ips=("192.0.2.1",), runtime_name="fake"), memory=16 << 30)
         tasks = asyncio.TaskGroup()
         async with tasks:
-            agent = Agent(
-                tasks,
+            outside = Outside(
                 sources={FILE_SOURCE: self.files, API_SOURCE: self.pods},
                 runtime=self.runtime,
                 host=self.host,
@@ -168,6 +167,7 @@ class World:
                 restored=tuple(self.checkpoint.pods.values()),
                 now=self.now,
             )
+            agent = Agent(tasks, outside)
             agent.start()
             try:
                 yield Running(agent)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from msgspec import Struct
+
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
@@ -36,50 +38,53 @@ from pykubelet.pod.table import PodTable
 log = logging.getLogger(__name__)
 
 
+class Outside(Struct, frozen=True, kw_only=True):
+    """Everything beyond the agent itself."""
+
+    sources: Mapping[str, PodSource]
+    runtime: Runtime
+    host: PodHost
+    recorder: Recorder
+    journal: Journal
+    node: Callable[[], Node | None]
+    """What pods are admitted to."""
+    machine: Callable[[], Machine]
+    api: PodApi | None = None
+    secrets: Secrets | None = None
+    api_node: Callable[[], Node | None] = lambda: None
+    """The API server's object of the node, which owns mirror pods."""
+    checkpoint: Checkpoint | None = None
+    restored: tuple[Pod, ...] = ()
+    """The pods that an earlier agent had admitted."""
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+
+
 class Agent:
     """Made inside of the TaskGroup that owns its work."""
 
-    def __init__(
-        self,
-        tasks: asyncio.TaskGroup,
-        *,
-        sources: Mapping[str, PodSource],
-        runtime: Runtime,
-        host: PodHost,
-        recorder: Recorder,
-        journal: Journal,
-        node: Callable[[], Node | None],
-        machine: Callable[[], Machine],
-        api: PodApi | None = None,
-        secrets: Secrets | None = None,
-        api_node: Callable[[], Node | None] = lambda: None,
-        checkpoint: Checkpoint | None = None,
-        restored: tuple[Pod, ...] = (),
-        allowed_unsafe_sysctls: tuple[str, ...] = (),
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        """`node` is what pods are admitted to; `api_node` is the API server's object of it, which owns mirror pods;
-        `restored` are the pods that an earlier agent had admitted."""
+    def __init__(self, tasks: asyncio.TaskGroup, outside: Outside) -> None:
+        runtime, journal, api, now = outside.runtime, outside.journal, outside.api, outside.now
         self.inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX_SIZE)
-        if restored:
-            self.inbox.put_nowait(Said(API_SOURCE, Restored(restored)))
+        if outside.restored:
+            self.inbox.put_nowait(Said(API_SOURCE, Restored(outside.restored)))
         self.table = PodTable()
         self._tasks = tasks
-        self._runtime = runtime
+        self._outside = outside
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._config = PodConfig(sources, journal, now=now)
+        self._config = PodConfig(outside.sources, journal, now=now)
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
-        self._mirrors = MirrorPods(api, self.table, api_node) if api is not None else None
+        self._mirrors = MirrorPods(api, self.table, outside.api_node) if api is not None else None
         self.pleg = Pleg(runtime, self.inbox)
         syncer = PodSync(
             runtime,
-            host,
+            outside.host,
             self.statuses,
-            recorder,
+            outside.recorder,
             journal,
-            machine=machine,
+            machine=outside.machine,
             show=self._mirrors.show if self._mirrors else None,
-            secrets=secrets,
+            secrets=outside.secrets,
             network_trouble=lambda: self.pleg.network_trouble,
             now=now,
         )
@@ -87,20 +92,19 @@ class Agent:
         self.handlers = PodHandlers(
             table=self.table,
             usage=NodeUsage(),
-            admission=_remembered(node, allowed_unsafe_sysctls),
+            admission=_remembered(outside.node, outside.allowed_unsafe_sysctls),
             workers=self.workers,
             statuses=self.statuses,
             syncer=syncer,
-            recorder=recorder,
+            recorder=outside.recorder,
             journal=journal,
-            checkpoint=checkpoint,
+            checkpoint=outside.checkpoint,
             mirrors=self._mirrors,
             now=now,
         )
         self.workers.on_released = self.handlers.released
         self.workers.on_gone = self.handlers.gone
         self.loop = SyncLoop(self.inbox, self._config, self.handlers)
-        self._house = keep_house(runtime, host, self.inbox)
 
     def start(self) -> list["asyncio.Task[None]"]:
         """Everything that runs as long as the agent does. Cancelling them stops the agent, and no pod."""
@@ -110,7 +114,7 @@ class Agent:
             "pod sources": self._config.pump(self.inbox),
             "runtime events": supervise("runtime events", self.pleg.follow_events),
             "relist": supervise("relist", self.pleg.relist),
-            "housekeeping": self._house,
+            "housekeeping": keep_house(self._outside.runtime, self._outside.host, self.inbox),
             "status manager": supervise("status manager", self.statuses.run),
         }
         if self._mirrors is not None:
@@ -133,7 +137,7 @@ class Agent:
             self._running[name].cancel()
         for pod in self.pods():
             self.workers.tell(pod, grace=pod_grace(pod), removed=True)
-        self.handlers.stop_strangers(await self._runtime.pods())
+        self.handlers.stop_strangers(await self._outside.runtime.pods())
         while self.workers.workers:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
