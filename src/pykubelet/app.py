@@ -23,10 +23,10 @@ from pykubelet.host.checkpoint import PodCheckpoint
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.local import LocalHost
 from pykubelet.host.machine import LocalMachine
-from pykubelet.node.act import Machine
 from pykubelet.node.agent import Agent, Outside
 from pykubelet.node.log_recorder import LogRecorder
 from pykubelet.node.node_status import NodeReporter
+from pykubelet.node.scene import Machine
 from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
 from pykubelet.pod.node_object import NodeSettings
 from pykubelet.pod.node_ports import MachineFacts

@@ -11,8 +11,8 @@ from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.quantity import parse
 from pykubelet.base.journal import Journal
-from pykubelet.node.act import Machine
 from pykubelet.node.agent import Agent, Outside
+from pykubelet.node.scene import Machine
 from pykubelet.pod.events import Applied, Gone, Listed
 from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE
 from pykubelet.pod.ports import ContainerMounts, PodApi

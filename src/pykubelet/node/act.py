@@ -1,80 +1,31 @@
 """Doing what the plan says: kill, make a sandbox, start containers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from msgspec import Struct
-
 from pykubelet.api.container import Container
-from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
-from pykubelet.api.quantity import ResourceList
 from pykubelet.api.resources import is_sidecar
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.node.hooks import run_hook
-from pykubelet.pod.container_status import NodeFacts, Waiting
+from pykubelet.node.images import Images
+from pykubelet.node.scene import Machine, NotStarted, Scene
 from pykubelet.pod.env import environment
 from pykubelet.pod.launch import container_config
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 from pykubelet.pod.plan import Kill, PodActions
 from pykubelet.pod.ports import ContainerConfig, Image, PodHost, Recorder, Runtime
-from pykubelet.pod.pull_secrets import credentials_for
-from pykubelet.pod.restart import CrashLoops, crash_loop_key, crash_loop_message, last_exit
+from pykubelet.pod.restart import crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.sandbox import sandbox_config
 from pykubelet.pod.stopping import MINIMUM_GRACE, container_grace, stop_waves
 
 _SOON: Final = 10.0
 _SLOWLY: Final = 30.0
 """What cannot work as it is may still be mended from outside, but there is no hurry."""
-
-
-class Machine(Struct, frozen=True, kw_only=True):
-    """What containers are told about the node, and what their limits are measured against."""
-
-    facts: NodeFacts = NodeFacts()
-    allocatable: ResourceList = {}
-    memory: int = 0
-    log_root: str = "/var/log/pods"
-
-
-class Memory:
-    """What is remembered of one pod between two syncs."""
-
-    def __init__(self) -> None:
-        self.waiting: dict[str, Waiting] = {}
-        """By container: why it could not be started."""
-        self.loops = CrashLoops()
-        self.pulls = CrashLoops()
-        """Images that cannot be pulled wait like containers that crash."""
-        self.failed_pulls: dict[str, datetime] = {}
-
-
-class Scene(Struct, kw_only=True):
-    """One turn at one pod: what is known of it, filled in step by step."""
-
-    pod: Pod
-    memory: Memory
-    observed: ObservedPod
-    volumes: Mapping[str, str] = {}
-    pull_secrets: tuple[Secret, ...] = ()
-    sandbox_id: str = ""
-    sandbox_attempt: int = 0
-    pod_ips: tuple[str, ...] = ()
-    due: list[float] = []
-    """Seconds after which things that have to wait may be tried again."""
-
-
-class NotStarted(Exception):
-    """One container could not be started. `waiting` is what its status says."""
-
-    def __init__(self, reason: str, message: str, *, again_in: float) -> None:
-        super().__init__(message)
-        self.waiting = Waiting(reason, message)
-        self.again_in = again_in
 
 
 class Acting:
@@ -96,6 +47,7 @@ class Acting:
         self._journal = journal
         self._machine = machine
         self._now = now
+        self._images = Images(runtime, recorder, journal, now=now)
 
     async def act(self, scene: Scene, actions: PodActions) -> bool:
         """-> whether that was a step forward, so that another plan is worth making at once. Raises what stops the whole
@@ -258,7 +210,7 @@ class Acting:
             message = crash_loop_message(pod, container.name, memory.loops.length(key))
             self._recorder.event(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
             raise NotStarted("CrashLoopBackOff", message, again_in=wait)
-        image = await self._image(scene, container)
+        image = await self._images.ensure(scene, container)
         newest = scene.observed.newest(container.name)
         attempt = newest.attempt + 1 if newest else 0
         container_id = await self._create(scene, container, attempt, image)
@@ -270,42 +222,6 @@ class Acting:
         self._note(pod, "started", f"{container.name}, attempt {attempt}")
         self._recorder.event(pod, "Normal", "Started", f"Started container {container.name}")
         await self._post_start(pod, container_id, container)
-
-    async def _image(self, scene: Scene, container: Container) -> Image:
-        """The container's image, pulled when its policy asks for that."""
-        pod, memory = scene.pod, scene.memory
-        name, policy = container.image, container.image_pull_policy
-        here = await self._runtime.image(name)
-        if here is not None and policy != "Always":
-            return here
-        if here is None and policy == "Never":
-            message = f"Container image {name!r} is not present with pull policy of Never"
-            self._recorder.event(pod, "Warning", "ErrImageNeverPull", message)
-            raise NotStarted("ErrImageNeverPull", message, again_in=_SLOWLY)
-        now = self._now()
-        wait = memory.pulls.wait(name, memory.failed_pulls.get(name), now)
-        if wait > 0:
-            self._recorder.event(pod, "Normal", "BackOff", f"Back-off pulling image {name!r}")
-            raise NotStarted("ImagePullBackOff", f"Back-off pulling image {name!r}", again_in=wait)
-        try:
-            image = await self._pull(name, scene.pull_secrets)
-        except PykubeletError as error:
-            memory.failed_pulls[name] = now
-            memory.pulls = memory.pulls.started(name, now, now)
-            self._recorder.event(pod, "Warning", "Failed", f"Failed to pull image {name!r}: {error}")
-            raise NotStarted("ErrImagePull", str(error), again_in=memory.pulls.length(name)) from None
-        self._note(pod, "image", name)
-        return image
-
-    async def _pull(self, name: str, secrets: tuple[Secret, ...]) -> Image:
-        """With each of the credentials that fit, in their order; without any when none does. The last word counts."""
-        *others, last = credentials_for(name, secrets) or (None,)
-        for credentials in others:
-            try:
-                return await self._runtime.pull_image(name, credentials)
-            except PykubeletError:
-                continue
-        return await self._runtime.pull_image(name, last)
 
     async def _create(self, scene: Scene, container: Container, attempt: int, image: Image) -> str:
         try:

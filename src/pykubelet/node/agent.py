@@ -16,13 +16,13 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
-from pykubelet.node.act import Machine
 from pykubelet.node.handlers import Checkpoint, PodHandlers
 from pykubelet.node.housekeeping import keep_house
 from pykubelet.node.messages import Message, Said
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
+from pykubelet.node.scene import Machine
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.sync_loop import SyncLoop
 from pykubelet.node.sync_pod import PodSync

@@ -11,7 +11,8 @@ from typing import Final, Literal
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.journal import Journal
-from pykubelet.node.act import Acting, Machine, Memory, Scene
+from pykubelet.node.act import Acting
+from pykubelet.node.scene import Machine, Memory, Scene
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.pod.kinds import is_static
 from pykubelet.pod.observed import ObservedPod, State

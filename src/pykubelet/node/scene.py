@@ -1,0 +1,58 @@
+"""One turn at one pod: what is known of it, what is remembered of it, and how a container fails to start."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from msgspec import Struct
+
+from pykubelet.api.objects import Secret
+from pykubelet.api.pod import Pod
+from pykubelet.api.quantity import ResourceList
+from pykubelet.pod.container_status import NodeFacts, Waiting
+from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.restart import CrashLoops
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    """What containers are told about the node, and what their limits are measured against."""
+
+    facts: NodeFacts = NodeFacts()
+    allocatable: ResourceList = {}
+    memory: int = 0
+    log_root: str = "/var/log/pods"
+
+
+class Memory:
+    """What is remembered of one pod between two syncs."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[str, Waiting] = {}
+        """By container: why it could not be started."""
+        self.loops = CrashLoops()
+        self.pulls = CrashLoops()
+        """Images that cannot be pulled wait like containers that crash."""
+        self.failed_pulls: dict[str, datetime] = {}
+
+
+class Scene(Struct, kw_only=True):
+    """One turn at one pod: what is known of it, filled in step by step."""
+
+    pod: Pod
+    memory: Memory
+    observed: ObservedPod
+    volumes: Mapping[str, str] = {}
+    pull_secrets: tuple[Secret, ...] = ()
+    sandbox_id: str = ""
+    sandbox_attempt: int = 0
+    pod_ips: tuple[str, ...] = ()
+    due: list[float] = []
+    """Seconds after which things that have to wait may be tried again."""
+
+
+class NotStarted(Exception):
+    """One container could not be started. `waiting` is what its status says."""
+
+    def __init__(self, reason: str, message: str, *, again_in: float) -> None:
+        super().__init__(message)
+        self.waiting = Waiting(reason, message)
+        self.again_in = again_in
