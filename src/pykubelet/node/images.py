@@ -80,9 +80,7 @@ class Images:
         asked = loop.time()
         async with self._turns.setdefault(name, asyncio.Lock()), AsyncExitStack() as stack:
             ended, image = self._pulled.get(name, (-1.0, None))
-            if (
-                image is not None and ended >= asked
-            ):  # somebody else's pull began while we waited, or before: it is ours too
+            if image is not None and ended >= asked:  # somebody else's pull ended while we waited: it is ours too
                 return image
             if self._room is not None:
                 await stack.enter_async_context(self._room)

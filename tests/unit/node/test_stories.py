@@ -38,7 +38,7 @@ async def test_a_pod_from_the_api_runs_and_is_reported() -> None:
         assert status.host_ip == "192.0.2.1"
         assert {c.type: c.status for c in status.conditions}["Ready"] == "True"
         assert status.container_statuses[0].container_id.startswith("fake://")
-        assert world.events.reasons("web") == ["Created", "Started"]
+        assert world.events.reasons("web") == ["Pulling", "Pulled", "Created", "Started"]
 
 
 @virtual_time
