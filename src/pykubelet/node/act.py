@@ -79,8 +79,10 @@ class Acting:
             ended = asyncio.Event()
             leaving.append(self._stop_wave(pod, observed, wave, deadline, tuple(before), ended))
             before.append(ended)
-        await _together(leaving)
-        await _together(self._runtime.stop_sandbox(sandbox.id) for sandbox in observed.sandboxes)
+        try:
+            await _together(leaving)
+        finally:  # also when a container would not end: its sandbox takes it along
+            await _together(self._runtime.stop_sandbox(sandbox.id) for sandbox in observed.sandboxes)
 
     # --- killing
 

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from msgspec import Struct
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
+from pykubelet.base.errors import PykubeletError
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
 from pykubelet.node.handlers import Checkpoint, PodHandlers
@@ -32,7 +34,6 @@ from pykubelet.pod.events import Restored
 from pykubelet.pod.fit import NodeUsage
 from pykubelet.pod.kinds import API_SOURCE
 from pykubelet.pod.ports import PodApi, PodHost, PodSource, Recorder, Runtime, Secrets
-from pykubelet.pod.stopping import pod_grace
 from pykubelet.pod.table import PodTable
 
 log = logging.getLogger(__name__)
@@ -114,7 +115,9 @@ class Agent:
             "pod sources": self._config.pump(self.inbox),
             "runtime events": supervise("runtime events", self.pleg.follow_events),
             "relist": supervise("relist", self.pleg.relist),
-            "housekeeping": keep_house(self._outside.runtime, self._outside.host, self.inbox),
+            "housekeeping": supervise(
+                "housekeeping", partial(keep_house, self._outside.runtime, self._outside.host, self.inbox)
+            ),
             "status manager": supervise("status manager", self.statuses.run),
         }
         if self._mirrors is not None:
@@ -135,9 +138,11 @@ class Agent:
         """
         for name in ("pod sources", "housekeeping", "tick", "sync loop"):
             self._running[name].cancel()
-        for pod in self.pods():
-            self.workers.tell(pod, grace=pod_grace(pod), removed=True)
-        self.handlers.stop_strangers(await self._outside.runtime.pods())
+        self.handlers.remove(self.pods())
+        try:
+            self.handlers.stop_strangers(await self._outside.runtime.pods())
+        except PykubeletError as error:
+            log.warning("what runs here besides the known pods cannot be seen: %s", error)
         while self.workers.workers:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

@@ -12,7 +12,8 @@ from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.workers import PodWorkers
 from pykubelet.pod.admission import Admission, Rejected
 from pykubelet.pod.fit import NodeUsage
-from pykubelet.pod.kinds import API_SOURCE, is_mirror, source_of
+from pykubelet.pod.kinds import API_SOURCE, is_mirror, is_static, source_of
+from pykubelet.pod.mirror import is_mirror_of
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.phase import is_terminal_phase
 from pykubelet.pod.ports import Recorder
@@ -90,8 +91,9 @@ class PodHandlers:
             if is_mirror(pod):
                 self._wake_static(pod)
                 continue
-            if (mirror := self.table.mirror_of(pod)) is not None:
-                self._statuses.linked(pod.metadata.uid, mirror)
+            if self.workers.is_leaving(pod.metadata.uid):
+                continue  # it has come back while it is being removed: `gone` adds it again
+            self._link(pod)
             if _is_ending(pod):
                 self._tell(pod)
             else:
@@ -118,6 +120,7 @@ class PodHandlers:
                 self._wake_static(pod)
                 continue
             self._rejected.discard(pod.metadata.uid)
+            self.usage.remove(pod.metadata.uid)
             if self._checkpoint is not None:
                 self._checkpoint.drop(pod.metadata.uid)
             self.workers.tell(pod, grace=pod_grace(pod), removed=True)
@@ -130,6 +133,8 @@ class PodHandlers:
             if shown is None:
                 continue
             self._statuses.reconcile(pod)
+            if shown is pod:
+                self.workers.learn(pod)
             if pod.spec.readiness_gates:
                 self.workers.wake(shown.metadata.uid)
 
@@ -153,18 +158,25 @@ class PodHandlers:
     def released(self, pod: Pod) -> None:
         """A pod has ended and gives its share of the node back."""
         self.usage.remove(pod.metadata.uid)
+        if self._checkpoint is not None:
+            self._checkpoint.drop(pod.metadata.uid)  # it must not run again, whatever the checkpoint remembers of it
         self._statuses.terminated(pod)
 
     def gone(self, uid: str) -> None:
         """Nothing is left of a pod, and nobody asks for it."""
         self._statuses.forget(uid)
         self._syncer.forget(uid)
+        if (pod := self.table.get(uid)) is not None:  # somebody does: its manifest has come back
+            self.add((pod,))
 
     def clean_up(self, runtime: Iterable[ObservedPod], folders: Iterable[str]) -> None:
         """Stop and remove what no source knows. Only when all sources have spoken."""
         found = list(runtime)
         bare = set(folders) - {observed.uid for observed in found}
         self.stop_strangers(each for each in (*found, *map(_only_a_folder, bare)) if each.uid not in self.table)
+        for uid in {observed.uid for observed in found} & self._rejected:
+            if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
+                self.workers.tell(pod, grace=pod_grace(pod))  # an earlier agent ran what this one turns away
         if self._mirrors is None:
             return
         for mirror in self.table.orphaned_mirrors():
@@ -225,8 +237,15 @@ class PodHandlers:
         """What a mirror pod shows may be out of date, or it may be gone: its pod's worker sees to it."""
         static = self.table.static_of(mirror)
         if static is not None:
-            self._statuses.linked(static.metadata.uid, self.table.mirror_of(static))
+            self._link(static)
             self.workers.wake(static.metadata.uid)
+
+    def _link(self, pod: Pod) -> None:
+        """Where a static pod's status goes: to its mirror, if that shows this very version of it."""
+        mirror = self.table.mirror_of(pod)
+        if is_static(pod):
+            shown = mirror if mirror is not None and is_mirror_of(mirror, pod) else None
+            self._statuses.linked(pod.metadata.uid, shown)
 
     def _still_shows(self, mirror: Pod) -> bool:
         """A pod that is still stopping is shown until it has stopped."""

@@ -42,7 +42,10 @@ class SyncLoop:
             if isinstance(message, Closed):
                 log.info("the stream of pods has ended")
                 return
-            self.handle(message)
+            try:
+                self.handle(message)
+            except Exception:  # the loop's boundary: one message that cannot be handled must not end the agent
+                log.exception("a message could not be handled: %.200r", message)
             if clock() - rested > _SLICE:
                 await asyncio.sleep(0)
                 rested = clock()

@@ -28,6 +28,7 @@ _DEADLINE: Final = Failure("DeadlineExceeded", "Pod was active on the node longe
 _DEAD_KEPT: Final = 1
 _MIRROR_RETRY: Final = 10.0
 _MOST_ROUNDS: Final = 20
+_CREATING: Final = "ContainerCreating"
 _SOON: Final = 1.0
 
 
@@ -126,7 +127,7 @@ class PodSync:
         """Whether the pod has been active for longer than it may."""
         limit, status = pod.spec.active_deadline_seconds, self._statuses.get(pod.metadata.uid)
         started = status.start_time if status else pod.status.start_time
-        return limit is not None and started is not None and now >= started + timedelta(seconds=limit)
+        return limit is not None and started is not None and now - started >= timedelta(seconds=limit)
 
     def probed(self, kind: Literal["liveness", "readiness", "startup"], container_id: str, result: Result) -> bool:
         """-> whether that is news."""
@@ -149,8 +150,6 @@ class PodSync:
             self.doom(scene.pod.metadata.uid, _DEADLINE)
             self._recorder.event(scene.pod, "Normal", _DEADLINE.reason, _DEADLINE.message)
             await self._report(scene)
-        elif scene.pod.spec.active_deadline_seconds is not None:
-            scene.due.append(1.0)
 
     async def _await_network(self, scene: Scene) -> None:
         trouble = "" if scene.pod.spec.host_network else self._network_trouble()
@@ -167,14 +166,16 @@ class PodSync:
                 scene.due.append(_MIRROR_RETRY)
 
     async def _make_folders_and_volumes(self, scene: Scene) -> None:
+        memory = scene.memory
         try:
             scene.volumes = await self._host.set_up(scene.pod)
         except PykubeletError as error:
             self._recorder.event(scene.pod, "Warning", "FailedMount", f"Unable to attach or mount volumes: {error}")
-            spec, waiting = scene.pod.spec, Waiting("ContainerCreating", str(error))
-            scene.memory.waiting = {each.name: waiting for each in (*spec.init_containers, *spec.containers)}
+            spec, waiting = scene.pod.spec, Waiting(_CREATING, str(error))
+            memory.waiting = {each.name: waiting for each in (*spec.init_containers, *spec.containers)}
             await self._report(scene)
             raise
+        memory.waiting = {name: why for name, why in memory.waiting.items() if why.reason != _CREATING}
 
     async def _fetch_pull_secrets(self, scene: Scene) -> None:
         """Those that cannot be had are told of; the pull itself will show whether they were needed."""
@@ -213,8 +214,10 @@ class PodSync:
         """Of each container the last dead one is kept, for its logs and its last state; older ones go."""
         observed = scene.observed
         for name in {container.name for container in observed.containers}:
-            dead = [c for c in observed.attempts(name) if c.state is State.EXITED]
-            for container in dead[_DEAD_KEPT:]:
+            newest, *older = observed.attempts(name)
+            dead = [c for c in (newest, *older) if c.state is State.EXITED][_DEAD_KEPT:]
+            unborn = [c for c in older if c.state is State.CREATED]
+            for container in (*dead, *unborn):
                 await self._runtime.remove_container(container.id)
         used = {container.sandbox_id for container in observed.containers}
         for sandbox in observed.sandboxes[1:]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable, Coroutine, Iterable
 from enum import StrEnum
@@ -12,7 +13,7 @@ from msgspec import Struct
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.base.turnstile import Turnstile
 from pykubelet.pod.ports import Synced, Syncer
@@ -80,6 +81,10 @@ class PodWorker:
         self._predecessors = list(predecessors)
         self._news = asyncio.Event()
         self._step: asyncio.Task[Any] | None = None
+        self._is_interrupted = False
+        self._deadline = math.inf
+        """When the stop has to be over, on the loop's clock: trying again gives nobody more time."""
+        self._set_deadline()
         self._backoff = Backoff(*_RETRY, now=asyncio.get_running_loop().time, jitter=0.5)
 
     @property
@@ -90,8 +95,15 @@ class PodWorker:
         """Take the newest wish. Interrupts the running step only to stop, or to stop sooner."""
         before, self.wish = self.wish, newer(self.wish, wish)
         self._news.set()
-        if self.wish.grace != before.grace and self._step is not None:
-            self._step.cancel()
+        if self.wish.grace != before.grace:
+            self._set_deadline()
+            if self._step is not None:
+                self._is_interrupted = True
+                self._step.cancel()
+
+    def learn(self, pod: Pod) -> None:
+        """The pod as its source shows it now, when that is no reason to do anything."""
+        self.wish = changed(self.wish, pod=pod)
 
     def wake(self) -> None:
         """Something has happened to the pod: look at it soon."""
@@ -101,7 +113,7 @@ class PodWorker:
         await self._wait_for_predecessors()
         await self._keep_running()
         self._enter(Phase.STOPPING)
-        await self._insist(lambda: self._syncer.stop(self.wish.pod, self.wish.grace or 0.0))
+        await self._insist(lambda: self._syncer.stop(self.wish.pod, self._grace_left()))
         self._enter(Phase.RELEASING)
         await self._insist(lambda: self._syncer.release(self.wish.pod))
         self._enter(Phase.RELEASED)
@@ -114,9 +126,16 @@ class PodWorker:
 
     async def _wait_for_predecessors(self) -> None:
         """Two pods of one name never run together, and a critical pod starts when those it displaces have ended."""
-        while self._predecessors:
-            await self._predecessors[-1].released.wait()
-            self._predecessors.pop()
+        while self._predecessors and self.wish.grace is None:  # to stop, nobody has to wait for anybody
+            others = [asyncio.ensure_future(other.released.wait()) for other in self._predecessors]
+            news = asyncio.ensure_future(self._news.wait())
+            try:
+                await asyncio.wait([*others, news], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for waiting in (*others, news):
+                    waiting.cancel()
+            self._news.clear()
+            self._predecessors = [other for other in self._predecessors if not other.released.is_set()]
 
     async def _keep_running(self) -> None:
         if self.wish.grace is None:
@@ -142,6 +161,7 @@ class PodWorker:
     async def _attempt(self, step: Coroutine[Any, Any, Any]) -> Any:
         """Run one step. -> its result, or the error that it ended with; `Interrupted` when `tell` cut it short."""
         self._news.clear()
+        self._is_interrupted = False
         self._step = asyncio.create_task(step)
         try:
             result = await self._step
@@ -149,6 +169,8 @@ class PodWorker:
             me = asyncio.current_task()
             if me is not None and me.cancelling():  # the agent is shutting down, not the pod
                 raise
+            if not self._is_interrupted:
+                return Retry("a step was cancelled by nobody")
             self._news.set()
             return Interrupted()
         except PykubeletError as error:
@@ -178,6 +200,13 @@ class PodWorker:
                 await self._news.wait()
         except TimeoutError:
             pass
+
+    def _set_deadline(self) -> None:
+        if self.wish.grace is not None:
+            self._deadline = min(self._deadline, asyncio.get_running_loop().time() + self.wish.grace)
+
+    def _grace_left(self) -> float:
+        return max(self._deadline - asyncio.get_running_loop().time(), 0.0)
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase

@@ -28,8 +28,6 @@ class PodWorkers:
         self._workers: dict[str, PodWorker] = {}
         self._holders: dict[str, PodWorker] = {}
         """By full name: the newest pod of that name, whom the next one has to wait for."""
-        self._again: dict[str, Wish] = {}
-        """Pods that came back while they were being removed, as a static pod does when its manifest is restored."""
 
     def tell(self, pod: Pod, *, grace: float | None = None, removed: bool = False, after: Iterable[str] = ()) -> None:
         """The newest word on a pod. A pod that is not known begins its life, if only to end it properly.
@@ -37,16 +35,22 @@ class PodWorkers:
         `after` names the pods (by uid) that have to end before it may start.
         """
         wish = Wish(pod=pod, grace=grace, removed=removed)
-        uid = pod.metadata.uid
-        worker = self._workers.get(uid)
+        worker = self._workers.get(pod.metadata.uid)
         if worker is None:
             self._start(wish, after)
-        elif worker.wish.removed and not removed:
-            self._again[uid] = wish
         else:
-            if removed:
-                self._again.pop(uid, None)
             worker.tell(wish)
+
+    def learn(self, pod: Pod) -> None:
+        """The pod as its source shows it now, when that is no reason to do anything."""
+        worker = self._workers.get(pod.metadata.uid)
+        if worker is not None:
+            worker.learn(pod)
+
+    def is_leaving(self, uid: str) -> bool:
+        """Whether a pod is being removed. Should it come back, it has to wait until `on_gone`."""
+        worker = self._workers.get(uid)
+        return worker is not None and worker.wish.removed
 
     def wake(self, uid: str) -> None:
         worker = self._workers.get(uid)
@@ -68,17 +72,19 @@ class PodWorkers:
             if worker.phase not in (Phase.RELEASED, Phase.REMOVING, Phase.GONE):
                 yield worker.wish.pod
 
-    def _start(self, wish: Wish, after: Iterable[str] = ()) -> None:
+    def _start(self, wish: Wish, after: Iterable[str]) -> None:
         name = full_name(wish.pod)
-        before = [self._holders.get(name), *(self._workers.get(uid) for uid in after)]
+        others = [] if wish.removed else [self._holders.get(name), *(self._workers.get(uid) for uid in after)]
         worker = PodWorker(
             wish,
             self._syncer,
             self._journal,
             self._turnstile,
-            predecessors=[other for other in before if other is not None and not other.released.is_set()],
+            predecessors=[other for other in others if other is not None and not other.released.is_set()],
         )
-        self._workers[wish.pod.metadata.uid] = self._holders[name] = worker
+        self._workers[wish.pod.metadata.uid] = worker
+        if not wish.removed:  # what is only here to be removed holds no name
+            self._holders[name] = worker
         task = self._tasks.create_task(self._live(worker), name=f"pod {name}")
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -90,8 +96,4 @@ class PodWorkers:
         del self._workers[uid]
         if self._holders.get(name) is worker:
             del self._holders[name]
-        again = self._again.pop(uid, None)
-        if again is not None:
-            self._start(again)
-        else:
-            self.on_gone(uid)
+        self.on_gone(uid)

@@ -258,16 +258,74 @@ async def test_pods_of_one_name_queue_up_in_their_order() -> None:
 
 
 @virtual_time
-async def test_a_static_pod_that_comes_back_while_it_is_removed_runs_again() -> None:
+async def test_a_pod_that_comes_back_while_it_is_removed_has_to_wait_until_it_is_gone() -> None:
     async with node() as (workers, notes):
         notes.takes["stop"] = 10
+        workers.on_gone = lambda uid: workers.tell(pod())
         workers.tell(pod())
         await asyncio.sleep(2)
         workers.tell(pod(), grace=30, removed=True)
         await asyncio.sleep(1)
-        workers.tell(pod())
+        assert workers.is_leaving("u")
         await eventually(lambda: notes.told()[-1] == ("sync", "v1"), seconds=60)
         assert [what for what, _ in notes.told()] == ["sync", "stop", "release", "remove", "sync"]
+
+
+@virtual_time
+async def test_trying_again_to_stop_gives_nobody_more_time() -> None:
+    async with node() as (workers, notes):
+        notes.takes["stop"] = 8
+        notes.failures["stop"] = 3
+        workers.tell(pod())
+        await asyncio.sleep(2)
+        workers.tell(pod(), grace=30)
+        await until(workers, Phase.RELEASED)
+        graces = [round(grace) for what, grace in notes.told() if what == "stop"]
+        assert graces == sorted(graces, reverse=True)
+        assert graces[0] == 30
+        assert graces[-1] < 10
+
+
+@virtual_time
+async def test_a_pod_that_waits_for_another_can_be_stopped_without_it() -> None:
+    async with node() as (workers, notes):
+        notes.failures["stop"] = 10**6
+        workers.tell(pod("old", uid="u1"))
+        await asyncio.sleep(2)
+        workers.tell(pod("old", uid="u1"), grace=1, removed=True)
+        workers.tell(pod("new", uid="u2"))
+        await asyncio.sleep(30)
+        assert workers.phase("u2") is Phase.WAITING
+        notes.failures["stop"] = 0
+        notes.takes["stop"] = 10**6
+        workers.tell(pod("new", uid="u2"), grace=1)
+        await eventually(lambda: workers.phase("u2") is Phase.STOPPING)
+
+
+@virtual_time
+async def test_what_is_only_here_to_be_removed_waits_for_nobody_of_its_name() -> None:
+    async with node() as (workers, notes):
+        workers.tell(pod("new", uid="u2"))
+        await asyncio.sleep(2)
+        workers.tell(pod("old", uid="u1"), grace=1, removed=True)
+        await until(workers, None, "u1")
+        assert ("remove", "u1") in notes.told()
+
+
+@virtual_time
+async def test_a_cancellation_that_leaks_out_of_a_step_is_a_failure_like_any_other() -> None:
+    async with node() as (workers, notes):
+        calls = 0
+
+        async def sync(pod: Pod) -> Synced:
+            nonlocal calls
+            calls += 1
+            raise asyncio.CancelledError
+
+        notes.sync = sync  # type: ignore[method-assign]
+        workers.tell(pod())
+        await asyncio.sleep(60)
+        assert 2 < calls < 20
 
 
 @virtual_time
