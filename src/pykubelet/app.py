@@ -9,13 +9,13 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pykubelet import __version__
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
 from pykubelet.config import Config
@@ -41,19 +41,34 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 async def run_agent(config: Config) -> None:
-    """Run until SIGTERM or SIGINT. Raises Invalid when it cannot start as configured."""
-    stop = asyncio.Event()
+    """Run until SIGTERM or SIGINT; a second one ends also the wait for the pods. Raises Invalid when it cannot start as
+    configured."""
+    signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, signals.put_nowait, number)
     async with AsyncExitStack() as stack:
         app = await App.build(config, stack)
         gc.collect()
         gc.freeze()  # what is here now stays: no need to look through it again and again
         async with asyncio.TaskGroup() as tasks:
-            await app.run(tasks, stop)
+            running = tasks.create_task(app.run(tasks))
+            await signals.get()
+            what = "so do the pods" if config.stop_pods_on_exit else "pods go on without the agent"
+            log.info("stopping; %s", what)
+            if config.stop_pods_on_exit:
+                stopping = tasks.create_task(app.stop_pods(running))
+                another = tasks.create_task(signals.get())
+                await asyncio.wait([stopping, another], return_when=asyncio.FIRST_COMPLETED)
+                stopping.cancel()
+                another.cancel()
+            running.cancel()
+            for task in app.everything():
+                task.cancel()
 
 
 class App:
@@ -68,6 +83,8 @@ class App:
         self._journal = journal
         self._api = api
         self.agent: Agent | None = None
+        """Once everything has been started."""
+        self._running: list[asyncio.Task[Any]] = []
         self._sources = _sources(config, api)
         dirs = PodDirs(str(config.root_dir), str(config.pod_logs_dir))
         self._host = LocalHost(dirs, memory=facts.memory)
@@ -110,25 +127,31 @@ class App:
         await stack.enter_async_context(control_socket(config.socket, {"ping": lambda: "pong", "pods": app.pods}))
         return app
 
-    async def run(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+    async def run(self, tasks: asyncio.TaskGroup) -> None:
+        """Start everything, as soon as the runtime answers."""
         config = self._config
-        version, status = await self._runtime.version(), await self._runtime.status()
-        self.agent = agent = self._agent(tasks, runtime_name=version.name)
-        running = [tasks.create_task(supervise("node status", self._reporter.run))]
+        version, status = await _answered(self._runtime.version), await _answered(self._runtime.status)
+        agent = self._agent(tasks, runtime_name=version.name)
+        self._running.append(tasks.create_task(supervise("node status", self._reporter.run)))
         await _until(lambda: self._reporter.node is not None)  # nothing can be admitted to a node that nobody knows
-        running += [tasks.create_task(supervise("checkpoint", self._checkpoint.run)), *agent.start()]
+        self._running += [tasks.create_task(supervise("checkpoint", self._checkpoint.run)), *agent.start()]
         if self._api is not None:
-            running += [tasks.create_task(supervise(name, part)) for name, part in self._api.parts.items()]
+            self._running += [tasks.create_task(supervise(name, part)) for name, part in self._api.parts.items()]
+        self.agent = agent
         log.info("pykubelet %s is node %s on %s %s", __version__, config.node_name, version.name, version.version)
         log.info("pods come from: %s; state is in %s", ", ".join(self._sources), config.root_dir)
         for limitation in status.limitations:
             log.warning("limitation: %s", limitation)
-        await stop.wait()
-        log.info("stopping; %s", "so do the pods" if config.stop_pods_on_exit else "pods go on without the agent")
-        if config.stop_pods_on_exit:
-            await agent.stop_pods()
-        for task in [*running, *agent.worker_tasks()]:
-            task.cancel()
+
+    async def stop_pods(self, start: "asyncio.Task[None]") -> None:
+        """Also when the agent was still starting: then it has to have started first."""
+        await start
+        if self.agent is not None:
+            await self.agent.stop_pods()
+
+    def everything(self) -> "list[asyncio.Task[Any]]":
+        """All that runs. Cancelling it stops the agent, and no pod."""
+        return [*self._running, *(self.agent.worker_tasks() if self.agent else [])]
 
     def pods(self) -> dict[str, Any]:
         """All pods of the node, as a PodList."""
@@ -136,11 +159,17 @@ class App:
 
     def _agent(self, tasks: asyncio.TaskGroup, *, runtime_name: str) -> Agent:
         api, facts = self._api, self._facts
-        machine = Machine(
-            facts=NodeFacts(host_ips=facts.ips, runtime_name=runtime_name),
-            memory=facts.memory,
-            log_root=str(self._config.pod_logs_dir),
-        )
+        node_facts = NodeFacts(host_ips=facts.ips, runtime_name=runtime_name)
+
+        def machine() -> Machine:
+            node = self._reporter.node
+            return Machine(
+                facts=node_facts,
+                allocatable=node.status.allocatable if node else {},
+                memory=facts.memory,
+                log_root=str(self._config.pod_logs_dir),
+            )
+
         outside = Outside(
             sources=self._sources,
             runtime=self._runtime,
@@ -148,7 +177,7 @@ class App:
             recorder=self._recorder,
             journal=self._journal,
             node=lambda: self._reporter.node,
-            machine=lambda: machine,
+            machine=machine,
             api=api.pods if api else None,
             secrets=api.secrets if api else None,
             api_node=(lambda: api.view.node) if api else (lambda: None),
@@ -199,7 +228,23 @@ def _only_agent_here(root: Path) -> IO[bytes]:
     except OSError:
         file.close()
         raise Invalid(f"another agent is running here: it holds {root}/agent.lock") from None
+    file.truncate(0)
+    file.write(str(os.getpid()).encode())
+    file.flush()
     return file
+
+
+async def _answered(question: Callable[[], Awaitable[T]]) -> T:
+    """The runtime's answer. One that is not up yet is waited for."""
+    said = ""
+    while True:
+        try:
+            return await question()
+        except Retry as error:
+            if str(error) != said:
+                log.warning("waiting for the runtime: %s", error)
+            said = str(error)
+            await asyncio.sleep(error.after or 1.0)
 
 
 async def _until(condition: Callable[[], bool]) -> None:

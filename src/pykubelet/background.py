@@ -1,8 +1,12 @@
-"""`up` and `down`: an agent in the background, with everything it has in one folder."""
+"""`up` and `down`: an agent in the background, with everything it has in one folder.
+
+The folder is marked as ours when it is made, and only what is ours is ever removed. Whether an agent lives is told by
+the lock that it holds, not by a pid that may be somebody else's by now.
+"""
 
 import asyncio
+import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -11,14 +15,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from pykubelet.base.errors import Invalid, Retry
+from pykubelet.api.documents import MAX_BYTES
+from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.host.removal import remove_tree
+from pykubelet.pod.kinds import FILE_SOURCE
 from pykubelet.server.control import ask
 from pykubelet.show import is_settled, pod_table
+from pykubelet.sources.manifest import BadManifest, Place, read_manifest
 
 _START_SECONDS: Final = 15.0
 _SETTLE_SECONDS: Final = 60.0
-_STOP_SECONDS: Final = 120.0
 _LOOK: Final = 0.1
+_PATIENCE: Final = 10.0
+_MARK: Final = ".pykubelet"
 
 Say = Callable[[str], None]
 
@@ -27,11 +36,11 @@ class Background:
     """One agent and its data folder."""
 
     def __init__(self, data: Path, say: Say) -> None:
-        self._data = data
+        self._data = data.resolve()
         self._say = say
-        self._state = data / "state"
-        self._log = data / "agent.log"
-        self._pid_file = data / "agent.pid"
+        self._state = self._data / "state"
+        self._log = self._data / "agent.log"
+        self._mark = self._data / _MARK
 
     @property
     def socket(self) -> Path:
@@ -39,12 +48,14 @@ class Background:
 
     def up(self, manifests: Path, *, foreground: bool = False) -> None:
         """Start the agent, wait until its pods are what they should be, and show them. Harmless when it runs."""
-        if not manifests.exists():
-            raise Invalid(f"{manifests}: there is no such file or folder of manifests")
-        if self._pods() is not None:
+        manifests = manifests.absolute()
+        faults = self._look_through(manifests)
+        if self._pid() is not None:
+            self._check_same(manifests)
             self._say(f"The agent is running already (data in {self._data}).")
         else:
-            self._start(manifests.absolute())
+            self._claim(manifests)
+            self._start(manifests)
         pods = self._settle()
         self._say("\n" + pod_table(pods) + "\n")
         unsettled = [pod["metadata"]["name"] for pod in pods if not is_settled(pod)]
@@ -54,48 +65,110 @@ class Background:
             self._stay()
         else:
             self._say(self._what_next(manifests))
+        if faults:
+            raise Invalid("there are faults in the manifests, as told above: those pods are not running")
 
     def down(self) -> None:
         """Stop the agent and its pods, and leave nothing behind. Harmless when there is none."""
-        pid = self._pid()
-        if pid is None and not self._data.exists():
+        if not self._data.exists():
             self._say("There is nothing to stop.")
             return
-        if pid is not None:
-            self._say("Stopping the agent and its pods ...")
-            os.kill(pid, signal.SIGTERM)
-            self._wait(lambda: self._pid() is None, _STOP_SECONDS, "the agent does not end")
-        shutil.rmtree(self._data, ignore_errors=True)
-        if self._data.exists():
-            raise Invalid(f"{self._data} could not be removed; is something still mounted there?")
+        if not self._mark.exists():
+            raise Invalid(f"{self._data} was not made by `pykubelet up`; nothing in it was touched")
+        if self._pid() is None and self._state.exists():
+            # An agent that was killed has left its pods running: one more is needed to stop them.
+            nothing = self._data / "nothing"
+            nothing.mkdir(exist_ok=True)
+            self._start(nothing)
+        self._stop()
+        self._remove()
         self._say("All is stopped and cleared away.")
 
     def pods(self) -> list[dict[str, Any]]:
         """Raises Retry when there is no agent."""
         return asked_pods(self.socket)
 
-    # --- inside
+    # --- the folder
+
+    def _claim(self, manifests: Path) -> None:
+        self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self._mark.exists() and any(self._data.iterdir()):
+            raise Invalid(f"{self._data} is not empty and was not made by `pykubelet up`; choose another with --data")
+        self._mark.write_text(f"{manifests}\n")
+
+    def _check_same(self, manifests: Path) -> None:
+        running = self._mark.read_text().strip()
+        if running != str(manifests):
+            raise Invalid(f"the agent runs the pods of {running}; stop it first with `pykubelet down`")
+
+    def _remove(self) -> None:
+        try:
+            for folder in (self._state, self._data / "nothing"):
+                if folder.exists():
+                    remove_tree(str(folder))
+            self._log.unlink(missing_ok=True)
+            self._mark.unlink(missing_ok=True)
+            self._data.rmdir()
+        except (OSError, PykubeletError) as error:
+            raise Invalid(f"{self._data} could not be removed: {error}") from None
+
+    def _look_through(self, manifests: Path) -> list[str]:
+        """What is wrong with the manifests, told at once instead of in a log."""
+        if not manifests.exists():
+            raise Invalid(f"{manifests}: there is no such file or folder of manifests")
+        files = sorted(f for f in manifests.iterdir() if f.name[0] != ".") if manifests.is_dir() else [manifests]
+        faults: list[str] = []
+        pods = 0
+        for file in (file for file in files if file.is_file()):
+            place = Place(origin=str(file), source=FILE_SOURCE, node_name="node")
+            try:
+                with file.open("rb") as opened:
+                    pods += len(read_manifest(opened.read(MAX_BYTES + 1), place))
+            except BadManifest as error:
+                faults += error.faults
+            except OSError as error:
+                faults.append(f"{file}: cannot be read: {error.strerror}")
+        for fault in faults:
+            self._say(fault)
+        if not pods:
+            raise Invalid(f"{manifests}: there is no pod to run" + (", as told above" if faults else ""))
+        return faults
+
+    # --- the agent
 
     def _start(self, manifests: Path) -> None:
-        self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
         command = [sys.executable, "-m", "pykubelet", "run", "--stop-pods-on-exit"]
         command += ["--root-dir", str(self._state), "--pod-manifest-path", str(manifests)]
         with self._log.open("ab") as log:
             process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        self._pid_file.write_text(str(process.pid))
         self._say(f"Starting the agent (data and log in {self._data}) ...")
-        try:
-            self._wait(
-                lambda: process.poll() is not None or self._pods() is not None,
-                _START_SECONDS,
-                "the agent does not start",
-            )
-        finally:
+        deadline = time.monotonic() + _START_SECONDS
+        while self._pods() is None:
             if process.poll() is not None:
-                last = "\n".join(self._log.read_text(errors="replace").splitlines()[-5:])
-                raise Invalid(f"the agent ended at once, with code {process.returncode}; it said:\n{last}")
+                last = self._log.read_text(errors="replace").splitlines()[-5:]
+                for line in last:
+                    self._say(line)
+                raise Invalid(f"the agent ended at once, with code {process.returncode}; above is what it said")
+            if time.monotonic() > deadline:
+                raise Invalid(f"the agent does not answer within {_START_SECONDS:g} s; the log is {self._log}")
+            time.sleep(_LOOK)
+
+    def _stop(self) -> None:
+        """However long the pods take: each has a grace of its own."""
+        pid = self._pid()
+        if pid is None:
+            return
+        self._say("Stopping the agent and its pods ...")
+        os.kill(pid, signal.SIGTERM)
+        told = time.monotonic()
+        while self._pid() == pid:
+            if time.monotonic() - told > _PATIENCE:
+                told = time.monotonic()
+                names = [pod["metadata"]["name"] for pod in self._pods() or []]
+                self._say(f"still stopping: {', '.join(names) or 'the agent'} (the log is {self._log})")
+            time.sleep(_LOOK)
 
     def _settle(self) -> list[dict[str, Any]]:
         """Wait until the pods have come to rest, telling how far they are."""
@@ -139,23 +212,16 @@ class Background:
             return None
 
     def _pid(self) -> int | None:
-        """The agent's process, if it lives."""
+        """The agent that holds the lock on our state, if there is one. It writes its pid into what it locks."""
         try:
-            pid = int(self._pid_file.read_text())
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                alive = b"pykubelet" in file.read()
-            with open(f"/proc/{pid}/stat") as stat:
-                alive = alive and stat.read().rpartition(")")[2].split()[0] != "Z"
+            with (self._state / "agent.lock").open("rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return int(file.read() or b"0") or None
         except (OSError, ValueError):
             return None
-        return pid if alive else None
-
-    def _wait(self, condition: Callable[[], bool], seconds: float, failure: str) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > deadline:
-                raise Invalid(f"{failure} within {seconds:g} s; the log is {self._log}")
-            time.sleep(_LOOK)
+        return None
 
 
 def default_data() -> Path:

@@ -21,6 +21,7 @@ from pykubelet.api.struct import Int32, Struct
 from pykubelet.api.validation.names import dns_subdomain
 from pykubelet.base.errors import Invalid
 from pykubelet.config_fields import given_fields, unknown_fields
+from pykubelet.pod.sysctls import Sysctls
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +115,10 @@ def make_config(
     if problem := next(iter(dns_subdomain(node_name)), None):
         raise Invalid(f"the node name {node_name!r} cannot be used: {problem}; choose one with --hostname-override")
     root = Path(root_dir) if root_dir else default_root_dir()
+    try:
+        Sysctls(configuration.allowed_unsafe_sysctls)
+    except ValueError as error:
+        raise Invalid(f"allowedUnsafeSysctls: {error}") from None
     if configuration.max_pods < 0:
         raise Invalid(f"maxPods: must not be negative, got {configuration.max_pods}")
     return Config(
@@ -140,7 +145,7 @@ def default_root_dir() -> Path:
     """Upstream's folder for root; for an ordinary user one of their own."""
     if os.geteuid() == 0:
         return Path("/var/lib/kubelet")
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "pykubelet"
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "kubelet"
 
 
 def _default_logs(root: Path) -> Path:

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
+_FAILING = ("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName", "Error")
 _COLUMNS = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE")
 
 
@@ -18,8 +19,8 @@ def pod_table(pods: list[dict[str, Any]], now: datetime | None = None) -> str:
 
 def is_settled(pod: dict[str, Any]) -> bool:
     """Whether a pod has come to what it will be for a while: up, done, failed, or failing again and again."""
-    shown = summary(pod)
-    if shown in ("Succeeded", "Failed", "Completed", "CrashLoopBackOff", "Error"):
+    shown = summary(pod).removeprefix("Init:")
+    if pod.get("status", {}).get("phase") in ("Succeeded", "Failed") or shown in _FAILING:
         return True
     statuses = pod.get("status", {}).get("containerStatuses") or []
     return shown == "Running" and bool(statuses) and all(status.get("ready") for status in statuses)

@@ -54,7 +54,7 @@ class Node:
 
     @property
     def agent(self) -> int:
-        return int((self.data / "agent.pid").read_text())
+        return int((self.data / "state" / "agent.lock").read_text())
 
     def processes(self) -> list[str]:
         """The command lines of everything that has to do with this node."""
@@ -202,3 +202,42 @@ def test_nothing_to_run_is_one_clear_line(node: Node, tmp_path: Path) -> None:
         f"pykubelet: {missing}: there is no such file or folder of manifests\n"
     )
     assert "no agent answers" in command("pods", "--data", str(node.data), code=2)
+
+
+def test_down_touches_no_folder_that_up_has_not_made(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    assert "was not made by `pykubelet up`; nothing in it was touched" in command(
+        "down", "--data", str(tmp_path), code=2
+    )
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "web.yaml").write_text(sleeper("web"))
+    assert "is not empty" in command("up", str(tmp_path / "m"), "--data", str(tmp_path), code=2)
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+def test_down_stops_also_the_pods_of_an_agent_that_was_killed(node: Node) -> None:
+    marker = f"{os.getpid()}66"
+    (node.manifests / "web.yaml").write_text(sleeper("web", marker))
+    node.up()
+    os.kill(node.agent, signal.SIGKILL)
+    assert _runs(marker)
+    assert "cleared away" in node.down()
+    assert not _runs(marker)
+    assert not node.data.exists()
+
+
+def test_faults_in_manifests_are_told_at_once_and_the_other_pods_run(node: Node, tmp_path: Path) -> None:
+    (node.manifests / "good.yaml").write_text(sleeper("good"))
+    (node.manifests / "bad.yaml").write_text(sleeper("bad").replace("name: c,", "name: C,"))
+    shown = node.up(code=2)
+    assert "bad.yaml:7:12: spec.containers[0].name" in shown
+    assert node.container("good")["ready"]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "web.yaml").write_text(sleeper("web"))
+    assert "stop it first" in command("up", str(other), "--data", str(node.data), code=2)
+
+
+def test_a_folder_without_a_pod_is_told_at_once(node: Node) -> None:
+    assert "there is no pod to run" in node.up(code=2)
+    assert not node.data.exists()

@@ -8,12 +8,15 @@ import asyncio
 import logging
 import os
 from pathlib import Path
+from typing import Final
 
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.pod import Pod
 
 log = logging.getLogger(__name__)
+
+_RETRY: Final = 10.0
 
 
 class PodCheckpoint:
@@ -50,6 +53,9 @@ class PodCheckpoint:
                 await asyncio.to_thread(self._write, pending)
             except OSError as error:
                 log.error("the checkpoint of pods cannot be written in %s: %s", self._folder, error.strerror)
+                self._pending = pending | self._pending
+                self._news.set()
+                await asyncio.sleep(_RETRY)
 
     def _write(self, pending: dict[str, Pod | None]) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -139,10 +139,13 @@ class Agent:
         for name in ("pod sources", "housekeeping", "tick", "sync loop"):
             self._running[name].cancel()
         self.handlers.remove(self.pods())
-        try:
-            self.handlers.stop_strangers(await self._outside.runtime.pods())
-        except PykubeletError as error:
-            log.warning("what runs here besides the known pods cannot be seen: %s", error)
+        while True:
+            try:
+                self.handlers.stop_strangers(await self._outside.runtime.pods())
+                break
+            except PykubeletError as error:
+                log.warning("what else runs here cannot be seen yet: %s", error)
+                await asyncio.sleep(1.0)
         while self.workers.workers:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

@@ -95,6 +95,8 @@ class PodHandlers:
                 continue  # it has come back while it is being removed: `gone` adds it again
             self._link(pod)
             if _is_ending(pod):
+                if not is_terminal_phase(pod.status.phase):
+                    self.usage.add(pod)  # it holds what it has until it has stopped
                 self._tell(pod)
             else:
                 self._admit(pod)

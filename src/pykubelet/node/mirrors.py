@@ -56,7 +56,8 @@ class MirrorPods:
                 await action(pod)
             except PykubeletError as error:
                 log.warning("mirror pod %s %s now: %s", pod.metadata.name, failure, error)
-            self._under_way.discard(pod.metadata.uid)  # housekeeping comes back to it if that is still needed
+            finally:
+                self._under_way.discard(pod.metadata.uid)  # housekeeping comes back to it if that is still needed
 
     def _queue(self, failure: str, action: Callable[[Pod], Awaitable[None]], pod: Pod) -> None:
         if pod.metadata.uid not in self._under_way:

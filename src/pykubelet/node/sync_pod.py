@@ -5,7 +5,7 @@ Setting up stops at the first step that fails; tearing down runs every step and 
 
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, Literal
 
 from pykubelet.api.pod import Pod, PodStatus
@@ -106,6 +106,9 @@ class PodSync:
 
     async def remove(self, uid: str) -> None:
         observed = await self._runtime.observe(uid)
+        for results in self._results.values():
+            for container in observed.containers:
+                results.pop(container.id, None)
         await _every(
             *(self._runtime.remove_container(container.id) for container in observed.containers),
             *(self._runtime.remove_sandbox(sandbox.id) for sandbox in observed.sandboxes),
@@ -125,9 +128,14 @@ class PodSync:
 
     def is_due(self, pod: Pod, now: datetime) -> bool:
         """Whether the pod has been active for longer than it may."""
+        left = self._seconds_left(pod, now)
+        return left is not None and left <= 0
+
+    def _seconds_left(self, pod: Pod, now: datetime) -> float | None:
+        """Until the pod's active deadline; None when it has none, or has not begun."""
         limit, status = pod.spec.active_deadline_seconds, self._statuses.get(pod.metadata.uid)
         started = status.start_time if status else pod.status.start_time
-        return limit is not None and started is not None and now - started >= timedelta(seconds=limit)
+        return None if limit is None or started is None else limit - (now - started).total_seconds()
 
     def probed(self, kind: Literal["liveness", "readiness", "startup"], container_id: str, result: Result) -> bool:
         """-> whether that is news."""
@@ -146,10 +154,15 @@ class PodSync:
         self._statuses.set(scene.pod, self._status(scene.pod, scene.observed, scene.memory))
 
     async def _refuse_late_pod(self, scene: Scene) -> None:
-        if self.is_due(scene.pod, self._now()):
-            self.doom(scene.pod.metadata.uid, _DEADLINE)
-            self._recorder.event(scene.pod, "Normal", _DEADLINE.reason, _DEADLINE.message)
-            await self._report(scene)
+        left = self._seconds_left(scene.pod, self._now())
+        if left is None:
+            return
+        if left > 0:
+            scene.due.append(left)
+            return
+        self.doom(scene.pod.metadata.uid, _DEADLINE)
+        self._recorder.event(scene.pod, "Normal", _DEADLINE.reason, _DEADLINE.message)
+        await self._report(scene)
 
     async def _await_network(self, scene: Scene) -> None:
         trouble = "" if scene.pod.spec.host_network else self._network_trouble()
@@ -180,9 +193,10 @@ class PodSync:
     async def _fetch_pull_secrets(self, scene: Scene) -> None:
         """Those that cannot be had are told of; the pull itself will show whether they were needed."""
         meta, found, missing = scene.pod.metadata, [], []
-        if plan(scene.pod, scene.observed, self._probe_results()).is_empty:
+        wanted = scene.pod.spec.image_pull_secrets
+        if not wanted or plan(scene.pod, scene.observed, self._probe_results()).is_empty:
             return  # nothing is about to be started
-        for reference in scene.pod.spec.image_pull_secrets:
+        for reference in wanted:
             try:
                 if self._secrets is None:
                     raise NotFound("there is no API server to get it from")

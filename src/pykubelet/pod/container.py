@@ -1,5 +1,6 @@
 """What makes a container the same container."""
 
+from functools import lru_cache
 from typing import Final
 
 from pykubelet.api import codec
@@ -15,7 +16,12 @@ def container_hash(container: Container) -> str:
     Upstream prints the JSON of name and image as a Go byte slice and runs FNV-1a over that text. We do the same, so
     that a node can change agents without restarting anything.
     """
-    printed = go_json({"image": container.image, "name": container.name})
+    return _hash(container.image, container.name)
+
+
+@lru_cache(maxsize=4096)
+def _hash(image: str, name: str) -> str:
+    printed = go_json({"image": image, "name": name})
     text = f"([]uint8)[{' '.join(str(byte) for byte in printed)}]"
     return f"{_fnv1a_32(text.encode()):x}"
 

@@ -4,7 +4,7 @@ import hashlib
 from typing import Final
 
 from pykubelet.api import codec
-from pykubelet.api.pod import Pod
+from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.scheduling import Toleration
 from pykubelet.api.struct import changed
 from pykubelet.pod.kinds import FILE_SOURCE, HASH_ANNOTATION
@@ -36,7 +36,8 @@ def static_pod(pod: Pod, uid: str, node_name: str, source: str) -> Pod:
     spec = changed(pod.spec, node_name=node_name)
     if source == FILE_SOURCE:
         spec = changed(spec, tolerations=_with_toleration(spec.tolerations))
-    return changed(pod, metadata=meta, spec=spec, status=changed(pod.status, phase="Pending"))
+    # A manifest that was exported from a cluster brings an old status along, which means nothing here.
+    return changed(pod, metadata=meta, spec=spec, status=PodStatus(phase="Pending"))
 
 
 def _with_toleration(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:

@@ -1,5 +1,6 @@
 """From the bytes of a manifest to static pods, or to every reason why not, each with its file, line and column."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from pykubelet.pod.references import api_references
 from pykubelet.pod.static import static_pod, static_uid
 
 _LIST_KINDS: Final = ("PodList", "List")
+_UID: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,252}")
 
 
 class BadManifest(Invalid):
@@ -97,6 +99,10 @@ def _pod(document: Document, path: str, value: Any, place: Place, faults: list[s
         return None
     if not written.metadata.name:
         faults.append(_fault(place, document.place(path + "metadata"), f"{path}metadata.name: is required"))
+        return None
+    if written.metadata.uid and not _UID.fullmatch(written.metadata.uid):
+        reason = "must be letters, digits, '-', '_' and '.', as a folder can be named"
+        faults.append(_fault(place, document.place(f"{path}metadata.uid"), f"{path}metadata.uid: {reason}"))
         return None
     uid = written.metadata.uid or static_uid(written, place.node_name, place.source, place.origin)
     pod = static_pod(default_pod(written), uid, place.node_name, place.source)

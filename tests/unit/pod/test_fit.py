@@ -1,5 +1,6 @@
 """What pods take of a node: the sums, their exactness, and their price."""
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -182,11 +183,13 @@ def steps_of(action: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # a collection may run somebody else's finalizers in the middle
     sys.settrace(trace)
     try:
         action()
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 
