@@ -17,6 +17,7 @@ down: $(READY)  ## Stop them, and leave nothing behind.
 	$(BIN)/pykubelet down
 
 test: $(READY)  ## Run all tests.
+	@tools/install_test_packages.sh
 	$(BIN)/python -m pytest
 
 check: $(READY)  ## Format, lint, types, import law, sizes.

@@ -30,7 +30,8 @@ Factory = Callable[[RuntimeSettings], Runtime]
 
 
 def make_runtime(settings: RuntimeSettings) -> Runtime:
-    """Empty or `process`: the embedded runtime. `name` or `name://...`: a plug-in of that name. Raises Invalid."""
+    """Empty or `process`: the embedded runtime. `unix://...` or a path: a CRI runtime. `name` or `name://...`: a
+    plug-in of that name. Raises Invalid."""
     name = settings.endpoint.partition("://")[0] or EMBEDDED
     if name == EMBEDDED:
         from pykubelet.runtime.process.runtime import ProcessRuntime
@@ -38,6 +39,10 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
         return ProcessRuntime(
             settings.root, log_root=settings.log_root, machine_ips=settings.node_ips, hidden=settings.hidden
         )
+    if name == "unix" or name.startswith("/"):
+        from pykubelet.runtime.cri.factory import make
+
+        return make(settings)
     plugins = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
     if name not in plugins:
         there = ", ".join((EMBEDDED, *sorted(plugins)))

@@ -1,0 +1,142 @@
+"""The wire: one gRPC channel on a unix socket, which comes back by itself, and errors in our own words."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from google.protobuf.message import Message
+
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+
+# This program starts others; grpc's own care for forks only gets into the way of that. It is read when grpc is loaded.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+import grpc
+import grpc.aio
+
+DEADLINE: Final = 120.0
+_SOCKET: Final = "unix://"
+_LARGEST: Final = 64 * 1024 * 1024
+"""A list of every container of a large node is more than gRPC's own 4 MB."""
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", _LARGEST),
+    ("grpc.max_send_message_length", _LARGEST),
+    ("grpc.default_authority", "localhost"),  # servers written in Go refuse the path of the socket
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 3000),
+)
+_INVALID: Final = frozenset(
+    {
+        grpc.StatusCode.ALREADY_EXISTS,
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.OUT_OF_RANGE,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNIMPLEMENTED,
+    }
+)
+
+
+Reply = TypeVar("Reply", bound=Message)
+
+
+class Unimplemented(Invalid):
+    """The other side does not know this call."""
+
+
+class Channel:
+    """Made without connecting; the first call connects. Belongs to the event loop of that call."""
+
+    def __init__(self, endpoint: str) -> None:
+        path = endpoint.removeprefix(_SOCKET)
+        if "://" in path or not path.startswith("/"):
+            raise Invalid(f"{endpoint!r} is not the path of a runtime's socket, such as unix:///run/containerd.sock")
+        self.endpoint = f"{_SOCKET}{path}"
+        self._channel: grpc.aio.Channel | None = None
+        self._unary: dict[str, Any] = {}
+        self._closed = False
+
+    async def call(
+        self, method: str, request: Message, reply: type[Reply], *, deadline: float | None = DEADLINE
+    ) -> Reply:
+        """One question, one answer. `method` is `package.Service/Name`. Raises base.errors."""
+        ask = self._unary.get(method)
+        if ask is None:
+            ask = self._unary[method] = self._connected().unary_unary(
+                f"/{method}",
+                request_serializer=_bytes,
+                response_deserializer=reply.FromString,
+            )
+        try:
+            answer: Reply = await ask(request, timeout=deadline)
+        except grpc.aio.AioRpcError as error:
+            raise translated(error, method) from None
+        except asyncio.CancelledError:
+            if self._closed and not _is_cancelled():
+                raise Retry(f"{method}: the connection to the runtime was closed") from None
+            raise
+        return answer
+
+    async def stream(self, method: str, request: Message, reply: type[Reply]) -> AsyncGenerator[Reply, None]:
+        """One question, answers until either side has enough. Raises base.errors."""
+        call = self._connected().unary_stream(
+            f"/{method}",
+            request_serializer=_bytes,
+            response_deserializer=reply.FromString,
+        )(request)
+        try:
+            async for answer in call:
+                yield answer
+        except grpc.aio.AioRpcError as error:
+            raise translated(error, method) from None
+        except asyncio.CancelledError:
+            if self._closed and not _is_cancelled():
+                raise Retry(f"{method}: the connection to the runtime was closed") from None
+            raise
+        finally:
+            call.cancel()
+
+    async def close(self) -> None:
+        self._closed = True
+        channel, self._channel = self._channel, None
+        self._unary.clear()
+        if channel is not None:
+            with suppress(grpc.aio.UsageError):
+                await channel.close()
+
+    def _connected(self) -> "grpc.aio.Channel":
+        if self._closed:
+            raise Retry("the connection to the runtime is closed")
+        if self._channel is None:
+            self._channel = grpc.aio.insecure_channel(self.endpoint, options=_OPTIONS)
+        return self._channel
+
+
+def translated(error: "grpc.aio.AioRpcError", method: str) -> PykubeletError:
+    """What a caller should do about it. Runtimes say UNKNOWN of most things that go wrong: later it may be right."""
+    code, text = error.code(), error.details() or error.code().name
+    if code is grpc.StatusCode.NOT_FOUND:
+        return NotFound(text)
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return Unimplemented(text)
+    if code in _INVALID:
+        return Invalid(text)
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return Retry(f"the runtime does not answer: {text}")
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return Retry(f"{method.rpartition('/')[2]}: {text}")
+    return Retry(text)
+
+
+def _bytes(message: Message) -> bytes:
+    return message.SerializeToString()
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody wants this task to end, or only the call was given up."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

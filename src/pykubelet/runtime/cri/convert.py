@@ -1,0 +1,214 @@
+"""Sandboxes and containers in the words of CRI, after upstream's, so that either agent may carry on the other's work.
+
+Not said, as the ports do not carry it: devices, processor sets, user namespaces, SELinux relabelling, image volumes.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from pykubelet.api import quantity
+from pykubelet.api.container import Container, EphemeralContainer, ResourceRequirements
+from pykubelet.api.pod import Pod
+from pykubelet.api.quantity import ResourceList
+from pykubelet.api.resources import container_limits, container_requests
+from pykubelet.pod import launch
+from pykubelet.pod.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from pykubelet.pod.ports import ContainerConfig, Limits, Mount, PortMapping, SandboxConfig
+from pykubelet.runtime.cri._gen import cri_pb2 as cri
+from pykubelet.runtime.cri.security import SecurityDefaults, container_security, sandbox_security
+
+_PERIOD: Final = 100_000  # microseconds in which a quota may be used up
+_HUGE_PAGES: Final = "hugepages-"
+_PROTOCOLS: Final = {"TCP": cri.TCP, "UDP": cri.UDP, "SCTP": cri.SCTP}
+_PROPAGATIONS: Final = {
+    "None": cri.PROPAGATION_PRIVATE,
+    "HostToContainer": cri.PROPAGATION_HOST_TO_CONTAINER,
+    "Bidirectional": cri.PROPAGATION_BIDIRECTIONAL,
+}
+
+
+class Kernel(Struct, frozen=True, kw_only=True):
+    """What this machine can limit."""
+
+    unified: bool = False
+    """Whether it has the second version of control groups."""
+    swap: bool = False
+    """Whether swap can be limited."""
+    huge_pages: tuple[str, ...] = ()
+    """The sizes that there are: 2MB, 1GB."""
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    kernel: Kernel = Kernel()
+    security: SecurityDefaults = SecurityDefaults()
+
+
+def sandbox_config(config: SandboxConfig) -> cri.PodSandboxConfig:
+    pod = config.pod
+    meta, shared = pod.metadata, pod.spec.security_context
+    return cri.PodSandboxConfig(
+        metadata=cri.PodSandboxMetadata(name=meta.name, uid=meta.uid, namespace=meta.namespace, attempt=config.attempt),
+        hostname=config.hostname,
+        log_directory=config.log_directory,
+        dns_config=cri.DNSConfig(servers=config.dns_servers, searches=config.dns_searches, options=config.dns_options),
+        port_mappings=_ports(config.ports),
+        labels={**config.labels, **_identity(pod)},
+        annotations=dict(config.annotations),
+        linux=cri.LinuxPodSandboxConfig(
+            cgroup_parent=config.cgroup_parent,
+            security_context=sandbox_security(pod),
+            sysctls={each.name: each.value for each in shared.sysctls} if shared is not None else {},
+            resources=_sandbox_resources(pod),
+            overhead=_resources(pod, pod.spec.overhead, pod.spec.overhead) if pod.spec.overhead else None,
+        ),
+    )
+
+
+def found_sandbox_config(status: cri.PodSandboxStatus) -> cri.PodSandboxConfig:
+    """What can be said of a sandbox whose pod nobody told us."""
+    return cri.PodSandboxConfig(
+        metadata=status.metadata,
+        labels=dict(status.labels),
+        annotations=dict(status.annotations),
+        linux=cri.LinuxPodSandboxConfig(
+            security_context=cri.LinuxSandboxSecurityContext(namespace_options=status.linux.namespaces.options)
+        ),
+    )
+
+
+def container_config(
+    config: ContainerConfig,
+    sandbox: cri.PodSandboxConfig,
+    *,
+    image_user: str = "",
+    target_id: str = "",
+    machine: Machine | None = None,
+) -> cri.ContainerConfig:
+    machine = machine or Machine()
+    pod = config.sandbox.pod if config.sandbox is not None else Pod()
+    container = container_named(pod, config.name)
+    security = container_security(pod, container, image_user, machine.security, target_id)
+    if config.sandbox is None:
+        security.namespace_options.CopyFrom(sandbox.linux.security_context.namespace_options)
+    identity = {key: sandbox.labels[key] for key in (POD_NAME, POD_NAMESPACE, POD_UID) if key in sandbox.labels}
+    return cri.ContainerConfig(
+        metadata=cri.ContainerMetadata(name=config.name, attempt=config.attempt),
+        image=cri.ImageSpec(image=config.image_id or config.image, user_specified_image=config.image),
+        command=config.command,
+        args=config.args,
+        working_dir=config.working_dir,
+        envs=[cri.KeyValue(key=name, value=value.encode(errors="surrogateescape")) for name, value in config.env],
+        mounts=[_mount(each) for each in config.mounts],
+        labels={**config.labels, **identity, CONTAINER_NAME: config.name},
+        annotations=dict(config.annotations),
+        log_path=config.log_path,
+        stdin=config.stdin,
+        stdin_once=config.stdin_once,
+        tty=config.tty,
+        linux=cri.LinuxContainerConfig(
+            resources=linux_resources(config.limits, pod, container, machine.kernel), security_context=security
+        ),
+    )
+
+
+def container_named(pod: Pod, name: str) -> Container:
+    """What the pod says of a container; nothing when it does not know it."""
+    spec = pod.spec
+    everyone: tuple[Container, ...] = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
+    return next((each for each in everyone if each.name == name), Container(name=name))
+
+
+def target_of(config: ContainerConfig) -> str:
+    """The name of the container whose processes this one wants to see, if any."""
+    if config.sandbox is None:
+        return ""
+    container = container_named(config.sandbox.pod, config.name)
+    return container.target_container_name if isinstance(container, EphemeralContainer) else ""
+
+
+def linux_resources(limits: Limits, pod: Pod, container: Container, kernel: Kernel) -> cri.LinuxContainerResources:
+    resources = cri.LinuxContainerResources(
+        cpu_period=_PERIOD,
+        cpu_quota=limits.cpu_quota or 0,
+        cpu_shares=limits.cpu_shares or 0,
+        memory_limit_in_bytes=limits.memory or 0,
+        oom_score_adj=limits.oom_score_adj,
+        hugepage_limits=_huge_pages(pod, container, kernel.huge_pages),
+    )
+    if kernel.unified:
+        resources.unified["memory.oom.group"] = "1"  # when memory runs out, a container ends as a whole
+    if kernel.swap and kernel.unified:
+        resources.unified["memory.swap.max"] = "0"
+    elif kernel.swap:
+        resources.memory_swap_limit_in_bytes = resources.memory_limit_in_bytes
+    return resources
+
+
+def _sandbox_resources(pod: Pod) -> cri.LinuxContainerResources:
+    """Of the whole pod, for runtimes whose sandboxes are machines: these have to be built large enough."""
+    whole = pod.spec.resources or ResourceRequirements()
+    requests = {**container_requests(pod.spec), **whole.requests}
+    return _resources(pod, requests, {**container_limits(pod.spec), **whole.limits})
+
+
+def _resources(pod: Pod, requests: ResourceList, limits: ResourceList) -> cri.LinuxContainerResources:
+    everything = Container(name="", resources=ResourceRequirements(requests=requests, limits=limits))
+    told = launch.container_limits(pod, everything, memory_capacity=1)
+    return cri.LinuxContainerResources(
+        cpu_period=_PERIOD,
+        cpu_quota=told.cpu_quota or 0,
+        cpu_shares=told.cpu_shares or 0,
+        memory_limit_in_bytes=told.memory or 0,
+    )
+
+
+def _identity(pod: Pod) -> dict[str, str]:
+    meta = pod.metadata
+    return {POD_NAME: meta.name, POD_NAMESPACE: meta.namespace, POD_UID: meta.uid}
+
+
+def _ports(ports: Iterable[PortMapping]) -> list[cri.PortMapping]:
+    """Those that the host gives a port of its own."""
+    return [
+        cri.PortMapping(
+            protocol=_PROTOCOLS.get(each.protocol, cri.TCP),
+            container_port=each.container_port,
+            host_port=each.host_port,
+            host_ip=each.host_ip,
+        )
+        for each in ports
+        if each.host_port
+    ]
+
+
+def _mount(mount: Mount) -> cri.Mount:
+    return cri.Mount(
+        container_path=mount.container_path,
+        host_path=mount.host_path,
+        readonly=mount.read_only,
+        recursive_read_only=mount.recursive_read_only,
+        propagation=_PROPAGATIONS.get(mount.propagation, cri.PROPAGATION_PRIVATE),
+    )
+
+
+def _huge_pages(pod: Pod, container: Container, sizes: tuple[str, ...]) -> list[cri.HugepageLimit]:
+    """Each size that there is, at nothing unless somebody asks for it: the container before its pod."""
+    whole = pod.spec.resources.limits if pod.spec.resources is not None else {}
+    asked = {**whole, **container.resources.limits}
+    limits = {
+        _page_size(quantity.parse(name.removeprefix(_HUGE_PAGES)).value): amount.value
+        for name, amount in asked.items()
+        if name.startswith(_HUGE_PAGES)
+    }
+    return [cri.HugepageLimit(page_size=size, limit=limits.get(size, 0)) for size in sizes]
+
+
+def _page_size(size: int) -> str:
+    """As control groups spell it: 2MB, 1GB."""
+    for unit in ("", "K", "M"):
+        if size < 1024 or size % 1024:
+            return f"{size}{unit}B"
+        size //= 1024
+    return f"{size}GB"

@@ -1,0 +1,41 @@
+"""The door to this runtime: makes it from settings, and finds out what this machine can limit."""
+
+from pathlib import Path
+from typing import Final
+
+from pykubelet.pod.ports import Runtime
+from pykubelet.runtime.cri.convert import Kernel, Machine
+from pykubelet.runtime.cri.runtime import CriRuntime
+from pykubelet.runtime.cri.security import SecurityDefaults
+from pykubelet.runtime.registry import RuntimeSettings
+
+_CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
+_HUGE_PAGES: Final = Path("/sys/kernel/mm/hugepages")
+_PROCESSORS: Final = Path("/sys/devices/system/cpu")
+
+
+def make(settings: RuntimeSettings) -> Runtime:
+    """For an endpoint that is a unix socket, `unix:///run/...` or a plain path. Raises Invalid for any other."""
+    security = SecurityDefaults(
+        seccomp_root=str(settings.root.parent / "seccomp"),
+        thermal_paths=tuple(sorted(map(str, _PROCESSORS.glob("cpu[0-9]*/thermal_throttle")))),
+    )
+    return CriRuntime(settings.endpoint, machine=Machine(kernel=kernel(), security=security))
+
+
+def kernel() -> Kernel:
+    unified = (_CONTROL_GROUPS / "cgroup.controllers").exists()
+    if unified:
+        swap = any(_CONTROL_GROUPS.glob("*/memory.swap.max"))
+    else:
+        swap = (_CONTROL_GROUPS / "memory" / "memory.memsw.limit_in_bytes").exists()
+    sizes = (int(path.name.removeprefix("hugepages-").removesuffix("kB")) for path in _HUGE_PAGES.glob("hugepages-*kB"))
+    return Kernel(unified=unified, swap=swap, huge_pages=tuple(_spelled(size) for size in sorted(sizes)))
+
+
+def _spelled(kilobytes: int) -> str:
+    for unit in ("K", "M"):
+        if kilobytes < 1024:
+            return f"{kilobytes}{unit}B"
+        kilobytes //= 1024
+    return f"{kilobytes}GB"

@@ -1,0 +1,238 @@
+"""What a runtime holds, seen with few questions: two lists, and one more question for each thing that has changed its
+state since it was last asked about. What does not change is not asked for again."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pykubelet.base.errors import NotFound
+from pykubelet.pod.labels import CONTAINER_HASH, CONTAINER_NAME, POD_UID, RESTART_COUNT, TERMINATION_GRACE_PERIOD
+from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
+from pykubelet.runtime.cri._gen import cri_pb2 as cri
+from pykubelet.runtime.cri.channel import Channel
+from pykubelet.runtime.cri.termination import termination_message
+
+SERVICE: Final = "runtime.v1.RuntimeService"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_AT_ONCE: Final = 16
+_KILLED: Final = 137
+_STATES: Final = {
+    cri.CONTAINER_CREATED: State.CREATED,
+    cri.CONTAINER_RUNNING: State.RUNNING,
+    cri.CONTAINER_EXITED: State.EXITED,
+}
+
+Listed = TypeVar("Listed")
+Seen = TypeVar("Seen")
+
+
+class _Sandbox(Struct, frozen=True):
+    uid: str
+    name: str
+    namespace: str
+    created: int
+    observed: ObservedSandbox
+
+
+class _Container(Struct, frozen=True):
+    uid: str
+    created: int
+    listed_as: int
+    observed: ObservedContainer
+
+
+class Observer:
+    """Remembers what it has seen, by id and state: a thing that is in the same state as before is the same."""
+
+    def __init__(self, channel: Channel, *, now: Callable[[], datetime]) -> None:
+        self._channel = channel
+        self._now = now
+        self._sandboxes: dict[str, _Sandbox] = {}
+        self._containers: dict[str, _Container] = {}
+        self._abandoned: dict[str, datetime] = {}
+        self._limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def pods(self) -> tuple[ObservedPod, ...]:
+        before = {*self._sandboxes, *self._containers, *self._abandoned}
+        sandboxes, containers = await self._listed({})
+        self._forget(before - {each.id for each in sandboxes} - {each.id for each in containers})
+        return await self._pods(sandboxes, containers)
+
+    async def pod(self, uid: str) -> ObservedPod:
+        sandboxes, containers = await self._listed({POD_UID: uid})
+        found = await self._pods(sandboxes, containers)
+        return next((pod for pod in found if pod.uid == uid), ObservedPod(uid=uid))
+
+    async def container_status(self, container_id: str) -> cri.ContainerStatus:
+        """Asked now. NotFound when it is gone."""
+        request = cri.ContainerStatusRequest(container_id=container_id)
+        return (await self._channel.call(f"{SERVICE}/ContainerStatus", request, cri.ContainerStatusResponse)).status
+
+    async def sandbox_status(self, sandbox_id: str) -> cri.PodSandboxStatus:
+        request = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
+        return (await self._channel.call(f"{SERVICE}/PodSandboxStatus", request, cri.PodSandboxStatusResponse)).status
+
+    async def containers(self, labels: Mapping[str, str], sandbox_id: str = "") -> Iterable[cri.Container]:
+        match = cri.ContainerFilter(label_selector=labels, pod_sandbox_id=sandbox_id)
+        request = cri.ListContainersRequest(filter=match)
+        return (await self._channel.call(f"{SERVICE}/ListContainers", request, cri.ListContainersResponse)).containers
+
+    def abandon(self, container_id: str) -> None:
+        """It was stopped before it began. A runtime goes on calling it created, but it must never run: we say that it
+        has ended. An agent that comes after us sees it as created, and makes a new one all the same."""
+        self._abandoned.setdefault(container_id, self._now())
+        self.forget(container_id)
+
+    def is_abandoned(self, container_id: str) -> bool:
+        return container_id in self._abandoned
+
+    def forget(self, container_id: str) -> None:
+        self._containers.pop(container_id, None)
+
+    # --- inside
+
+    async def _listed(self, labels: Mapping[str, str]) -> tuple[list[cri.PodSandbox], list[cri.Container]]:
+        match = cri.PodSandboxFilter(label_selector=labels)
+        request = cri.ListPodSandboxRequest(filter=match)
+        sandboxes, containers = await asyncio.gather(
+            self._channel.call(f"{SERVICE}/ListPodSandbox", request, cri.ListPodSandboxResponse),
+            self.containers(labels),
+        )
+        return [s for s in sandboxes.items if s.metadata.uid], [c for c in containers if c.labels.get(POD_UID)]
+
+    async def _pods(
+        self, sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Container]
+    ) -> tuple[ObservedPod, ...]:
+        by_uid: dict[str, tuple[list[_Sandbox], list[_Container]]] = defaultdict(lambda: ([], []))
+        for sandbox in await _looked_at(sandboxes, self._known_sandbox, self._sandbox):
+            by_uid[sandbox.uid][0].append(sandbox)
+        for container in await _looked_at(containers, self._known_container, self._container):
+            by_uid[container.uid][1].append(container)
+        return tuple(_pod(uid, *parts) for uid, parts in sorted(by_uid.items()))
+
+    def _known_sandbox(self, listed: cri.PodSandbox) -> _Sandbox | None:
+        known = self._sandboxes.get(listed.id)
+        return known if known is not None and known.observed.ready == (listed.state == cri.SANDBOX_READY) else None
+
+    def _known_container(self, listed: cri.Container) -> _Container | None:
+        known = self._containers.get(listed.id)
+        return known if known is not None and known.listed_as == listed.state else None
+
+    async def _sandbox(self, listed: cri.PodSandbox) -> _Sandbox | None:
+        try:
+            async with self._limit:
+                status = await self.sandbox_status(listed.id)
+        except NotFound:
+            return None
+        meta, observed = listed.metadata, observed_sandbox(status)
+        sandbox = _Sandbox(meta.uid, meta.name, meta.namespace, status.created_at, observed)
+        if observed.host_network or observed.ips or not observed.ready:
+            self._sandboxes[listed.id] = sandbox
+        return sandbox
+
+    async def _container(self, listed: cri.Container) -> _Container | None:
+        try:
+            async with self._limit:
+                status = await self.container_status(listed.id)
+        except NotFound:
+            return None
+        observed = observed_container(status, listed)
+        if observed.state is State.EXITED and (said := await asyncio.to_thread(termination_message, status)):
+            observed = replace(observed, message=": ".join(filter(None, (observed.message, said))))
+        if observed.state is State.CREATED and (when := self._abandoned.get(listed.id)):
+            observed = replace(observed, state=State.EXITED, exit_code=_KILLED, reason="Error", finished_at=when)
+        container = _Container(listed.labels[POD_UID], status.created_at, status.state, observed)
+        if observed.state is not State.UNKNOWN:
+            self._containers[listed.id] = container
+        return container
+
+    def _forget(self, gone: Iterable[str]) -> None:
+        for key in gone:
+            self._sandboxes.pop(key, None)
+            self._containers.pop(key, None)
+            self._abandoned.pop(key, None)
+
+
+def observed_sandbox(status: cri.PodSandboxStatus) -> ObservedSandbox:
+    ready = status.state == cri.SANDBOX_READY
+    host_network = status.linux.namespaces.options.network == cri.NODE
+    ips = (status.network.ip, *(each.ip for each in status.network.additional_ips))
+    return ObservedSandbox(
+        id=status.id,
+        ready=ready,
+        attempt=status.metadata.attempt,
+        created_at=_time(status.created_at),
+        ips=tuple(filter(None, ips)) if ready and not host_network else (),
+        host_network=host_network,
+    )
+
+
+def observed_container(status: cri.ContainerStatus, listed: cri.Container) -> ObservedContainer:
+    state = _STATES.get(status.state, State.UNKNOWN)
+    exited = state is State.EXITED
+    annotations = status.annotations
+    grace = annotations.get(TERMINATION_GRACE_PERIOD, "")
+    restarts = annotations.get(RESTART_COUNT, "")
+    return ObservedContainer(
+        id=status.id,
+        name=status.labels.get(CONTAINER_NAME, "") or status.metadata.name,
+        state=state,
+        sandbox_id=listed.pod_sandbox_id,
+        attempt=int(restarts) if restarts.isdecimal() else status.metadata.attempt,
+        hash=annotations.get(CONTAINER_HASH, ""),
+        image=_image_name(status, listed),
+        image_id=status.image_id or status.image_ref,
+        created_at=_time(status.created_at),
+        started_at=_time(status.started_at) if state is not State.CREATED else None,
+        finished_at=_time(status.finished_at) if exited else None,
+        exit_code=status.exit_code if exited else 0,
+        reason=status.reason if exited else "",
+        message=status.message if exited else "",
+        grace_seconds=int(grace) if grace.isdecimal() else None,
+    )
+
+
+def _image_name(status: cri.ContainerStatus, listed: cri.Container) -> str:
+    """A list says what the container was made from: as upstream does it an image's id, whose name the status knows."""
+    asked = listed.image.image
+    is_id = asked.startswith("sha256:") or "@" in asked or asked in (status.image_ref, status.image_id)
+    return status.image.image if is_id or not asked else asked
+
+
+def _pod(uid: str, sandboxes: list[_Sandbox], containers: list[_Container]) -> ObservedPod:
+    sandboxes.sort(key=lambda each: each.created, reverse=True)
+    containers.sort(key=lambda each: each.created, reverse=True)
+    newest = sandboxes[0] if sandboxes else None
+    return ObservedPod(
+        uid=uid,
+        name=newest.name if newest else "",
+        namespace=newest.namespace if newest else "",
+        sandboxes=tuple(each.observed for each in sandboxes),
+        containers=tuple(each.observed for each in containers),
+    )
+
+
+async def _looked_at(
+    listed: Iterable[Listed],
+    known: Callable[[Listed], Seen | None],
+    ask: Callable[[Listed], Coroutine[Any, Any, Seen | None]],
+) -> list[Seen]:
+    """Those that are still there. On a quiet node everything is known, so that a look costs no tasks."""
+    found, unknown = [], []
+    for each in listed:
+        seen = known(each)
+        if seen is not None:
+            found.append(seen)
+        else:
+            unknown.append(each)
+    found += [seen for seen in await asyncio.gather(*map(ask, unknown)) if seen is not None]
+    return found
+
+
+def _time(nanoseconds: int) -> datetime | None:
+    return _EPOCH + timedelta(microseconds=nanoseconds // 1000) if nanoseconds > 0 else None

@@ -1,0 +1,222 @@
+"""The Runtime port over CRI v1."""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from google.protobuf.message import Message
+
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.pod.labels import CONTAINER_NAME
+from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.ports import (
+    ContainerConfig,
+    ExecResult,
+    Image,
+    Registry,
+    RuntimeStatus,
+    RuntimeVersion,
+    SandboxConfig,
+)
+from pykubelet.runtime.cri import events
+from pykubelet.runtime.cri._gen import cri_pb2 as cri
+from pykubelet.runtime.cri.channel import DEADLINE, Channel, Unimplemented
+from pykubelet.runtime.cri.convert import Machine, container_config, found_sandbox_config, sandbox_config, target_of
+from pykubelet.runtime.cri.images import Images
+from pykubelet.runtime.cri.observe import SERVICE, Observer
+
+_LONGER: Final = 2 * DEADLINE
+"""For making a sandbox: its network may take its time."""
+_LONGEST_SECONDS: Final = 2**31
+
+Reply = TypeVar("Reply", bound=Message)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class CriRuntime:
+    """Makes no promise that the runtime itself does not keep, but for two: see `Observer.abandon` and `_explained`."""
+
+    def __init__(self, endpoint: str, *, machine: Machine | None = None, now: Callable[[], datetime] = _now) -> None:
+        self._channel = Channel(endpoint)
+        self._machine = machine or Machine()
+        self._observer = Observer(self._channel, now=now)
+        self._images = Images(self._channel)
+
+    async def version(self) -> RuntimeVersion:
+        try:
+            answer = await self._call("Version", cri.VersionRequest(version="0.1.0"), cri.VersionResponse)
+        except Unimplemented:
+            where = self._channel.endpoint
+            raise Invalid(f"the runtime at {where} does not speak CRI v1, as containerd does from 1.6 on") from None
+        return RuntimeVersion(
+            name=answer.runtime_name, version=answer.runtime_version, api_version=answer.runtime_api_version
+        )
+
+    async def status(self) -> RuntimeStatus:
+        answer = await self._call("Status", cri.StatusRequest(), cri.StatusResponse)
+        conditions = {each.type: each for each in answer.status.conditions}
+        machine, network = (conditions.get(kind, cri.RuntimeCondition()) for kind in ("RuntimeReady", "NetworkReady"))
+        return RuntimeStatus(
+            ready=machine.status,
+            network_ready=network.status,
+            message="" if machine.status else _reason(machine),
+            network_message="" if network.status else _reason(network),
+        )
+
+    # --- looking
+
+    async def pods(self) -> tuple[ObservedPod, ...]:
+        return await self._observer.pods()
+
+    async def observe(self, uid: str) -> ObservedPod:
+        return await self._observer.pod(uid)
+
+    def changes(self) -> AsyncGenerator[str, None]:
+        return events.changes(self._channel, self._observer)
+
+    # --- sandboxes
+
+    async def run_sandbox(self, config: SandboxConfig) -> str:
+        request = cri.RunPodSandboxRequest(config=sandbox_config(config), runtime_handler=config.runtime_handler)
+        await _make_folder(config.log_directory)
+        answer = await self._call("RunPodSandbox", request, cri.RunPodSandboxResponse, deadline=_LONGER)
+        return answer.pod_sandbox_id
+
+    async def stop_sandbox(self, sandbox_id: str) -> None:
+        request = cri.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._call_if_there("StopPodSandbox", request, cri.StopPodSandboxResponse)
+
+    async def remove_sandbox(self, sandbox_id: str) -> None:
+        await self.stop_sandbox(sandbox_id)
+        request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
+        await self._call_if_there("RemovePodSandbox", request, cri.RemovePodSandboxResponse)
+
+    # --- containers
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
+        if config.sandbox is not None:
+            sandbox = sandbox_config(config.sandbox)
+        else:
+            sandbox = found_sandbox_config(await self._observer.sandbox_status(sandbox_id))
+        made = container_config(
+            config,
+            sandbox,
+            image_user=await self._images.user(config.image_id or config.image),
+            target_id=await self._target(sandbox_id, target_of(config)),
+            machine=self._machine,
+        )
+        if sandbox.log_directory and config.log_path:
+            await _make_folder(str(Path(sandbox.log_directory, config.log_path).parent))
+        request = cri.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=made, sandbox_config=sandbox)
+        try:
+            answer = await self._call("CreateContainer", request, cri.CreateContainerResponse)
+        except (NotFound, Retry) as error:
+            raise await self._explained(error, sandbox_id, made.metadata) from None
+        return answer.container_id
+
+    async def start_container(self, container_id: str) -> None:
+        if self._observer.is_abandoned(container_id):
+            raise Invalid(f"container {container_id} was stopped before it was started")
+        request = cri.StartContainerRequest(container_id=container_id)
+        try:
+            await self._call("StartContainer", request, cri.StartContainerResponse)
+        except Retry as error:
+            status = await self._observer.container_status(container_id)
+            if status.state == cri.CONTAINER_CREATED:
+                raise
+            raise Invalid(str(error)) from None  # it runs, or has ended: no second start is to come
+
+    async def stop_container(self, container_id: str, grace: float) -> None:
+        seconds = _seconds(grace)
+        request = cri.StopContainerRequest(container_id=container_id, timeout=seconds)
+        await self._call_if_there("StopContainer", request, cri.StopContainerResponse, deadline=DEADLINE + seconds)
+        try:
+            status = await self._observer.container_status(container_id)
+        except NotFound:
+            return
+        if status.state == cri.CONTAINER_CREATED:
+            self._observer.abandon(container_id)
+
+    async def remove_container(self, container_id: str) -> None:
+        request = cri.RemoveContainerRequest(container_id=container_id)
+        await self._call_if_there("RemoveContainer", request, cri.RemoveContainerResponse)
+        self._observer.forget(container_id)
+
+    async def exec_sync(self, container_id: str, command: tuple[str, ...], timeout: float) -> ExecResult:
+        seconds = _seconds(timeout)
+        request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=seconds)
+        answer = await self._call("ExecSync", request, cri.ExecSyncResponse, deadline=DEADLINE + seconds)
+        return ExecResult(exit_code=answer.exit_code, stdout=answer.stdout, stderr=answer.stderr)
+
+    async def reopen_log(self, container_id: str) -> None:
+        request = cri.ReopenContainerLogRequest(container_id=container_id)
+        await self._call("ReopenContainerLog", request, cri.ReopenContainerLogResponse)
+
+    # --- images
+
+    async def image(self, name: str) -> Image | None:
+        return await self._images.image(name)
+
+    async def pull_image(self, name: str, credentials: Registry | None = None) -> Image:
+        return await self._images.pull(name, credentials)
+
+    async def images(self) -> tuple[Image, ...]:
+        return await self._images.all()
+
+    async def remove_image(self, image_id: str) -> None:
+        await self._images.remove(image_id)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    # --- inside
+
+    async def _call(self, name: str, request: Message, reply: type[Reply], *, deadline: float = DEADLINE) -> Reply:
+        return await self._channel.call(f"{SERVICE}/{name}", request, reply, deadline=deadline)
+
+    async def _call_if_there(
+        self, name: str, request: Message, reply: type[Reply], *, deadline: float = DEADLINE
+    ) -> None:
+        with suppress(NotFound):
+            await self._call(name, request, reply, deadline=deadline)
+
+    async def _target(self, sandbox_id: str, name: str) -> str:
+        """The id of the running container of that name."""
+        if not name:
+            return ""
+        there = await self._observer.containers({CONTAINER_NAME: name}, sandbox_id)
+        target = next((each.id for each in there if each.state == cri.CONTAINER_RUNNING), "")
+        if not target:
+            raise Retry(f"container {name}, whose processes are to be shared, does not run")
+        return target
+
+    async def _explained(self, error: PykubeletError, sandbox_id: str, wanted: cri.ContainerMetadata) -> PykubeletError:
+        """Runtimes say little more than that it failed. Was the sandbox stopped, or the attempt there before?"""
+        sandbox = await self._observer.sandbox_status(sandbox_id)
+        if sandbox.state != cri.SANDBOX_READY:
+            return Retry(f"sandbox {sandbox_id} is not ready: {error}")
+        there = await self._observer.containers({}, sandbox_id)
+        if any(each.metadata == wanted for each in there):
+            return Invalid(f"container {wanted.name}, attempt {wanted.attempt}, exists already")
+        return error
+
+
+def _reason(condition: cri.RuntimeCondition) -> str:
+    return ": ".join(filter(None, (condition.reason, condition.message))) or "the runtime does not say why"
+
+
+def _seconds(time: float) -> int:
+    """CRI counts in whole seconds. Nobody gets less time than was promised."""
+    return min(max(math.ceil(time), 0), _LONGEST_SECONDS)
+
+
+async def _make_folder(path: str) -> None:
+    if path:
+        await asyncio.to_thread(Path(path).mkdir, 0o755, parents=True, exist_ok=True)

@@ -1,0 +1,298 @@
+"""A containerd of our own: everything that it has is below one temporary folder, and nothing of it is left behind."""
+
+import ipaddress
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+import pytest
+from google.protobuf.message import Message
+
+from kit.oci import BUSYBOX, OciImage, busybox_layer, make_image, write_layout
+from kit.registry import LoopbackRegistry, loopback_registry
+
+CNI_PLUGINS: Final = Path("/usr/lib/cni")
+_CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
+PROGRAMS: Final = ("containerd", "ctr", "runc", "docker-registry", "iptables", "ip")
+_SANDBOX_IMAGE: Final = "pykubelet.test/pause:1"
+_SECONDS: Final = 60.0
+_CHAINS: Final = ("CNI-HOSTPORT-DNAT", "CNI-HOSTPORT-MASQ", "CNI-HOSTPORT-SETMARK")
+
+Reply = TypeVar("Reply", bound=Message)
+
+
+def missing() -> str:
+    """What keeps this machine from running a containerd of our own; empty: nothing."""
+    if os.geteuid() != 0:
+        return "only root can run containerd"
+    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+    lacking += [str(path) for path in (CNI_PLUGINS / "bridge", BUSYBOX) if not path.exists()]
+    return f"not installed: {', '.join(lacking)} (tools/install_test_packages.sh installs them)" if lacking else ""
+
+
+class Containerd:
+    """One that runs."""
+
+    def __init__(self, root: Path, registry: LoopbackRegistry, *, snapshotter: str = "overlayfs") -> None:
+        self.root = root
+        self.registry = registry
+        self.socket = root / "containerd.sock"
+        self.bridge = f"pk{root.name[-8:]}"[:15]
+        self.subnet = _free_subnet()
+        self.layer = busybox_layer()
+        self._snapshotter = snapshotter
+        self._process: subprocess.Popen[bytes] | None = None
+        self._chains_before = _iptables_chains()
+
+    @property
+    def endpoint(self) -> str:
+        return f"unix://{self.socket}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    # --- life
+
+    def start(self) -> None:
+        self._write_configuration()
+        with (self.root / "containerd.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["containerd", "--config", self.root / "config.toml"], stdout=log, stderr=log, start_new_session=True
+            )
+        deadline = time.monotonic() + _SECONDS
+        while not self._is_up():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"containerd did not start: {(self.root / 'containerd.log').read_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """It ends at once, as in a crash. What runs in it goes on."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(_SECONDS)
+            self._process = None
+
+    def stop(self) -> None:
+        """It ends in good order, as for an update. What runs in it goes on."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(_SECONDS)
+            self._process = None
+
+    def load(self, *images: OciImage) -> None:
+        archive = self.root / "import.tar"
+        write_layout(images, archive)
+        self.ctr("images", "import", "--snapshotter", self._snapshotter, str(archive))
+        archive.unlink()
+
+    def load_defaults(self) -> None:
+        """The sandbox's image, and one that most tests run. The registry has the latter, too."""
+        pause = make_image(_SANDBOX_IMAGE, self.layer, {"Cmd": ["sleep", "2147483647"]})
+        busybox = make_image("docker.io/library/busybox:1.36", self.layer)
+        redis = make_image("docker.io/library/redis:7", self.layer)  # one that is here, but not what its name says
+        self.load(pause, busybox, redis)
+        self.registry.push(busybox, "library/busybox", "1.36")
+
+    def ctr(self, *arguments: str) -> str:
+        command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
+        return done.stdout
+
+    # --- the end
+
+    def clean_up(self) -> None:
+        """Sandboxes by the front door, so that their networks are taken down; then whatever is left."""
+        if self._process is not None:
+            with suppress(Exception):
+                _remove_sandboxes(self.endpoint)
+            self._process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(10)
+            self.kill()
+        for pid in self._shims():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for path in self._mounts():
+            subprocess.run(["umount", "--lazy", path], check=False, capture_output=True)
+        subprocess.run(["ip", "link", "delete", self.bridge], check=False, capture_output=True)
+        for chain in _CHAINS:
+            if chain not in self._chains_before:
+                _drop_chain(chain)
+        for folder in (*_CONTROL_GROUPS.glob("k8s.io"), *_CONTROL_GROUPS.glob("*/k8s.io")):
+            with suppress(OSError):  # somebody else's containers are in it
+                folder.rmdir()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def leftovers(self) -> list[str]:
+        """What a clean-up should have taken away."""
+        links = subprocess.run(["ip", "-o", "link"], check=True, capture_output=True, text=True).stdout
+        left = [f"shim {pid}" for pid in self._shims()] + [f"mount {path}" for path in self._mounts()]
+        return left + ([f"bridge {self.bridge}"] if self.bridge in links else [])
+
+    def _shims(self) -> list[int]:
+        mark = str(self.socket).encode()
+        found = []
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdecimal():
+                with suppress(OSError):
+                    command = (folder / "cmdline").read_bytes().split(b"\0")
+                    if b"containerd-shim" in command[0] and mark in command:
+                        found.append(int(folder.name))
+        return found
+
+    def _mounts(self) -> list[str]:
+        lines = Path("/proc/self/mounts").read_text().splitlines()
+        paths = [line.split()[1] for line in lines]
+        return sorted((path for path in paths if path.startswith(f"{self.root}/")), key=len, reverse=True)
+
+    # --- configuration
+
+    def _is_up(self) -> bool:
+        try:
+            plugins = self.ctr("plugins", "ls", "-q") and self.ctr("plugins", "ls")
+        except RuntimeError:
+            return False
+        return any(line.split()[1:2] == ["cri"] and line.split()[-1] == "ok" for line in plugins.splitlines())
+
+    def _write_configuration(self) -> None:
+        hosts = self.root / "hosts" / "docker.io" / "hosts.toml"
+        cni = self.root / "cni" / "10-bridge.conflist"
+        for path in (hosts, cni):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        mirror = f"http://{self.registry.address}"
+        hosts.write_text(f'server = "{mirror}"\n[host."{mirror}"]\n  capabilities = ["pull", "resolve"]\n')
+        cni.write_text(json.dumps(self._network()))
+        (self.root / "config.toml").write_text(self._settings())
+
+    def _settings(self) -> str:
+        cri = 'plugins."io.containerd.grpc.v1.cri"'
+        sections: Mapping[str, Mapping[str, object]] = {
+            "": {
+                "version": 2,
+                "root": f"{self.root}/root",
+                "state": f"{self.root}/state",
+                "oom_score": 0,
+                "disabled_plugins": [
+                    f"io.containerd.snapshotter.v1.{name}" for name in ("aufs", "btrfs", "devmapper", "zfs")
+                ],
+            },
+            "grpc": {"address": str(self.socket)},
+            "ttrpc": {"address": f"{self.socket}.ttrpc"},
+            'plugins."io.containerd.internal.v1.opt"': {"path": f"{self.root}/opt"},
+            cri: {
+                "sandbox_image": _SANDBOX_IMAGE,
+                "restrict_oom_score_adj": True,
+                "netns_mounts_under_state_dir": True,
+                "stream_server_address": "127.0.0.1",
+                "stream_server_port": "0",
+            },
+            f"{cri}.containerd": {"snapshotter": self._snapshotter},
+            f"{cri}.containerd.runtimes.runc": {"runtime_type": "io.containerd.runc.v2"},
+            f"{cri}.cni": {"bin_dir": str(CNI_PLUGINS), "conf_dir": f"{self.root}/cni"},
+            f"{cri}.registry": {"config_path": f"{self.root}/hosts"},
+        }
+        lines = []
+        for name, values in sections.items():
+            lines += [f"[{name}]"] if name else []
+            lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+        return "\n".join(lines) + "\n"
+
+    def _network(self) -> dict[str, object]:
+        bridge = {
+            "type": "bridge",
+            "bridge": self.bridge,
+            "isGateway": True,
+            "ipam": {
+                "type": "host-local",
+                "dataDir": f"{self.root}/ipam",
+                "ranges": [[{"subnet": str(self.subnet)}]],
+                "routes": [{"dst": "0.0.0.0/0"}],
+            },
+        }
+        ports = {"type": "portmap", "capabilities": {"portMappings": True}}
+        return {"cniVersion": "0.4.0", "name": self.bridge, "plugins": [bridge, ports]}
+
+
+@contextmanager
+def private_containerd() -> Iterator[Containerd]:
+    """One that is up, with its images, and a registry that stands for docker.io."""
+    with ExitStack() as stack:
+        root = Path(tempfile.mkdtemp(prefix="pkcd-", dir="/tmp"))
+        stack.callback(shutil.rmtree, root, ignore_errors=True)
+        registry = stack.enter_context(loopback_registry(root / "registry"))
+        containerd = Containerd(root, registry)
+        stack.callback(containerd.clean_up)
+        containerd.start()
+        containerd.load_defaults()
+        yield containerd
+
+
+@contextmanager
+def containerd_for_tests() -> Iterator[Containerd]:
+    """Where it cannot be, tests are skipped, and say why; but not where everything is meant to be tested."""
+    if lacking := missing():
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the tests on a real containerd cannot run: {lacking}")
+        pytest.skip(f"needs a real containerd: {lacking}")
+    with private_containerd() as containerd:
+        yield containerd
+    assert not containerd.leftovers()
+
+
+def _free_subnet() -> ipaddress.IPv4Network:
+    routes = subprocess.run(["ip", "-4", "-o", "route"], check=True, capture_output=True, text=True).stdout
+    number = os.getpid()
+    while True:
+        number = (number + 1) % (50 * 256)
+        subnet = ipaddress.IPv4Network(f"10.{200 + number // 256}.{number % 256}.0/24")
+        if str(subnet) not in routes:
+            return subnet
+
+
+def _iptables_chains() -> set[str]:
+    rules = subprocess.run(["iptables", "-t", "nat", "-S"], check=False, capture_output=True, text=True).stdout
+    return {line.split()[1] for line in rules.splitlines() if line.startswith("-N ")}
+
+
+def _drop_chain(chain: str) -> None:
+    rules = subprocess.run(["iptables", "-t", "nat", "-S"], check=False, capture_output=True, text=True).stdout
+    for line in rules.splitlines():
+        if line.startswith("-A ") and f"-j {chain}" in line:
+            subprocess.run(f"iptables -t nat -D {line[3:]}", shell=True, check=False, capture_output=True)
+    for flag in ("-F", "-X"):
+        subprocess.run(["iptables", "-t", "nat", flag, chain], check=False, capture_output=True)
+
+
+def _remove_sandboxes(endpoint: str) -> None:
+    import grpc
+
+    from pykubelet.runtime.cri._gen import cri_pb2 as cri
+
+    with grpc.insecure_channel(endpoint, options=[("grpc.default_authority", "localhost")]) as channel:
+
+        def call(method: str, request: Message, reply: type[Reply]) -> Reply:
+            ask: Callable[..., Reply] = channel.unary_unary(
+                f"/runtime.v1.RuntimeService/{method}",
+                request_serializer=lambda each: each.SerializeToString(),
+                response_deserializer=reply.FromString,
+            )
+            return ask(request, timeout=_SECONDS)
+
+        for sandbox in call("ListPodSandbox", cri.ListPodSandboxRequest(), cri.ListPodSandboxResponse).items:
+            with suppress(grpc.RpcError):
+                call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox.id), cri.StopPodSandboxResponse)
+            with suppress(grpc.RpcError):
+                request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox.id)
+                call("RemovePodSandbox", request, cri.RemovePodSandboxResponse)

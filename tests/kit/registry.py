@@ -1,0 +1,73 @@
+"""A real image registry on loopback, with or without a password."""
+
+import base64
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from kit.oci import OciImage, push
+
+USER: Final = "reader"
+PASSWORD: Final = "secret"
+_HTPASSWD: Final = "reader:$2b$05$6wVRl8ePvnAAw8k0FaSVa.GiyCYmUhzOiezu0lUWUI1P38IUImT7e\n"
+"""bcrypt, the only kind that the registry takes."""
+
+
+class LoopbackRegistry(Struct, frozen=True):
+    address: str
+    protected: bool = False
+
+    def push(self, image: OciImage, repository: str, tag: str) -> str:
+        """-> the name to pull it by"""
+        secret = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        push(image, self.address, repository, tag, authorization=f"Basic {secret}" if self.protected else "")
+        return f"{self.address}/{repository}:{tag}"
+
+
+@contextmanager
+def loopback_registry(folder: Path, *, protected: bool = False) -> Iterator[LoopbackRegistry]:
+    folder.mkdir(parents=True)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    settings = [
+        "version: 0.1",
+        "log: {level: error, accesslog: {disabled: true}}",
+        f"storage: {{filesystem: {{rootdirectory: {folder}/data}}, delete: {{enabled: true}}}}",
+        f"http: {{addr: '{address}', secret: loopback}}",
+    ]
+    if protected:
+        (folder / "htpasswd").write_text(_HTPASSWD)
+        settings.append(f"auth: {{htpasswd: {{realm: test, path: {folder}/htpasswd}}}}")
+    (folder / "config.yml").write_text("\n".join(settings) + "\n")
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(["docker-registry", "serve", folder / "config.yml"], stdout=log, stderr=log)
+    try:
+        _wait_for(address, process, folder / "log")
+        yield LoopbackRegistry(address, protected)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
+            return
+        except urllib.error.HTTPError as error:
+            error.close()
+            return  # it asks for a password
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the registry did not start: {log.read_text()}") from None
+            time.sleep(0.05)
