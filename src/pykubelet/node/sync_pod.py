@@ -91,12 +91,12 @@ class PodSync:
         memory = self._memories.setdefault(pod.metadata.uid, Memory())
         scene = Scene(pod=pod, memory=memory, observed=ObservedPod(uid=pod.metadata.uid), due=[])
         await self._look(scene)
-        await self._report(scene)
+        await self._report_if_possible(scene)
         await self._acting.stop(pod, scene.observed, grace)
         await self._look(scene)
         if scene.observed.is_running:
             raise Retry("some containers do not end")
-        await self._report(scene)
+        await self._report_if_possible(scene)
 
     async def release(self, pod: Pod) -> None:
         await _every(
@@ -152,6 +152,12 @@ class PodSync:
         if _is_stranger(scene.pod):
             return
         self._statuses.set(scene.pod, self._status(scene.pod, scene.observed, scene.memory))
+
+    async def _report_if_possible(self, scene: Scene) -> None:
+        try:
+            await self._report(scene)
+        except Exception:  # what has to stop, stops, whatever can be said about it
+            log.exception("the status of pod %s cannot be told", scene.pod.metadata.name)
 
     async def _refuse_late_pod(self, scene: Scene) -> None:
         left = self._seconds_left(scene.pod, self._now())

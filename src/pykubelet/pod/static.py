@@ -1,14 +1,16 @@
 """What makes a manifest a static pod of this node: its name, its identity, and its right to stay."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
 from pykubelet.api import codec
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.scheduling import Toleration
 from pykubelet.api.struct import changed
-from pykubelet.pod.kinds import FILE_SOURCE, HASH_ANNOTATION
+from pykubelet.pod.kinds import FILE_SOURCE, HASH_ANNOTATION, MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 
+_AGENTS_NOTES: Final = (MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION)
 _STAYS: Final = Toleration(operator="Exists", effect="NoExecute")
 
 
@@ -31,13 +33,18 @@ def static_pod(pod: Pod, uid: str, node_name: str, source: str) -> Pod:
         uid=uid,
         name=f"{pod.metadata.name}-{node_name.lower()}",
         namespace=pod.metadata.namespace or "default",
-        annotations={**pod.metadata.annotations, HASH_ANNOTATION: uid},
+        annotations={**_own(pod.metadata.annotations), HASH_ANNOTATION: uid},
     )
     spec = changed(pod.spec, node_name=node_name)
     if source == FILE_SOURCE:
         spec = changed(spec, tolerations=_with_toleration(spec.tolerations))
     # A manifest that was exported from a cluster brings an old status along, which means nothing here.
     return changed(pod, metadata=meta, spec=spec, status=PodStatus(phase="Pending"))
+
+
+def _own(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Without what agents note in pods: a manifest that was exported from a cluster must not pass for a mirror pod."""
+    return {key: value for key, value in annotations.items() if key not in _AGENTS_NOTES}
 
 
 def _with_toleration(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:

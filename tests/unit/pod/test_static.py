@@ -106,6 +106,12 @@ def test_a_pod_without_a_namespace_goes_to_default() -> None:
     assert made(metadata={"name": "a", "namespace": "kube-system"})["metadata"]["namespace"] == "kube-system"
 
 
+def test_what_agents_note_in_pods_is_not_taken_over_from_a_manifest() -> None:
+    notes = {f"kubernetes.io/config.{name}": "x" for name in ("mirror", "source", "seen")}
+    meta = made(metadata={"name": "web", "annotations": {"note": "x", **notes}})["metadata"]
+    assert meta["annotations"] == {"note": "x", HASH_ANNOTATION: "the-uid"}
+
+
 def test_a_static_pod_starts_pending() -> None:
     assert made()["status"] == {"phase": "Pending"}
     assert made(status={"phase": "Failed", "message": "m"})["status"] == {"phase": "Pending"}

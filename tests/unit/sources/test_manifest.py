@@ -306,3 +306,11 @@ def test_a_place_with_secrets_is_not_shown() -> None:
 )
 def test_hostile_text_is_a_bad_manifest_like_any_other(text: str) -> None:
     assert faults(text)
+
+
+@pytest.mark.parametrize("uid", ["../../etc", "a/b", ".", "-x", "a b"])
+def test_a_uid_that_could_not_name_a_folder_is_a_fault(uid: str) -> None:
+    text = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: web, uid: '{uid}'}}\nspec: {{containers: []}}\n"
+    with pytest.raises(BadManifest) as caught:
+        read_manifest(text.encode(), Place(origin="/m/web.yaml", source="file", node_name="n1"))
+    assert caught.value.faults[0].startswith("/m/web.yaml:3:28: metadata.uid: must be letters, digits")
