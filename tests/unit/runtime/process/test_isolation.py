@@ -51,7 +51,9 @@ async def test_the_agents_own_folders_are_hidden(tmp_path: Path) -> None:
         async with machine(root, hidden=[secrets], log_root=tmp_path) as made:
             if "plain processes" in " ".join((await made.runtime.status()).limitations):
                 pytest.skip("this machine has no namespaces to give")
-            _, output = await made.run(f"ls -A {root}; cat {secrets}/token; touch {root}/x {secrets}/x; echo over")
+            _, output = await made.run(
+                f"exec 2>&1; ls -A {root}; cat {secrets}/token; touch {root}/x {secrets}/x; echo over"
+            )
         assert "secret" not in output.replace(str(secrets), "")
         assert "containers" not in output
         assert output.endswith("over\n")
