@@ -75,7 +75,13 @@ class App:
     """Everything that touches the outside world, made and held together."""
 
     def __init__(
-        self, config: Config, facts: MachineFacts, runtime: Runtime, journal: Journal, api: "ApiParts | None"
+        self,
+        config: Config,
+        machine: LocalMachine,
+        facts: MachineFacts,
+        runtime: Runtime,
+        journal: Journal,
+        api: "ApiParts | None",
     ) -> None:
         self._config = config
         self._facts = facts
@@ -90,7 +96,6 @@ class App:
         self._host = LocalHost(dirs, memory=facts.memory)
         self._recorder = api.recorder if api else LogRecorder(config.node_name, journal=journal)
         self._checkpoint = PodCheckpoint(config.root_dir / "checkpoints" / "pods")
-        machine = LocalMachine(str(config.root_dir), hostname=config.node_name, node_ips=config.node_ips)
         self._reporter = NodeReporter(
             api.nodes if api else None,
             NodeSettings(name=config.node_name, taints=config.register_with_taints, max_pods=config.max_pods),
@@ -123,7 +128,7 @@ class App:
             )
         )
         stack.push_async_callback(runtime.close)
-        app = cls(config, facts, runtime, journal, api)
+        app = cls(config, machine, facts, runtime, journal, api)
         await stack.enter_async_context(control_socket(config.socket, {"ping": lambda: "pong", "pods": app.pods}))
         return app
 

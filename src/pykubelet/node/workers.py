@@ -1,7 +1,7 @@
 """All pods' workers: who lives, who waits for whom, and who lives again."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from pykubelet.api.pod import Pod
 from pykubelet.base.journal import Journal
@@ -65,12 +65,6 @@ class PodWorkers:
     def workers(self) -> Mapping[str, PodWorker]:
         """By uid. Live: read it, do not keep it."""
         return self._workers
-
-    def running(self) -> Iterator[Pod]:
-        """The pods that hold, or are about to hold, resources of the node."""
-        for worker in self._workers.values():
-            if worker.phase not in (Phase.RELEASED, Phase.REMOVING, Phase.GONE):
-                yield worker.wish.pod
 
     def _start(self, wish: Wish, after: Iterable[str]) -> None:
         name = full_name(wish.pod)
