@@ -98,12 +98,22 @@ class App:
         self._checkpoint = PodCheckpoint(config.root_dir / "checkpoints" / "pods")
         self._reporter = NodeReporter(
             api.nodes if api else None,
-            NodeSettings(name=config.node_name, taints=config.register_with_taints, max_pods=config.max_pods),
+            NodeSettings(
+                name=config.node_name,
+                labels=config.node.labels,
+                taints=config.node.taints,
+                max_pods=config.node.max_pods,
+                reserved=config.node.reserved,
+                port=config.server.port,
+                provider_id=config.node.provider_id,
+            ),
             facts=machine.facts,
             runtime=runtime,
             recorder=self._recorder,
-            register_node=config.register_node,
+            register_node=config.node.register,
             seen=(lambda: api.view.node) if api else (lambda: None),
+            period=config.node.update_period,
+            report_period=config.node.report_period,
         )
 
     @classmethod
@@ -120,7 +130,7 @@ class App:
             api = await connect(config, journal, stack)
         runtime = make_runtime(
             RuntimeSettings(
-                endpoint=config.container_runtime_endpoint,
+                endpoint=config.runtime.endpoint,
                 root=config.root_dir / "runtime",
                 log_root=config.pod_logs_dir,
                 hidden=(config.root_dir, config.pod_logs_dir),

@@ -40,8 +40,8 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     view = NodeView(server, config.node_name)
     recorder = EventRecorder(server, config.node_name, journal=journal)
     parts: dict[str, Callable[[], Awaitable[None]]] = {"node view": view.follow, "events": recorder.run}
-    if config.register_node:
-        parts["lease"] = LeaseKeeper(heartbeat, config.node_name).run
+    if config.node.register:
+        parts["lease"] = LeaseKeeper(heartbeat, config.node_name, duration=config.node.lease_seconds).run
     return ApiParts(
         pods=KubePods(server),
         secrets=KubeSecrets(server),

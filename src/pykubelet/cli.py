@@ -6,7 +6,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from pykubelet import __version__
+from pykubelet import __version__, flags
 from pykubelet.base.errors import Invalid
 from pykubelet.base.log import configure_logging
 
@@ -66,57 +66,49 @@ def version() -> None:
 @click.option(
     "--kubeconfig", default="", metavar="FILE", help="How to reach the API server; without it, there is none."
 )
+@click.option("--bootstrap-kubeconfig", default="", metavar="FILE", help="How to get the first --kubeconfig.")
 @click.option("--hostname-override", default="", metavar="NAME", help="Name of this node instead of the host's name.")
 @click.option("--node-ip", default="", metavar="IP[,IP]", help="Address of this node instead of the one found.")
-@click.option("--register-node/--no-register-node", default=None, help="Make the node object.  [default: register]")
+@click.option("--node-labels", default="", metavar="K=V,...", help="Labels of a new node.")
 @click.option("--root-dir", default="", metavar="PATH", help="Where the agent keeps its state.")
-@click.option("--container-runtime-endpoint", metavar="URL", help="The runtime.  [default: the embedded one]")
-@click.option("--pod-manifest-path", metavar="PATH", help="Manifest file, or folder of them, to run static pods from.")
-@click.option("--manifest-url", metavar="URL", help="URL to run static pods from.")
+@click.option("--cert-dir", default="", metavar="PATH", help="Where its certificates are [ROOT/pki].")
+@click.option(
+    "--image-credential-provider-config", default="", metavar="PATH", help="Plug-ins that log in to registries."
+)
+@click.option("--image-credential-provider-bin-dir", default="", metavar="PATH", help="Where these plug-ins are.")
 @click.option(
     "--manifest-url-header", multiple=True, metavar="NAME:VALUE", help="Header for --manifest-url; repeatable."
 )
-@click.option(
-    "--file-check-frequency", metavar="DURATION", help="How often to read all manifests again.  [default: 20s]"
-)
-@click.option("--http-check-frequency", metavar="DURATION", help="How often to ask --manifest-url.  [default: 20s]")
-@click.option("--max-pods", type=int, metavar="N", help="How many pods may run here.  [default: 110]")
 @click.option("--stop-pods-on-exit", is_flag=True, help="Stop all pods when the agent is told to stop.")
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("-v", "--v", "verbosity", type=int, default=2, help="Log verbosity; 4 and above show how.  [default: 2]")
+@click.option("-v", "--v", "verbosity", type=int, default=2, help="Log verbosity; 4 and above show how [2].")
+@flags.options
 def run(
     config_file: str | None,
     manifest_url_header: tuple[str, ...],
+    node_labels: str,
     logging_format: str,
     verbosity: int,
-    **flags: Any,
+    **given: Any,
 ) -> None:
     """Run the node agent until it is told to stop. Pods go on running without it."""
     import asyncio
 
-    from msgspec.structs import replace
-
+    from pykubelet.api.struct import changed
     from pykubelet.app import run_agent
-    from pykubelet.config import KubeletConfiguration, load_configuration, make_config, parse_header_flags
+    from pykubelet.config import make_config
+    from pykubelet.config_file import KubeletConfiguration, load_configuration
 
     configure_logging(verbosity=verbosity, format="json" if logging_format == "json" else "text")
     configuration = load_configuration(config_file) if config_file else KubeletConfiguration()
-    given = {
-        "static_pod_path": flags.pop("pod_manifest_path"),
-        "static_pod_url": flags.pop("manifest_url"),
-        "static_pod_url_header": parse_header_flags(manifest_url_header) or None,
-    } | {name: flags.pop(name) for name in _OF_THE_FILE}
-    configuration = replace(configuration, **{k: value for k, value in given.items() if value is not None})
-    asyncio.run(run_agent(make_config(configuration, **flags)))
+    of_the_file = {name: given.pop(name) for name in flags.names()}
+    configuration = flags.overridden(configuration, of_the_file)
+    if manifest_url_header:
+        configuration = changed(configuration, static_pod_url_header=flags.headers(manifest_url_header))
+    config = make_config(configuration, node_labels=flags.node_labels(node_labels), **given)
+    asyncio.run(run_agent(config))
 
 
-_OF_THE_FILE = (
-    "file_check_frequency",
-    "http_check_frequency",
-    "container_runtime_endpoint",
-    "max_pods",
-    "register_node",
-)
 _DATA = click.option(
     "--data", metavar="PATH", help="The agent's folder.  [default: /var/lib/pykubelet, or the user's own]"
 )

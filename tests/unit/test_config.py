@@ -8,7 +8,9 @@ import pytest
 
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
-from pykubelet.config import Config, KubeletConfiguration, load_configuration, make_config, parse_header_flags
+from pykubelet.config import Config, ServerOptions, make_config
+from pykubelet.config_file import KubeletConfiguration, load_configuration
+from pykubelet.flags import headers as parse_header_flags
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
@@ -27,7 +29,12 @@ def refusal(tmp_path: Path, text: str | bytes) -> str:
 
 def config(**fields: Any) -> Config:
     """As made for a node n1 with its state in /r."""
-    return Config(node_name="n1", root_dir=Path("/r"), pod_logs_dir=Path("/r/logs"), **fields)
+    server = ServerOptions(cert_dir=Path("/r/pki"))
+    return Config(node_name="n1", root_dir=Path("/r"), pod_logs_dir=Path("/r/logs"), server=server, **fields)
+
+
+def made(configuration: KubeletConfiguration) -> Config:
+    return changed(make_config(configuration, hostname_override="n1", root_dir="/r"), source=KubeletConfiguration())
 
 
 def test_the_names_of_the_file_are_upstreams(tmp_path: Path) -> None:
@@ -39,7 +46,7 @@ def test_the_names_of_the_file_are_upstreams(tmp_path: Path) -> None:
         "fileCheckFrequency: 10s\n"
         "httpCheckFrequency: 1m30s\n",
     )
-    assert make_config(found, hostname_override="n1", root_dir="/r") == config(
+    assert made(found) == config(
         static_pod_path="/etc/kubernetes/manifests",
         static_pod_url="https://example.com/pods",
         static_pod_url_header={"Authorization": ("Bearer x",), "X-Team": ("a", "b")},
@@ -54,21 +61,23 @@ def test_json_will_do(tmp_path: Path) -> None:
 
 
 def test_the_defaults_are_upstreams(tmp_path: Path) -> None:
-    made = make_config(load(tmp_path, HEAD), hostname_override="n1", root_dir="/r")
-    assert made == make_config(KubeletConfiguration(), hostname_override="n1", root_dir="/r") == config()
-    assert (made.file_check_frequency, made.http_check_frequency, made.max_pods) == (20.0, 20.0, 110)
+    found = made(load(tmp_path, HEAD))
+    assert found == made(KubeletConfiguration()) == config()
+    assert (found.file_check_frequency, found.http_check_frequency, found.node.max_pods) == (20.0, 20.0, 110)
+    assert not found.server.anonymous
+    assert found.server.authorization == "Webhook"
 
 
 def test_nulls_are_as_if_not_written(tmp_path: Path) -> None:
     text = HEAD + "staticPodPath: null\nstaticPodURLHeader:\nfileCheckFrequency: ~\n"
-    assert make_config(load(tmp_path, text), hostname_override="n1", root_dir="/r") == config()
+    assert made(load(tmp_path, text)) == config()
 
 
 def test_what_has_no_effect_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    load(tmp_path, HEAD + "staticPodPath: /m\nclusterDomain: x\nauthentication: {anonymous: {enabled: false}}\n")
+    load(tmp_path, HEAD + "staticPodPath: /m\npodsPerCore: 1\nlogging: {verbosity: 3}\n")
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
         (logging.WARNING, f"{tmp_path}/kubelet.yaml: {field} is not used by this version and has no effect")
-        for field in ("clusterDomain", "authentication.anonymous.enabled")
+        for field in ("podsPerCore", "logging.verbosity")
     ]
 
 
@@ -180,3 +189,39 @@ def test_a_header_without_a_name_is_refused_without_showing_its_value(flag: str)
     with pytest.raises(Invalid) as caught:
         parse_header_flags((flag,))
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("cgroupDriver: docker\n", "cgroupDriver: must be cgroupfs or systemd, got 'docker'"),
+        ("imageGCLowThresholdPercent: 90\n", "imageGCLowThresholdPercent: must be below imageGCHighThresholdPercent"),
+        ("serializeImagePulls: true\nmaxParallelImagePulls: 3\n", "maxParallelImagePulls: cannot be more than 1"),
+        ("kubeReserved: {cpu: lots}\n", "kubeReserved.cpu: 'lots' is not a quantity"),
+        ("systemReserved: {memory: -1Gi}\n", "systemReserved.memory: must not be negative"),
+        ("containerLogMaxFiles: 1\n", "containerLogMaxFiles: must be 2 or more, got 1"),
+        ("containerLogMaxSize: '0'\n", "containerLogMaxSize: must be positive"),
+        ("clusterDNS: [ten]\n", "clusterDNS: 'ten' is not an address"),
+        ("port: 70000\n", "port: must be from 0 to 65535, got 70000"),
+        ("address: here\n", "address: 'here' is not an address"),
+        ("authorization: {mode: Sometimes}\n", "authorization.mode: must be Webhook or AlwaysAllow, got 'Sometimes'"),
+        ("tlsCertFile: /c\n", "tlsCertFile and tlsPrivateKeyFile need each other"),
+        ("cpuCFSQuotaPeriod: 2s\n", "cpuCFSQuotaPeriod: must be from 1ms to 1s, got 2s"),
+        ("nodeLeaseDurationSeconds: 0\n", "nodeLeaseDurationSeconds: must be positive, got 0"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(tmp_path: Path, text: str, fault: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        made(load(tmp_path, HEAD + text))
+    assert str(caught.value).startswith(fault)
+
+
+def test_what_is_reserved_for_the_system_and_the_agent_adds_up() -> None:
+    found = made(KubeletConfiguration(kube_reserved={"cpu": "100m"}, system_reserved={"cpu": "1", "memory": "1Gi"}))
+    assert {name: str(amount) for name, amount in found.node.reserved.items()} == {"cpu": "1100m", "memory": "1Gi"}
+
+
+def test_one_pull_at_a_time_when_they_are_to_be_serial() -> None:
+    assert made(KubeletConfiguration()).images.most_pulls is None
+    assert made(KubeletConfiguration(max_parallel_image_pulls=4)).images.most_pulls == 4
+    assert made(KubeletConfiguration(serialize_image_pulls=True)).images.most_pulls == 1
