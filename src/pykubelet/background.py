@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from pykubelet.api.documents import MAX_BYTES
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.choice import choose_runtime
 from pykubelet.host.removal import remove_tree
 from pykubelet.pod.kinds import FILE_SOURCE
 from pykubelet.server.control import ask
@@ -46,16 +47,18 @@ class Background:
     def socket(self) -> Path:
         return self._state / "pykubelet.sock"
 
-    def up(self, manifests: Path, *, foreground: bool = False) -> None:
-        """Start the agent, wait until its pods are what they should be, and show them. Harmless when it runs."""
+    def up(self, manifests: Path, *, runtime: str = "", foreground: bool = False) -> None:
+        """Start the agent, wait until its pods are what they should be, and show them. Harmless when it runs.
+
+        `runtime` is an endpoint; empty: the best one that there is.
+        """
         manifests = manifests.absolute()
         faults = self._look_through(manifests)
         if self._pid() is not None:
             self._check_same(manifests)
             self._say(f"The agent is running already (data in {self._data}).")
         else:
-            self._claim(manifests)
-            self._start(manifests)
+            self._start(manifests, self._claim(manifests, runtime))
         pods = self._settle()
         self._say("\n" + pod_table(pods) + "\n")
         unsettled = [pod["metadata"]["name"] for pod in pods if not is_settled(pod)]
@@ -79,7 +82,7 @@ class Background:
             # An agent that was killed has left its pods running: one more is needed to stop them.
             nothing = self._data / "nothing"
             nothing.mkdir(exist_ok=True)
-            self._start(nothing)
+            self._start(nothing, self._claimed()[1])
         self._stop()
         self._remove()
         self._say("All is stopped and cleared away.")
@@ -90,14 +93,29 @@ class Background:
 
     # --- the folder
 
-    def _claim(self, manifests: Path) -> None:
+    def _claim(self, manifests: Path, runtime: str) -> str:
+        """-> the runtime's endpoint: that of an earlier agent while its state, and so perhaps its pods, are there."""
         self._data.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not self._mark.exists() and any(self._data.iterdir()):
             raise Invalid(f"{self._data} is not empty and was not made by `pykubelet up`; choose another with --data")
-        self._mark.write_text(f"{manifests}\n")
+        before = self._claimed()[1] if self._state.exists() else ""
+        if before and runtime and runtime != before:
+            raise Invalid(f"the pods of {self._data} are on the runtime {before}; first run `pykubelet down`")
+        if not (before or runtime):
+            choice = choose_runtime(self._data)
+            self._say(choice.why)
+            runtime = choice.endpoint
+        endpoint = before or runtime
+        self._mark.write_text(f"{manifests}\n{endpoint}\n")
+        return endpoint
+
+    def _claimed(self) -> tuple[str, str]:
+        """The manifests and the runtime that the folder was made for."""
+        manifests, _, runtime = self._mark.read_text().partition("\n") if self._mark.exists() else ("", "", "")
+        return manifests, runtime.strip()
 
     def _check_same(self, manifests: Path) -> None:
-        running = self._mark.read_text().strip()
+        running = self._claimed()[0]
         if running != str(manifests):
             raise Invalid(f"the agent runs the pods of {running}; stop it first with `pykubelet down`")
 
@@ -136,9 +154,10 @@ class Background:
 
     # --- the agent
 
-    def _start(self, manifests: Path) -> None:
+    def _start(self, manifests: Path, runtime: str) -> None:
         command = [sys.executable, "-m", "pykubelet", "run", "--stop-pods-on-exit"]
         command += ["--root-dir", str(self._state), "--pod-manifest-path", str(manifests)]
+        command += ["--container-runtime-endpoint", runtime] if runtime else []
         with self._log.open("ab") as log:
             process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

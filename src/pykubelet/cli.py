@@ -117,12 +117,13 @@ _DATA = click.option(
 @main.command()
 @click.argument("manifests", default="manifests", metavar="[MANIFESTS]")
 @_DATA
+@click.option("--container-runtime-endpoint", default="", metavar="URL", help="The runtime [the best there is].")
 @click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
-def up(manifests: str, data: str | None, foreground: bool) -> None:
+def up(manifests: str, data: str | None, container_runtime_endpoint: str, foreground: bool) -> None:
     """Run the pods of a folder of manifests in the background, and show them when they are up."""
     from pathlib import Path
 
-    _background(data).up(Path(manifests), foreground=foreground)
+    _background(data).up(Path(manifests), runtime=container_runtime_endpoint, foreground=foreground)
 
 
 @main.command()

@@ -1,0 +1,193 @@
+"""The web server under the kubelet's HTTP API: who may come in, what errors look like, and how much anybody may ask.
+
+Each endpoint is a module of its own that gives its routes; none of them has to think of authentication.
+"""
+
+import asyncio
+import logging
+import ssl
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple, Protocol
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
+from pykubelet.pod.server_ports import Decision, Identity
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Measure = Callable[[str, str, int, float], None]
+"""Told of every request: method, path, status, seconds."""
+
+_HEAD_SECONDS: Final = 10.0
+"""For TLS and the first request's headers: who needs longer only wants to keep us busy."""
+_IDLE_SECONDS: Final = 90.0
+_LARGEST_BODY: Final = 1 << 20
+_LONGEST_FIELD: Final = 64 << 10
+"""A token may be long; everything else is short."""
+_MOST_CONNECTIONS: Final = 1024
+_STATUS: Final[tuple[tuple[type[PykubeletError], int], ...]] = (
+    (NotFound, 404),
+    (Conflict, 409),
+    (Invalid, 400),
+    (Retry, 503),
+)
+
+
+class Route(NamedTuple):
+    method: str
+    path: str
+    handler: Handler
+    is_open: bool = False
+    """Whether a read-only port, where nobody is asked for a name, has it too."""
+
+
+class Gate(Protocol):
+    """Who is who, and who may what."""
+
+    async def identify(self, request: web.Request) -> Identity | None: ...
+
+    async def check(self, identity: Identity, method: str, path: str) -> Decision: ...
+
+
+def application(routes: Iterable[Route], gate: Gate | None, measure: Measure | None = None) -> web.Application:
+    """Without a gate it has the open routes only."""
+    middlewares = [_translated, *([_guarded(gate)] if gate else [])]
+    if measure is not None:
+        middlewares.insert(0, _measured(measure))
+    app = web.Application(middlewares=middlewares, client_max_size=_LARGEST_BODY)
+    for route in routes:
+        if gate is not None or route.is_open:
+            app.router.add_route(route.method, route.path, route.handler)
+    return app
+
+
+@asynccontextmanager
+async def serving(
+    app: web.Application, address: str, port: int, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Serve until the end of the block. -> the port. Raises Invalid when the address cannot be had."""
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        keepalive_timeout=_IDLE_SECONDS,
+        max_line_size=_LONGEST_FIELD,
+        max_field_size=_LONGEST_FIELD,
+        shutdown_timeout=1.0,
+    )
+    await runner.setup()
+    assert runner.server is not None
+    factory = _Connections(runner.server)
+    loop = asyncio.get_running_loop()
+    extra: dict[str, Any] = {"ssl_handshake_timeout": _HEAD_SECONDS, "ssl_shutdown_timeout": 1.0} if tls else {}
+    try:
+        listening = await loop.create_server(factory, address, port, ssl=tls, backlog=128, **extra)
+    except OSError as error:
+        await runner.cleanup()
+        raise Invalid(f"cannot serve on {address} port {port}: {error.strerror or error}") from None
+    try:
+        yield listening.sockets[0].getsockname()[1]
+    finally:
+        listening.close()
+        await runner.cleanup()
+
+
+class _Connections:
+    """Makes the protocol of each connection, as many as we can bear, and shows those the door who never say a word."""
+
+    def __init__(self, server: Callable[[], Any]) -> None:
+        self._server = server
+        self._open: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def __call__(self) -> asyncio.Protocol:
+        if sum(protocol.transport is not None for protocol in self._open) >= _MOST_CONNECTIONS:
+            log.warning("there are %d connections; one more is refused", _MOST_CONNECTIONS)
+            return _Refusing()
+        protocol: RequestHandler = self._server()
+        self._open.add(protocol)
+        asyncio.get_running_loop().call_later(_HEAD_SECONDS, _close_if_silent, weakref.ref(protocol))
+        return protocol
+
+
+class _Refusing(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.abort()
+
+
+def _close_if_silent(reference: "weakref.ref[RequestHandler]") -> None:
+    """Later requests of a connection are the library's own care; of the first it waits for ever."""
+    protocol = reference()
+    waiter = getattr(protocol, "_waiter", None)
+    if protocol is not None and waiter is not None and not waiter.done() and protocol.transport is not None:
+        protocol.force_close()
+
+
+def plain(status: int, text: str) -> web.Response:
+    return web.Response(status=status, text=text)
+
+
+# --- what every request goes through
+
+
+def _guarded(gate: Gate) -> Any:
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            identity = await gate.identify(request)
+        except PykubeletError as error:
+            log.warning("somebody cannot be recognised: %s", error)
+            identity = None
+        if identity is None:
+            return plain(401, "Unauthorized")
+        try:
+            decision = await gate.check(identity, request.method, request.path)
+        except PykubeletError as error:
+            log.warning("whether %s may %s %s cannot be said: %s", identity.name, request.method, request.path, error)
+            return plain(500, f"Authorization error (user={identity.name}, path={request.path})")
+        if not decision.allowed:
+            log.info("forbidden to %s: %s %s", identity.name, request.method, request.path)
+            return plain(403, decision.reason)
+        return await handler(request)
+
+    return guard
+
+
+@web.middleware
+async def _translated(request: web.Request, handler: Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except web.HTTPException as answer:
+        if answer.status == 404:
+            return plain(404, "404 page not found\n")
+        raise
+    except PykubeletError as error:
+        status = next((code for kind, code in _STATUS if isinstance(error, kind)), 500)
+        return plain(status, str(error))
+    except (ConnectionError, asyncio.CancelledError):
+        raise
+    except Exception:
+        log.exception("%s %s failed", request.method, request.path)
+        return plain(500, "internal error: the agent's log has more")
+
+
+def _measured(measure: Measure) -> Any:
+    @web.middleware
+    async def measured(request: web.Request, handler: Handler) -> web.StreamResponse:
+        loop, status = asyncio.get_running_loop(), 500
+        began = loop.time()
+        try:
+            response = await handler(request)
+            status = response.status
+        except web.HTTPException as answer:
+            status = answer.status
+            raise
+        finally:
+            measure(request.method, request.path, status, loop.time() - began)
+        return response
+
+    return measured

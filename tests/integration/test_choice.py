@@ -1,0 +1,43 @@
+"""Which runtime `up` takes when nobody says: a real one that is free, and never one that runs somebody's pods."""
+
+import asyncio
+from pathlib import Path
+
+from kit.containerd import Containerd
+from kit.pods import make_pod
+from pykubelet.choice import choose_runtime
+from pykubelet.pod.sandbox import sandbox_config
+from pykubelet.runtime.cri.runtime import CriRuntime
+
+
+def test_without_a_socket_containers_are_processes_of_this_machine(tmp_path: Path) -> None:
+    choice = choose_runtime(tmp_path, [tmp_path / "none.sock"])
+    assert choice.endpoint == "process"
+    assert choice.why == "Containers are processes of this machine (there is no container runtime here)."
+
+
+def test_a_socket_that_nobody_answers_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "dead.sock").touch()
+    choice = choose_runtime(tmp_path, [tmp_path / "dead.sock"])
+    assert choice.endpoint == "process"
+    assert "dead.sock" in choice.why
+
+
+def test_a_container_runtime_that_is_free_is_taken(tmp_path: Path, containerd: Containerd) -> None:
+    choice = choose_runtime(tmp_path, [tmp_path / "none.sock", containerd.socket])
+    assert choice.endpoint == containerd.endpoint
+    assert choice.why.startswith("Containers run on containerd ")
+
+
+async def test_a_container_runtime_with_pods_of_somebody_else_is_left_alone(
+    tmp_path: Path, containerd: Containerd
+) -> None:
+    runtime = CriRuntime(containerd.endpoint)
+    sandbox = await runtime.run_sandbox(sandbox_config(make_pod("theirs"), 0, log_root=str(tmp_path / "logs")))
+    try:
+        choice = await asyncio.to_thread(choose_runtime, tmp_path, [containerd.socket])
+    finally:
+        await runtime.remove_sandbox(sandbox)
+        await runtime.close()
+    assert choice.endpoint == "process"
+    assert "runs 1 pods of somebody else" in choice.why
