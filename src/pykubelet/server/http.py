@@ -6,7 +6,6 @@ Each endpoint is a module of its own that gives its routes; none of them has to 
 import asyncio
 import logging
 import ssl
-import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, Protocol
@@ -101,15 +100,17 @@ class _Connections:
 
     def __init__(self, server: Callable[[], Any]) -> None:
         self._server = server
-        self._open: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._known: set[RequestHandler] = set()
 
     def __call__(self) -> asyncio.Protocol:
-        if sum(protocol.transport is not None for protocol in self._open) >= _MOST_CONNECTIONS:
+        if len(self._known) >= _MOST_CONNECTIONS:
+            self._known = {protocol for protocol in self._known if protocol.transport is not None}
+        if len(self._known) >= _MOST_CONNECTIONS:
             log.warning("there are %d connections; one more is refused", _MOST_CONNECTIONS)
             return _Refusing()
         protocol: RequestHandler = self._server()
-        self._open.add(protocol)
-        asyncio.get_running_loop().call_later(_HEAD_SECONDS, _close_if_silent, weakref.ref(protocol))
+        self._known.add(protocol)
+        asyncio.get_running_loop().call_later(_HEAD_SECONDS, _close_if_silent, protocol)
         return protocol
 
 
@@ -119,11 +120,10 @@ class _Refusing(asyncio.Protocol):
         transport.abort()
 
 
-def _close_if_silent(reference: "weakref.ref[RequestHandler]") -> None:
-    """Later requests of a connection are the library's own care; of the first it waits for ever."""
-    protocol = reference()
+def _close_if_silent(protocol: RequestHandler) -> None:
+    """Later requests of a connection are the library's own care; for the first it would wait for ever."""
     waiter = getattr(protocol, "_waiter", None)
-    if protocol is not None and waiter is not None and not waiter.done() and protocol.transport is not None:
+    if protocol.transport is not None and waiter is not None and not waiter.done():
         protocol.force_close()
 
 
