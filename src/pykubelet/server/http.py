@@ -73,6 +73,7 @@ async def serving(
     runner = web.AppRunner(
         app,
         access_log=None,
+        handler_cancellation=True,  # who has gone needs no answer
         keepalive_timeout=_IDLE_SECONDS,
         max_line_size=_LONGEST_FIELD,
         max_field_size=_LONGEST_FIELD,
