@@ -5,11 +5,11 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from pykubelet.api.container import Container
 from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.pod.events import Applied, Gone, Listed
 from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.user_namespaces import IdMapping
 
 
 class PodSource(Protocol):
@@ -85,47 +85,25 @@ class PodApi(Protocol):
         ...
 
 
+class Keyring(Protocol):
+    """Credentials for images from somewhere else than pull secrets, such as a cloud's own plug-in."""
+
+    async def credentials(self, image: str, pod: Pod) -> tuple["Registry", ...]:
+        """Those that fit the image, the best first. Never raises: what cannot be had is told in the log."""
+        ...
+
+
 class Secrets(Protocol):
     """Where secrets come from. Raises base.errors."""
 
     async def secret(self, namespace: str, name: str) -> Secret: ...
 
 
-# --- this machine
+class RuntimeClasses(Protocol):
+    """What the names of runtime classes mean. Raises base.errors; NotFound when there is none of that name."""
 
-
-class PodHost(Protocol):
-    """What a pod needs on this machine besides its containers: folders, volumes, files.
-
-    Everything may be called again. Raises base.errors; Invalid with a text that names what cannot be provided.
-    """
-
-    async def set_up(self, pod: Pod) -> Mapping[str, str]:
-        """Make the pod's folders and volumes. -> the path on this machine of each volume, by name."""
-        ...
-
-    async def mounts(
-        self,
-        pod: Pod,
-        container: Container,
-        attempt: int,
-        volumes: Mapping[str, str],
-        env: tuple[tuple[str, str], ...],
-        pod_ips: tuple[str, ...],
-    ) -> "ContainerMounts":
-        """What is mounted into one container, with the files that have to be there first."""
-        ...
-
-    async def tear_down(self, uid: str) -> None:
-        """Unmount the volumes of a stopped pod, also one that an earlier agent ran, and take their content away."""
-        ...
-
-    async def remove(self, uid: str) -> None:
-        """Take away what is left of a pod: its folder and its logs."""
-        ...
-
-    async def uids(self) -> frozenset[str]:
-        """The pods that have a folder here."""
+    async def handler(self, name: str) -> str:
+        """What the runtime calls the way to run the pods of this class."""
         ...
 
 
@@ -156,6 +134,8 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
     annotations: Mapping[str, str] = {}
     cgroup_parent: str = ""
     runtime_handler: str = ""
+    id_mappings: tuple[IdMapping, ...] = ()
+    """Of the pod's own user namespace; empty: it has the host's."""
 
 
 class Mount(Struct, frozen=True, kw_only=True):
@@ -216,6 +196,14 @@ class RuntimeVersion(Struct, frozen=True, kw_only=True):
     api_version: str = "v1"
 
 
+class RuntimeHandler(Struct, frozen=True, kw_only=True):
+    """One of the ways in which a runtime can run pods. The name of its default is empty."""
+
+    name: str = ""
+    recursive_read_only_mounts: bool = False
+    user_namespaces: bool = False
+
+
 class RuntimeStatus(Struct, frozen=True, kw_only=True):
     ready: bool
     network_ready: bool
@@ -223,6 +211,9 @@ class RuntimeStatus(Struct, frozen=True, kw_only=True):
     network_message: str = ""
     limitations: tuple[str, ...] = ()
     """What this runtime cannot isolate or limit on this machine: one sentence each, for the node's conditions."""
+    handlers: tuple[RuntimeHandler, ...] = ()
+    supplemental_groups_policy: bool | None = None
+    """Whether it heeds that field of a pod's security context; None: it does not say."""
 
 
 class ExecResult(Struct, frozen=True, kw_only=True):
@@ -237,6 +228,13 @@ class Image(Struct, frozen=True, kw_only=True):
     size: int = 0
     user: str = ""
     pinned: bool = False
+
+
+class Storage(Struct, frozen=True, kw_only=True):
+    """A file system, in bytes."""
+
+    capacity: int
+    available: int
 
 
 class Registry(Struct, frozen=True, kw_only=True):
@@ -313,6 +311,10 @@ class Runtime(Protocol):
     async def images(self) -> tuple[Image, ...]: ...
 
     async def remove_image(self, image_id: str) -> None: ...
+
+    async def image_storage(self) -> Storage | None:
+        """Where images are kept; None when that cannot be said."""
+        ...
 
     async def reopen_log(self, container_id: str) -> None:
         """The log file was moved away: write to a new one from now on."""
