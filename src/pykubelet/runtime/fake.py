@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime, timedelta
 
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports import (
@@ -16,6 +17,7 @@ from pykubelet.pod.ports import (
     RuntimeStatus,
     RuntimeVersion,
     SandboxConfig,
+    Storage,
 )
 
 Now = Callable[[], datetime]
@@ -115,6 +117,8 @@ class FakeRuntime:
         """The commands that were run in containers."""
         self.exit_codes: dict[str, int] = {}
         """By command: what it ends with, if not 0."""
+        self.storage: Storage | None = Storage(capacity=100 << 30, available=90 << 30)
+        """Where images are kept. What is removed from it makes room."""
 
     # --- the port
 
@@ -235,9 +239,18 @@ class FakeRuntime:
         return tuple(self._images.values())
 
     async def remove_image(self, image_id: str) -> None:
-        self._images = {name: image for name, image in self._images.items() if image.id != image_id}
+        await self._called("remove_image", image_id)
+        gone = {image.id: image.size for image in self._images.values() if image.id == image_id}
+        self._images = {name: image for name, image in self._images.items() if image.id not in gone}
+        if self.storage is not None:
+            self.storage = changed(self.storage, available=self.storage.available + sum(gone.values()))
+
+    async def image_storage(self) -> Storage | None:
+        await self._called("image_storage", "")
+        return self.storage
 
     async def reopen_log(self, container_id: str) -> None:
+        await self._called("reopen_log", container_id)
         self._found(container_id)
 
     async def changes(self) -> AsyncGenerator[str, None]:
@@ -251,6 +264,10 @@ class FakeRuntime:
         pass
 
     # --- the script
+
+    def hold(self, image: Image) -> None:
+        """An image is here, as if it had been pulled long ago."""
+        self._images[image.names[0]] = image
 
     def seen(self, uid: str) -> ObservedPod:
         """What `observe` would say, without asking."""

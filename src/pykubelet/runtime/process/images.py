@@ -1,6 +1,7 @@
 """Images here are this machine itself, or folders that somebody has unpacked: `<image root>/<name>`."""
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Final
 
@@ -8,7 +9,7 @@ from msgspec import Struct, field
 
 from pykubelet.api.codec import DecodeError, decode
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.ports import Image
+from pykubelet.pod.ports import Image, Storage
 
 MACHINE: Final = "machine"
 _SIGNS: Final = ("bin", "usr", "etc", "sbin", "lib")
@@ -66,6 +67,14 @@ class Images:
     def all(self) -> tuple[Image, ...]:
         names = [] if self._root is None or not self._root.is_dir() else _image_names(self._root, self._root, 0)
         return (Image(id=MACHINE, names=(MACHINE,), pinned=True), *(self.get(name) for name in names))
+
+    def storage(self) -> Storage | None:
+        """Where no images are unpacked, this machine is the only one, with its root."""
+        try:
+            found = os.statvfs(self._root or "/")
+        except OSError:
+            return None
+        return Storage(capacity=found.f_blocks * found.f_frsize, available=found.f_bavail * found.f_frsize)
 
 
 def _image_names(folder: Path, root: Path, depth: int) -> list[str]:

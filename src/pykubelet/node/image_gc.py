@@ -1,0 +1,127 @@
+"""Every five minutes: look at the images, and remove what nobody uses when the disk runs full."""
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import NotFound, PykubeletError, Retry
+from pykubelet.base.tasks import every
+from pykubelet.pod.image_gc import ImageGcSettings, ImageRecord, excess, outdated, removable, seen
+from pykubelet.pod.node_ports import NodeRecorder
+from pykubelet.pod.ports import Runtime
+
+log = logging.getLogger(__name__)
+
+PERIOD: Final = 300.0
+
+
+class ImageGc:
+    """Remembers since when each image has been here, and when it was last used. `keep` wants to be told of every image
+    that a container is about to be made from."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        recorder: NodeRecorder | None = None,
+        settings: ImageGcSettings | None = None,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._runtime = runtime
+        self._recorder = recorder
+        self._settings = settings or ImageGcSettings()
+        self._now = now
+        self._records: dict[str, ImageRecord] = {}
+        self._has_failed = False
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async for _ in every(PERIOD):
+            try:
+                await self.collect()
+            except PykubeletError as error:
+                self._complain(error)
+            else:
+                self._has_failed = False
+
+    async def collect(self) -> None:
+        """One round. Raises Retry when an image could not be removed, or when too little could be freed."""
+        now = await self._look()
+        failures: list[PykubeletError] = []
+        await self._free(outdated(self._records.values(), self._settings, now), None, failures)
+        wanted = await self._wanted()
+        freed = await self._free(removable(self._records.values(), self._settings, now), wanted, failures)
+        if failures:
+            raise Retry("; ".join(str(failure) for failure in failures))
+        if freed < wanted:
+            message = f"{wanted} bytes of images have to be freed, but only {freed} bytes are of images that may go"
+            self._tell("FreeDiskSpaceFailed", message)
+            raise Retry(message)
+
+    async def free_unused(self) -> int:
+        """Remove every image that may go, because the node is short of room. -> the bytes that they held"""
+        now = await self._look()
+        failures: list[PykubeletError] = []
+        freed = await self._free(removable(self._records.values(), self._settings, now), None, failures)
+        if failures:
+            raise Retry("; ".join(str(failure) for failure in failures))
+        return freed
+
+    def keep(self, image_id: str) -> None:
+        """A container is about to be made from this image, so that it is as good as new; also for a round that is
+        under way. One that is not known yet will be new at the next look."""
+        if image_id in self._records:
+            self._records[image_id] = changed(self._records[image_id], first_detected=self._now())
+
+    # --- inside
+
+    async def _look(self) -> datetime:
+        images = await self._runtime.images()
+        pods = await self._runtime.pods()  # afterwards, so that what was made from them meanwhile is seen
+        now = self._now()
+        self._records = seen(self._records, images, pods, now)
+        return now
+
+    async def _wanted(self) -> int:
+        storage = await self._runtime.image_storage()
+        if storage is None:
+            return 0
+        if storage.capacity <= 0:
+            message = "the file system that holds the images says that it has no room at all"
+            self._tell("InvalidDiskCapacity", message)
+            raise Retry(message)
+        return excess(storage, self._settings)
+
+    async def _free(self, images: Iterable[ImageRecord], wanted: int | None, failures: list[PykubeletError]) -> int:
+        """Remove images until `wanted` bytes are free, or all of them. -> how much that was"""
+        freed = 0
+        for image in images:
+            if wanted is not None and freed >= wanted:
+                break
+            known = self._records.get(image.id)
+            if known is None or known.first_detected != image.first_detected:
+                continue  # somebody else removed it, or a container is about to need it
+            try:
+                await self._runtime.remove_image(image.id)
+            except NotFound:
+                pass
+            except PykubeletError as error:
+                failures.append(Retry(f"image {image.id} cannot be removed: {error}"))
+                continue
+            log.info("removed image %s, which nobody uses: %d bytes", image.id, image.size)
+            self._records.pop(image.id, None)
+            freed += image.size
+        return freed
+
+    def _complain(self, error: PykubeletError) -> None:
+        """Once may happen, such as while a runtime starts; twice is told to everybody."""
+        log.warning("image garbage collection failed: %s", error)
+        if self._has_failed:
+            self._tell("ImageGCFailed", str(error))
+        self._has_failed = True
+
+    def _tell(self, reason: str, message: str) -> None:
+        if self._recorder is not None:
+            self._recorder.node_event("Warning", reason, message)
