@@ -1,26 +1,50 @@
 """The images that containers need: who pulls, when, with whose credentials, and how often it is tried."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime
 from typing import Final
 
+from msgspec import Struct
+
 from pykubelet.api.container import Container
 from pykubelet.api.image import parse_image
-from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.node.scene import NotStarted, Scene
-from pykubelet.pod.ports import Image, Recorder, Runtime
+from pykubelet.pod.ports import Image, Keyring, Recorder, Registry, Runtime
 from pykubelet.pod.pull_secrets import credentials_for
+from pykubelet.pod.pulls import combined, duration_text, hidden, pull_failure, pulled_message, quoted
 
+_SOON: Final = 10.0
 _SLOWLY: Final = 30.0
+_TELL_EVERY: Final = 10.0
+_TELL_SELDOM: Final = 60.0
+"""After the first minute: what else the journal has to say of the pod must not be pushed out of it."""
+
+
+class _Pulled(Struct, frozen=True):
+    image: Image
+    seconds: float
+    credentials: tuple[Registry, ...]
+
+
+class _Turn:
+    """Those who wait for one image now. What the last pull brought is forgotten when nobody waits any more."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.waiting = 0
+        self.pulls = 0
+        """How many have ended well."""
+        self.last: _Pulled | None = None
 
 
 class Images:
-    """Pods that wait for the same image share one pull; at most `most_pulls` go on at once (None: any number)."""
+    """Pods that wait for the same image share one pull; at most `most_pulls` go on at once (None: any number, 1: one
+    after the other). `keyring` has credentials besides those of pull secrets, which are tried first."""
 
     def __init__(
         self,
@@ -29,85 +53,155 @@ class Images:
         journal: Journal,
         *,
         now: Callable[[], datetime],
+        keyring: Keyring | None = None,
         most_pulls: int | None = None,
     ) -> None:
         self._runtime = runtime
         self._recorder = recorder
         self._journal = journal
         self._now = now
+        self._keyring = keyring
         self._room = asyncio.Semaphore(most_pulls) if most_pulls else None
-        self._turns: dict[str, asyncio.Lock] = {}
-        self._pulled: dict[str, tuple[float, Image]] = {}
-        """By name: when the last pull ended, on the loop's clock, and what it brought."""
+        self._turns: dict[str, _Turn] = {}
 
     async def ensure(self, scene: Scene, container: Container) -> Image:
         """The container's image, pulled when its policy asks for that. Raises NotStarted."""
+        try:
+            return await self._ensured(scene, container)
+        except NotStarted as failure:
+            self._recorder.event(scene.pod, "Warning", "Failed", f"Error: {failure.waiting.reason}")
+            raise
+
+    async def _ensured(self, scene: Scene, container: Container) -> Image:
         pod, name, policy = scene.pod, container.image, container.image_pull_policy
         try:
             parse_image(name)
         except ValueError as error:
-            message = f"Failed to apply default image tag {name!r}: {error}"
+            message = f"Failed to apply default image tag {quoted(name)}: {error}"
             self._recorder.event(pod, "Warning", "InspectFailed", message)
             raise NotStarted("InvalidImageName", message, again_in=_SLOWLY) from None
-        here = await self._here(pod, name)
-        if here is not None and policy != "Always":
-            self._recorder.event(pod, "Normal", "Pulled", f"Container image {name!r} already present on machine")
-            return here
-        if here is None and policy == "Never":
-            message = f"Container image {name!r} is not present with pull policy of Never"
-            self._recorder.event(pod, "Warning", "ErrImageNeverPull", message)
-            raise NotStarted("ErrImageNeverPull", message, again_in=_SLOWLY)
+        if policy != "Always":
+            here = await self._here(pod, name)
+            if here is not None:
+                self._recorder.event(
+                    pod, "Normal", "Pulled", f"Container image {quoted(name)} already present on machine"
+                )
+                return here
+            if policy == "Never":
+                message = f"Container image {quoted(name)} is not present with pull policy of Never"
+                self._recorder.event(pod, "Warning", "ErrImageNeverPull", message)
+                raise NotStarted("ErrImageNeverPull", message, again_in=_SLOWLY)
         self._check_back_off(scene, name)
-        return await self._pull(scene, name)
+        return await self._pull(scene, name, must_be_own=policy == "Always")
 
     async def _here(self, pod: Pod, name: str) -> Image | None:
         try:
             return await self._runtime.image(name)
         except PykubeletError as error:
-            self._recorder.event(pod, "Warning", "InspectFailed", f"Failed to inspect image {name!r}: {error}")
-            raise NotStarted("ImageInspectError", str(error), again_in=_SLOWLY) from None
+            message = f"Failed to inspect image {quoted(name)}: {error}"
+            self._recorder.event(pod, "Warning", "InspectFailed", message)
+            again_in = _SOON if isinstance(error, Retry) else _SLOWLY
+            raise NotStarted("ImageInspectError", message, again_in=again_in) from None
 
     def _check_back_off(self, scene: Scene, name: str) -> None:
+        """Events tell of the wait alone, so that they are the same each time; the status also says what went wrong."""
         memory = scene.memory
         wait = memory.pulls.wait(name, memory.failed_pulls.get(name), self._now())
         if wait > 0:
-            message = f"Back-off pulling image {name!r}"
+            message = f"Back-off pulling image {quoted(name)}"
             self._recorder.event(scene.pod, "Normal", "BackOff", message)
-            raise NotStarted("ImagePullBackOff", message, again_in=wait)
+            why = memory.pull_errors.get(name)
+            raise NotStarted("ImagePullBackOff", f"{message}: {why}" if why else message, again_in=wait)
+        memory.pull_errors.pop(name, None)
 
-    async def _pull(self, scene: Scene, name: str) -> Image:
+    # --- pulling
+
+    async def _pull(self, scene: Scene, name: str, *, must_be_own: bool) -> Image:
+        """A pod whose policy is Always has to show that it may have the image: it shares only the pulls of those who
+        have the same credentials."""
         loop, pod = asyncio.get_running_loop(), scene.pod
+        self._recorder.event(pod, "Normal", "Pulling", f"Pulling image {quoted(name)}")
         asked = loop.time()
-        async with self._turns.setdefault(name, asyncio.Lock()), AsyncExitStack() as stack:
-            ended, image = self._pulled.get(name, (-1.0, None))
-            if image is not None and ended >= asked:  # somebody else's pull ended while we waited: it is ours too
-                return image
+        with self._telling(pod, name), self._turn(name) as turn:
+            before = turn.pulls
+            credentials = await self._credentials(scene, name)
+            async with turn.lock:
+                pulled = turn.last if turn.pulls > before else None
+                if pulled is None or (must_be_own and pulled.credentials != credentials):
+                    pulled = await self._pulled(scene, name, credentials)
+                    turn.last, turn.pulls = pulled, turn.pulls + 1
+        whole = loop.time() - asked
+        self._recorder.event(pod, "Normal", "Pulled", pulled_message(name, pulled.image, pulled.seconds, whole))
+        self._note(pod, "image", f"{name} in {duration_text(whole)}")
+        return pulled.image
+
+    async def _pulled(self, scene: Scene, name: str, credentials: tuple[Registry, ...]) -> _Pulled:
+        loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
             if self._room is not None:
                 await stack.enter_async_context(self._room)
-            self._recorder.event(pod, "Normal", "Pulling", f"Pulling image {name!r}")
             began = loop.time()
             try:
-                image = await self._try_credentials(name, scene.pull_secrets)
+                image = await self._try_credentials(name, credentials)
             except PykubeletError as error:
-                now = self._now()
-                scene.memory.failed_pulls[name] = now
-                scene.memory.pulls = scene.memory.pulls.started(name, now, now)
-                self._recorder.event(pod, "Warning", "Failed", f"Failed to pull image {name!r}: {error}")
-                raise NotStarted("ErrImagePull", str(error), again_in=scene.memory.pulls.length(name)) from None
-            seconds = loop.time() - began
-            self._pulled[name] = loop.time(), image
-        what = f"Successfully pulled image {name!r} in {seconds:.3g}s. Image size: {image.size} bytes."
-        self._recorder.event(pod, "Normal", "Pulled", what)
-        meta = pod.metadata
-        self._journal.note(meta.uid, f"{meta.namespace}/{meta.name}", "image", f"{name} in {seconds:.3g} s")
-        return image
+                raise self._failed(scene, name, str(error)) from None
+            return _Pulled(image, loop.time() - began, credentials)
 
-    async def _try_credentials(self, name: str, secrets: tuple[Secret, ...]) -> Image:
-        """Each that fits, in their order; none at all when none does. The last word counts."""
-        *others, last = credentials_for(name, secrets) or (None,)
-        for credentials in others:
+    def _failed(self, scene: Scene, name: str, error: str) -> NotStarted:
+        now, memory = self._now(), scene.memory
+        reason, message = pull_failure(name, error)
+        memory.failed_pulls[name] = now
+        memory.pulls = memory.pulls.started(name, now, now)
+        memory.pull_errors[name] = f"{reason}: {message}"
+        self._recorder.event(scene.pod, "Warning", "Failed", f"Failed to pull image {quoted(name)}: {error}")
+        return NotStarted(reason, message, again_in=memory.pulls.length(name))
+
+    async def _credentials(self, scene: Scene, name: str) -> tuple[Registry, ...]:
+        more = await self._keyring.credentials(name, scene.pod) if self._keyring is not None else ()
+        return (*credentials_for(name, scene.pull_secrets), *more)
+
+    async def _try_credentials(self, name: str, credentials: tuple[Registry, ...]) -> Image:
+        """Each in their order; none at all when there are none. Raises Retry with everything that was said."""
+        errors = []
+        for each in credentials or (None,):
             try:
-                return await self._runtime.pull_image(name, credentials)
-            except PykubeletError:
-                continue
-        return await self._runtime.pull_image(name, last)
+                return await self._runtime.pull_image(name, each)
+            except PykubeletError as error:
+                errors.append(hidden(str(error), credentials))
+        raise Retry(combined(errors))
+
+    @contextmanager
+    def _turn(self, name: str) -> Iterator[_Turn]:
+        turn = self._turns.setdefault(name, _Turn())
+        turn.waiting += 1
+        try:
+            yield turn
+        finally:
+            turn.waiting -= 1
+            if not turn.waiting:
+                del self._turns[name]
+
+    # --- telling
+
+    @contextmanager
+    def _telling(self, pod: Pod, name: str) -> Iterator[None]:
+        """As long as it takes, the journal says now and then that it still goes on."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        timer: asyncio.TimerHandle
+
+        def tell() -> None:
+            nonlocal timer
+            so_far = loop.time() - began
+            self._note(pod, "pulling", f"pulling image {name}: {so_far:.0f} s so far")
+            timer = loop.call_later(_TELL_EVERY if so_far < _TELL_SELDOM else _TELL_SELDOM, tell)
+
+        timer = loop.call_later(_TELL_EVERY, tell)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _note(self, pod: Pod, stage: str, detail: str) -> None:
+        meta = pod.metadata
+        self._journal.note(meta.uid, f"{meta.namespace}/{meta.name}", stage, detail)

@@ -14,6 +14,8 @@ from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
+from pykubelet.node.ownership import Ownership
+from pykubelet.pod.node_claim import InUse, is_silent, last_sign, other_machine
 from pykubelet.pod.node_object import (
     DEFAULT_LABELS,
     REQUIRED_LABELS,
@@ -36,6 +38,7 @@ PERIOD: Final = 10.0
 REPORT_PERIOD: Final = 300.0
 _SOONEST: Final = 0.1
 _LATEST: Final = 7.0
+_COMPLAIN_EVERY: Final = 60.0
 
 
 class NodeReporter:
@@ -45,6 +48,9 @@ class NodeReporter:
     `seen` is what a watch shows of the node, None while that is nothing: through it others' changes are noticed between
     two reports, such as a cluster's verdict that the node is lost. `pressures` and `troubles` are asked at each look; a
     trouble is a sentence that says why the node is not ready.
+
+    A node object of another machine that is alive is left alone until that one falls silent; `ownership` tells whose
+    it is. `lease_renewed` says when the node's lease was last renewed, by whomever.
     """
 
     def __init__(
@@ -57,6 +63,7 @@ class NodeReporter:
         recorder: NodeRecorder | None = None,
         register_node: bool = True,
         seen: Callable[[], Node | None] = lambda: None,
+        lease_renewed: Callable[[], Awaitable[datetime | None]] | None = None,
         pressures: Callable[[], Collection[Pressure]] = lambda: (),
         troubles: Callable[[], Iterable[str]] = lambda: (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -64,6 +71,7 @@ class NodeReporter:
         report_period: float = REPORT_PERIOD,
     ) -> None:
         self.node: Node | None = None
+        self.ownership = Ownership()
         self._api = api
         self._settings = settings
         self._facts = facts
@@ -71,6 +79,7 @@ class NodeReporter:
         self._recorder = recorder
         self._register_node = register_node
         self._seen = seen
+        self._lease_renewed = lease_renewed
         self._pressures = pressures
         self._troubles = troubles
         self._now = now
@@ -87,6 +96,16 @@ class NodeReporter:
         self._before: NodeStatus | None = None
         """What was shown before a report of which we do not know yet that it arrived. Events tell what it changes."""
         self._complaint = ""
+        self._subject = ""
+        """What the complaint is about, however it is worded."""
+        self._complain_again = 0.0
+        self._last_sign: tuple[datetime, float] | None = None
+        """The newest sign of life of another machine, and when we first saw it, on the loop's clock."""
+
+    @property
+    def complaint(self) -> str:
+        """Why the node cannot be reported; empty when it can."""
+        return self._complaint
 
     def changed(self) -> None:
         """Something about the node is different now: look at once."""
@@ -120,6 +139,7 @@ class NodeReporter:
             troubles=self._troubles(),
         )
         if self._api is None:
+            self.ownership.say(True)
             known = self.node or node
             self._keep(changed(known, status=reported(known.status, node.status)))
             return
@@ -129,8 +149,15 @@ class NodeReporter:
             shown = await self._newest(self._api)
             if shown is None:
                 shown = await self._registered(self._api, node)
+            else:
+                shown = await self._claimed(self._api, shown, node)
             self._shown = shown
             await self._report(self._api, shown, node)
+            self.ownership.say(True)
+        except InUse:
+            self._is_doubtful = True
+            self.ownership.say(False)
+            raise
         except NotFound:
             self._shown = None
             raise
@@ -151,7 +178,7 @@ class NodeReporter:
     async def _registered(self, api: NodeApi, node: Node) -> Node:
         name = self._settings.name
         if not self._register_node:
-            return await api.get(name)
+            return await self._claimed(api, await api.get(name), node)
         try:
             created = await api.create(node)
         except (Conflict, Invalid) as refusal:  # not allowed to create it: it may be there all the same
@@ -159,13 +186,44 @@ class NodeReporter:
                 shown = await api.get(name)
             except NotFound:
                 raise refusal from None
+            shown = await self._claimed(api, shown, node)
             log.info("node %s was registered before", name)
-            patch = metadata_patch(shown.metadata, node.metadata, DEFAULT_LABELS)
-            return await api.patch(name, patch) if patch else shown
+            return await self._labelled(api, shown, node)
         log.info("node %s is registered", name)
         self._plan_next(is_news=True)
         self._before = NodeStatus()
         return created
+
+    async def _claimed(self, api: NodeApi, shown: Node, node: Node) -> Node:
+        """The node object, if it may be ours. Raises InUse."""
+        name, ours = self._settings.name, node.status.node_info
+        if other_machine(shown.status.node_info, ours):
+            shown = await api.get(name)  # what a watch shows may be from before we took it
+        machine = other_machine(shown.status.node_info, ours)
+        if not machine:
+            self._last_sign = None
+            return shown
+        sign = last_sign(shown.status, await self._renewal())
+        if sign is None:
+            return shown
+        now, loop_now = self._now(), asyncio.get_running_loop().time()
+        if self._last_sign is None or self._last_sign[0] != sign:
+            self._last_sign = sign, loop_now
+        if not is_silent(sign, now, loop_now - self._last_sign[1]):
+            raise InUse(name, machine, (now - sign).total_seconds())
+        log.warning("node %s was that of another machine (%s), which is silent: it is ours now", name, machine)
+        return await self._labelled(api, shown, node) if self._register_node else shown
+
+    async def _labelled(self, api: NodeApi, shown: Node, node: Node) -> Node:
+        patch = metadata_patch(shown.metadata, node.metadata, DEFAULT_LABELS)
+        return await api.patch(self._settings.name, patch) if patch else shown
+
+    async def _renewal(self) -> datetime | None:
+        try:
+            return await self._lease_renewed() if self._lease_renewed is not None else None
+        except Invalid as error:  # not for us to see: the node's own report has to do
+            log.debug("the lease of node %s cannot be read: %s", self._settings.name, error)
+            return None
 
     async def _report(self, api: NodeApi, shown: Node, node: Node) -> None:
         name = self._settings.name
@@ -202,9 +260,18 @@ class NodeReporter:
             self._recorder.node_event("Normal", reason, f"Node {name} status is now: {reason}")
 
     def _complain(self, error: PykubeletError) -> None:
-        text = f"node {self._settings.name} cannot be reported: {error}"
-        log.log(logging.DEBUG if text == self._complaint else logging.WARNING, "%s", text)
-        self._complaint = text
+        """The same once; what keeps the node from being used at all, once a minute."""
+        now = asyncio.get_running_loop().time()
+        if isinstance(error, InUse):
+            text, subject, is_due = str(error), error.machine, now >= self._complain_again
+        else:
+            text = subject = f"node {self._settings.name} cannot be reported: {error}"
+            is_due = False
+        is_news = is_due or not self._complaint or subject != self._subject
+        if is_news:
+            self._complain_again = now + _COMPLAIN_EVERY
+        log.log(logging.WARNING if is_news else logging.DEBUG, "%s", text)
+        self._complaint, self._subject = text, subject
 
     async def _pause(self) -> None:
         try:
@@ -232,7 +299,15 @@ class _Runtime:
         try:
             status = await self._runtime.status()
         except PykubeletError as error:
-            self._last = changed(self._last, status=RuntimeStatus(ready=False, network_ready=False, message=str(error)))
+            before = self._last.status
+            status = RuntimeStatus(
+                ready=False,
+                network_ready=False,
+                message=str(error),
+                handlers=before.handlers,
+                supplemental_groups_policy=before.supplemental_groups_policy,
+            )
+            self._last = changed(self._last, status=status)
             return self._last
         self._last = changed(self._last, status=status)
         try:

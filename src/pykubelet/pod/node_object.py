@@ -20,6 +20,9 @@ from pykubelet.api.node import (
     NodeAddress,
     NodeCondition,
     NodeDaemonEndpoints,
+    NodeFeatures,
+    NodeRuntimeHandler,
+    NodeRuntimeHandlerFeatures,
     NodeSpec,
     NodeStatus,
     NodeSwapStatus,
@@ -143,6 +146,8 @@ def node_object(
             daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=settings.port)),
             node_info=_node_info(facts, settings, runtime.version),
             images=_images(runtime.images),
+            runtime_handlers=_runtime_handlers(runtime.status),
+            features=_features(runtime.status),
         ),
     )
 
@@ -160,6 +165,23 @@ def _node_info(facts: MachineFacts, settings: NodeSettings, version: RuntimeVers
         architecture=facts.architecture,
         swap=NodeSwapStatus(capacity=facts.swap) if facts.swap else None,
     )
+
+
+def _runtime_handlers(status: RuntimeStatus) -> tuple[NodeRuntimeHandler, ...]:
+    return tuple(
+        NodeRuntimeHandler(
+            name=each.name,
+            features=NodeRuntimeHandlerFeatures(
+                recursive_read_only_mounts=each.recursive_read_only_mounts, user_namespaces=each.user_namespaces
+            ),
+        )
+        for each in status.handlers
+    )
+
+
+def _features(status: RuntimeStatus) -> NodeFeatures | None:
+    policy = status.supplemental_groups_policy
+    return None if policy is None else NodeFeatures(supplemental_groups_policy=policy)
 
 
 def _images(images: Iterable[Image]) -> tuple[ContainerImage, ...]:
@@ -273,6 +295,8 @@ def reported(shown: NodeStatus, said: NodeStatus) -> NodeStatus:
         daemon_endpoints=said.daemon_endpoints,
         node_info=said.node_info,
         images=said.images,
+        runtime_handlers=said.runtime_handlers,
+        features=said.features,
     )
 
 

@@ -2,13 +2,14 @@
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.image import parse_image
 from pykubelet.api.objects import Secret
+from pykubelet.pod.keyring import lookup
 from pykubelet.pod.ports import Registry
 
 _KINDS: Final = {
@@ -26,56 +27,45 @@ def credentials_for(image: str, secrets: Iterable[Secret]) -> tuple[Registry, ..
         repository = parse_image(image).repository
     except ValueError:
         return ()
-    found = [
-        (len(_normal(server)), _registry(server, entry))
-        for secret in secrets
-        for server, entry in _entries(secret).items()
-        if isinstance(entry, Mapping) and _covers(_normal(server), repository)
-    ]
-    found.sort(key=lambda each: -each[0])
-    return tuple(registry for _, registry in found if registry is not None)
+    return lookup(repository, (each for secret in secrets for each in _entries(secret)))
 
 
-def _entries(secret: Secret) -> Mapping[str, Any]:
+def _entries(secret: Secret) -> Iterator[tuple[str, Registry]]:
     key = _KINDS.get(secret.type)
     data = secret.data.get(key) if key else None
     if data is None:
-        return {}
+        return
     try:
         value = codec.decode_any(data)
     except DecodeError:
-        return {}
+        return
     if isinstance(value, dict) and secret.type.endswith("dockerconfigjson"):
         value = value.get("auths")
-    return value if isinstance(value, dict) else {}
+    for server, entry in value.items() if isinstance(value, dict) else ():
+        registry = _registry(entry) if isinstance(entry, Mapping) else None
+        if registry is not None:
+            yield server, registry
 
 
-def _normal(server: str) -> str:
-    """`https://index.docker.io/v1/` and `registry.example/team` as image names spell them."""
-    name = server.partition("://")[2] if "://" in server else server
-    name = name.removesuffix("/").removesuffix("/v1").removesuffix("/v2")
-    return "docker.io" if name in ("index.docker.io", "docker.io", "registry-1.docker.io") else name
-
-
-def _covers(server: str, repository: str) -> bool:
-    """Host by host (`*.example.com` stands for one part), then the path as a prefix of whole parts."""
-    host, _, path = server.partition("/")
-    wanted, _, inside = repository.partition("/")
-    parts, others = host.split("."), wanted.split(".")
-    same_host = len(parts) == len(others) and all(a in ("*", b) for a, b in zip(parts, others, strict=True))
-    return same_host and (not path or inside == path or inside.startswith(f"{path}/"))
-
-
-def _registry(server: str, entry: Mapping[str, Any]) -> Registry | None:
+def _registry(entry: Mapping[str, Any]) -> Registry | None:
+    """Without the server's address: runtimes take that for the only host that may be shown the credentials, and want
+    it as a URL, which most secrets do not have."""
     user, password = str(entry.get("username") or ""), str(entry.get("password") or "")
     if entry.get("auth"):
         try:
-            decoded = base64.b64decode(str(entry["auth"]), validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError, ValueError):
+            decoded = _decoded(str(entry["auth"]))
+        except (binascii.Error, UnicodeError, ValueError):
             return None
-        user, _, password = decoded.partition(":")
-        password = password.strip("\0")
+        user, colon, password = decoded.partition(":")
+        if not colon:
+            return None
     token = str(entry.get("identitytoken") or "")
     if not (user or password or token):
         return None
-    return Registry(username=user, password=password, token=token, server=server)
+    return Registry(username=user, password=password, token=token)
+
+
+def _decoded(text: str) -> str:
+    """Base64 with or without its padding."""
+    text = text.strip().replace("\n", "").replace("\r", "")
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True).decode()

@@ -55,7 +55,7 @@ async def test_an_image_that_is_here_is_not_pulled_unless_the_policy_says_always
         world.pods.apply(pod("second"))
         await eventually(lambda: len(world.runtime.running()) == 2)
         assert pulls(world) == 1
-        assert ("second", "Pulled", "Container image 'app:1' already present on machine") in world.events.all
+        assert ("second", "Pulled", 'Container image "app:1" already present on machine') in world.events.all
         world.pods.apply(pod("third", policy="Always"))
         await eventually(lambda: len(world.runtime.running()) == 3)
         assert pulls(world) == 2

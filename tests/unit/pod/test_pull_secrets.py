@@ -24,7 +24,7 @@ def user(name: str) -> dict[str, str]:
         ("registry.example:5000/app", "registry.example:5000", True),
         ("registry.example:5000/app", "registry.example", False),
         ("registry.example/team/app", "registry.example/team", True),
-        ("registry.example/team/app", "registry.example/tea", False),
+        ("registry.example/team/app", "registry.example/tea", True),
         ("registry.example/other/app", "registry.example/team", False),
         ("busybox", "https://index.docker.io/v1/", True),
         ("busybox", "docker.io", True),
@@ -46,6 +46,19 @@ def test_the_most_specific_comes_first_and_equals_keep_their_order() -> None:
     assert [each.username for each in credentials_for("r.example/team/app", secrets)] == ["team", "first", "second"]
 
 
+def test_padding_may_be_missing_and_no_server_is_named_to_the_runtime() -> None:
+    auth = base64.b64encode(b"user:pass1").decode()
+    assert auth.endswith("==")
+    for text in (auth, auth.rstrip("="), f"{auth}\n"):
+        (found,) = credentials_for("r.example/app", [secret({"auths": {"https://r.example": {"auth": text}}})])
+        assert (found.username, found.password, found.server) == ("user", "pass1", "")
+
+
+def test_a_token_alone_is_enough() -> None:
+    (found,) = credentials_for("r.example/app", [secret({"auths": {"r.example": {"identitytoken": "t"}}})])
+    assert (found.username, found.password, found.token) == ("", "", "t")
+
+
 def test_both_kinds_of_secret_and_both_spellings_of_credentials_are_read() -> None:
     auth = base64.b64encode(b"u:p:with:colons").decode()
     for value in (secret({"auths": {"r.example": {"auth": auth}}}), secret({"r.example": {"auth": auth}}, "dockercfg")):
@@ -64,8 +77,9 @@ def test_both_kinds_of_secret_and_both_spellings_of_credentials_are_read() -> No
         secret({"auths": {"r.example": "x"}}),
         secret({"auths": {"r.example": {"auth": "###"}}}),
         secret({"auths": {"r.example": {}}}),
+        secret({"auths": {"r.example": {"auth": base64.b64encode(b"no colon").decode()}}}),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_a_secret_that_cannot_be_used_is_passed_over(broken: Secret) -> None:
     assert credentials_for("r.example/app", [broken]) == ()

@@ -1,0 +1,217 @@
+"""Pulling one image: whose credentials are tried, what is told, who shares with whom."""
+
+import asyncio
+import base64
+import json
+
+from kit.node import Events, loop_clock
+from kit.pods import make_pod
+from kit.virtual_time import virtual_time
+from pykubelet.api.objects import Secret
+from pykubelet.api.pod import Pod
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import Retry
+from pykubelet.base.journal import Journal
+from pykubelet.node.images import Images
+from pykubelet.node.scene import Memory, NotStarted, Scene
+from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.ports import Image, Registry
+from pykubelet.runtime.fake import FakeRuntime
+
+IMAGE = "r.example/app:1"
+
+
+class Puller(FakeRuntime):
+    """Takes one password, if any."""
+
+    def __init__(self, password: str | None = None) -> None:
+        super().__init__()
+        self.password = password
+        self.tried: list[str | None] = []
+        self.most = self.now_pulling = 0
+
+    async def pull_image(self, name: str, credentials: Registry | None = None) -> Image:
+        self.tried.append(credentials.password if credentials else None)
+        self.now_pulling += 1
+        self.most = max(self.most, self.now_pulling)
+        try:
+            image = await super().pull_image(name, credentials)
+        finally:
+            self.now_pulling -= 1
+        if self.password is not None and self.tried[-1] != self.password:
+            raise Retry(f"not authorized with {self.tried[-1]}")
+        return image
+
+
+class Ring:
+    def __init__(self, *passwords: str) -> None:
+        self.passwords = passwords
+        self.asked: list[str] = []
+
+    async def credentials(self, image: str, pod: Pod) -> tuple[Registry, ...]:
+        self.asked.append(image)
+        return tuple(Registry(username="u", password=each) for each in self.passwords)
+
+
+class Pulling:
+    def __init__(self, runtime: Puller, ring: Ring | None = None, most_pulls: int | None = None) -> None:
+        now = loop_clock()
+        self.events = Events()
+        self.journal = Journal(now=now)
+        self.images = Images(runtime, self.events, self.journal, now=now, keyring=ring, most_pulls=most_pulls)
+
+    async def ensure(self, scene: Scene) -> Image:
+        return await self.images.ensure(scene, scene.pod.spec.containers[0])
+
+
+def scene(name: str = "web", image: str = IMAGE, policy: str = "Always", passwords: tuple[str, ...] = ()) -> Scene:
+    pod = make_pod(name, image=image)
+    container = changed(pod.spec.containers[0], image_pull_policy=policy)
+    secrets = []
+    for password in passwords:
+        auth = base64.b64encode(f"u:{password}".encode()).decode()
+        data = json.dumps({"auths": {"r.example": {"auth": auth}}}).encode()
+        secrets.append(Secret(type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": data}))
+    return Scene(
+        pod=changed(pod, spec=changed(pod.spec, containers=(container,))),
+        memory=Memory(),
+        observed=ObservedPod(uid=pod.metadata.uid),
+        pull_secrets=tuple(secrets),
+    )
+
+
+async def failure(pulling: Pulling, at: Scene) -> tuple[str, str]:
+    try:
+        await pulling.ensure(at)
+    except NotStarted as error:
+        return error.waiting.reason, error.waiting.message
+    raise AssertionError("it was pulled")
+
+
+@virtual_time
+async def test_pull_secrets_are_tried_before_the_keyring_and_each_in_its_order() -> None:
+    runtime, ring = Puller("ring-2"), Ring("ring-1", "ring-2", "ring-3")
+    await Pulling(runtime, ring).ensure(scene(passwords=("secret-1", "secret-2")))
+    assert runtime.tried == ["secret-1", "secret-2", "ring-1", "ring-2"]
+    assert ring.asked == [IMAGE]
+
+
+@virtual_time
+async def test_without_any_credentials_the_pull_is_tried_without() -> None:
+    runtime = Puller()
+    await Pulling(runtime, Ring()).ensure(scene())
+    assert runtime.tried == [None]
+
+
+@virtual_time
+async def test_the_keyring_is_not_asked_for_an_image_that_is_here_or_waits() -> None:
+    runtime, ring = Puller("right"), Ring("wrong")
+    pulling, at = Pulling(runtime, ring), scene()
+    await failure(pulling, at)
+    assert await failure(pulling, at)
+    assert len(ring.asked) == 1
+    runtime.password = None
+    await runtime.pull_image("here:1")
+    await pulling.ensure(scene(image="here:1", policy="IfNotPresent"))
+    assert len(ring.asked) == 1
+
+
+@virtual_time
+async def test_a_pull_that_fails_tells_everything_but_the_secrets() -> None:
+    runtime = Puller("right")
+    pulling, at = Pulling(runtime, Ring("wrong-two")), scene(passwords=("wrong-one",))
+    said = "not authorized with [hidden]"
+    assert await failure(pulling, at) == ("ErrImagePull", said)
+    assert pulling.events.all == [
+        ("web", "Pulling", f'Pulling image "{IMAGE}"'),
+        ("web", "Failed", f'Failed to pull image "{IMAGE}": {said}'),
+        ("web", "Failed", "Error: ErrImagePull"),
+    ]
+
+
+@virtual_time
+async def test_who_waits_for_the_next_try_says_why() -> None:
+    runtime = Puller()
+    pulling, at = Pulling(runtime), scene()
+    runtime.failures["pull_image"] = [Retry("RegistryUnavailable: it is away"), Retry("no such image")]
+    why = f"image pull failed for {IMAGE} because the registry is unavailable: it is away"
+    assert await failure(pulling, at) == ("RegistryUnavailable", why)
+    assert await failure(pulling, at) == (
+        "ImagePullBackOff",
+        f'Back-off pulling image "{IMAGE}": RegistryUnavailable: {why}',
+    )
+    assert pulling.events.all[-2:] == [
+        ("web", "BackOff", f'Back-off pulling image "{IMAGE}"'),
+        ("web", "Failed", "Error: ImagePullBackOff"),
+    ]
+    await asyncio.sleep(11)
+    assert await failure(pulling, at) == ("ErrImagePull", "no such image")
+    assert await failure(pulling, at) == (
+        "ImagePullBackOff",
+        f'Back-off pulling image "{IMAGE}": ErrImagePull: no such image',
+    )
+    await asyncio.sleep(21)
+    await pulling.ensure(at)
+    assert at.memory.pull_errors == {}
+
+
+@virtual_time
+async def test_an_image_that_is_always_pulled_is_not_looked_for_first() -> None:
+    runtime = Puller()
+    runtime.failures["image"] = [Retry("busy")]
+    await Pulling(runtime).ensure(scene())
+    reason, message = await failure(Pulling(runtime), scene(policy="IfNotPresent"))
+    assert (reason, message) == ("ImageInspectError", f'Failed to inspect image "{IMAGE}": busy')
+
+
+@virtual_time
+async def test_a_pod_gets_no_image_through_anothers_credentials_when_it_has_to_ask_itself() -> None:
+    runtime = Puller("right")
+    runtime.delays["pull_image"] = 5
+    pulling = Pulling(runtime)
+    allowed = asyncio.create_task(pulling.ensure(scene("allowed", passwords=("right",))))
+    await asyncio.sleep(1)
+    same = asyncio.create_task(pulling.ensure(scene("same", passwords=("right",))))
+    other = asyncio.create_task(failure(pulling, scene("other", passwords=("wrong",))))
+    nobody = asyncio.create_task(failure(pulling, scene("nobody")))
+    await asyncio.gather(allowed, same)
+    assert (await other)[0] == (await nobody)[0] == "ErrImagePull"
+    assert runtime.tried == ["right", "wrong", None]
+
+
+@virtual_time
+async def test_serial_pulls_go_one_after_the_other_and_tell_how_long_they_waited() -> None:
+    runtime = Puller()
+    runtime.delays["pull_image"] = 5
+    pulling = Pulling(runtime, most_pulls=1)
+    await asyncio.gather(*(pulling.ensure(scene(name, f"{name}:1")) for name in ("a", "b")))
+    assert runtime.most == 1
+    told = [message for _, reason, message in pulling.events.all if reason == "Pulled"]
+    assert told == [
+        'Successfully pulled image "a:1" in 5s (5s including waiting). Image size: 1 bytes.',
+        'Successfully pulled image "b:1" in 5s (10s including waiting). Image size: 1 bytes.',
+    ]
+
+
+@virtual_time
+async def test_a_long_pull_is_told_of_in_the_journal_until_it_ends() -> None:
+    runtime = Puller()
+    runtime.delays["pull_image"] = 200.5
+    pulling, at = Pulling(runtime), scene()
+    await pulling.ensure(at)
+    await asyncio.sleep(500)
+    told = [moment.detail for moment in pulling.journal.of(at.pod.metadata.uid) if moment.stage == "pulling"]
+    assert told == [f"pulling image {IMAGE}: {seconds} s so far" for seconds in (10, 20, 30, 40, 50, 60, 120, 180)]
+
+
+@virtual_time
+async def test_a_pull_that_is_cancelled_is_not_told_of_any_more_and_nothing_is_kept() -> None:
+    runtime = Puller()
+    runtime.delays["pull_image"] = 200
+    pulling, at = Pulling(runtime), scene()
+    task = asyncio.create_task(pulling.ensure(at))
+    await asyncio.sleep(15)
+    task.cancel()
+    await asyncio.sleep(100)
+    assert len([moment for moment in pulling.journal.of(at.pod.metadata.uid) if moment.stage == "pulling"]) == 1
+    assert pulling.images._turns == {}

@@ -1,0 +1,123 @@
+"""The runtime class of a pod: what the runtime is told, and what happens when the class is not there."""
+
+from kit.node import Events, FakeHost, loop_clock
+from kit.pods import make_pod
+from kit.virtual_time import virtual_time
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.base.journal import Journal
+from pykubelet.node.act import Acting
+from pykubelet.node.outside import Outside
+from pykubelet.node.scene import Machine, Memory, Scene
+from pykubelet.pod.plan import plan
+from pykubelet.pod.ports import ContainerConfig, SandboxConfig
+from pykubelet.pod.probe import ProbeResults
+from pykubelet.runtime.fake import FakeRuntime
+
+
+class Listening(FakeRuntime):
+    def __init__(self) -> None:
+        super().__init__()
+        self.handlers: list[str] = []
+
+    async def run_sandbox(self, config: SandboxConfig) -> str:
+        self.handlers.append(config.runtime_handler)
+        return await super().run_sandbox(config)
+
+    async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
+        assert config.sandbox is not None
+        self.handlers.append(config.sandbox.runtime_handler)
+        return await super().create_container(sandbox_id, config)
+
+
+class Classes:
+    def __init__(self, **handlers: str) -> None:
+        self.handlers = handlers
+        self.fault: PykubeletError | None = None
+
+    async def handler(self, name: str) -> str:
+        if self.fault is not None:
+            raise self.fault
+        if name not in self.handlers:
+            raise NotFound(f'runtimeclass.node.k8s.io "{name}" not found')
+        return self.handlers[name]
+
+
+class Node:
+    def __init__(self, classes: Classes | None, class_name: str | None = "sandboxed") -> None:
+        now = loop_clock()
+        self.runtime = Listening()
+        self.events = Events()
+        outside = Outside(
+            sources={},
+            runtime=self.runtime,
+            host=FakeHost(),
+            recorder=self.events,
+            journal=Journal(),
+            node=lambda: None,
+            machine=Machine,
+            classes=classes,
+            now=now,
+        )
+        self.acting = Acting(outside)
+        pod = make_pod("web")
+        self.pod = changed(pod, spec=changed(pod.spec, runtime_class_name=class_name, restart_policy="Always"))
+
+    async def sync(self) -> str:
+        """-> why it did not work"""
+        observed = self.runtime.seen(self.pod.metadata.uid)
+        scene = Scene(pod=self.pod, memory=Memory(), observed=observed, due=[])
+        try:
+            await self.acting.act(scene, plan(self.pod, observed, ProbeResults()))
+        except PykubeletError as error:
+            return str(error)
+        return ""
+
+
+@virtual_time
+async def test_sandbox_and_containers_are_told_the_handler_of_the_class() -> None:
+    node = Node(Classes(sandboxed="runsc"))
+    assert await node.sync() == ""
+    assert node.runtime.handlers == ["runsc", "runsc"]
+
+
+@virtual_time
+async def test_a_pod_without_a_class_has_the_default_and_needs_no_server() -> None:
+    for name in (None, ""):
+        node = Node(None, name)
+        assert await node.sync() == ""
+        assert node.runtime.handlers == ["", ""]
+
+
+@virtual_time
+async def test_a_class_that_is_not_there_is_waited_for() -> None:
+    classes = Classes()
+    node = Node(classes)
+    said = 'runtimeclass.node.k8s.io "sandboxed" not found'
+    assert await node.sync() == said
+    assert node.events.all == [("web", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {said}")]
+    assert node.runtime.is_empty
+    classes.handlers["sandboxed"] = "runsc"
+    assert await node.sync() == ""
+    assert node.runtime.running() == ["web/c"]
+
+
+@virtual_time
+async def test_without_a_server_a_class_means_nothing_and_the_pod_says_so() -> None:
+    node = Node(None)
+    said = await node.sync()
+    assert said == "runtime class sandboxed is not known: this node has no API server; leave runtimeClassName out"
+    assert node.events.all == [("web", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {said}")]
+
+
+@virtual_time
+async def test_a_container_is_restarted_although_its_class_cannot_be_looked_up_any_more() -> None:
+    for fault in (NotFound("gone"), Retry("away"), Invalid("forbidden")):
+        classes = Classes(sandboxed="runsc")
+        node = Node(classes)
+        await node.sync()
+        node.runtime.exit(node.pod.metadata.uid, "c", 1)
+        classes.fault = fault
+        assert await node.sync() == ""
+        assert node.runtime.running() == ["web/c"]
+        assert node.runtime.handlers == ["runsc", "runsc", ""]
