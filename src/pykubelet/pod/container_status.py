@@ -204,6 +204,7 @@ def _seen_status(
         allocated_resources=container.resources.requests,
         resources=_resources(container, newest, old, facts),
         volume_mounts=old.volume_mounts if old is not None else (),
+        user=newest.user,
     )
 
 

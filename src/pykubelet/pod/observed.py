@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from pykubelet.api.pod import ContainerUser
+
 
 class State(StrEnum):
     CREATED = "created"
@@ -38,6 +40,8 @@ class ObservedContainer(Struct, frozen=True, kw_only=True):
     """What it said of its end, or what the runtime said of its failure."""
     grace_seconds: int | None = None
     """The grace period that its pod had when it was made, for the day that nobody knows the pod any more."""
+    user: ContainerUser | None = None
+    """Whom its first process runs as, where the runtime says so: an image may put its user into further groups."""
 
 
 class ObservedSandbox(Struct, frozen=True, kw_only=True):

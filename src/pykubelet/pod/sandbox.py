@@ -9,6 +9,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.labels import sandbox_annotations, sandbox_labels
 from pykubelet.pod.ports import PortMapping, SandboxConfig
+from pykubelet.pod.user_namespaces import IdMapping
 
 _LONGEST_HOSTNAME: Final = 63
 _LONGEST_FQDN: Final = 64  # what the kernel's field for the name of a machine holds
@@ -25,6 +26,7 @@ def sandbox_config(
     dns_options: tuple[str, ...] = (),
     cgroup_parent: str = "",
     runtime_handler: str = "",
+    id_mappings: tuple[IdMapping, ...] = (),
 ) -> SandboxConfig:
     return SandboxConfig(
         pod=pod,
@@ -39,6 +41,7 @@ def sandbox_config(
         annotations=sandbox_annotations(pod),
         cgroup_parent=cgroup_parent,
         runtime_handler=runtime_handler,
+        id_mappings=id_mappings,
     )
 
 

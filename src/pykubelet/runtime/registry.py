@@ -24,6 +24,20 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     hidden: tuple[Path, ...] = ()
     """What containers must never see, such as the agent's state with the volumes of all pods."""
     node_ips: tuple[str, ...] = ()
+    seccomp_default: bool = False
+    """Containers that say nothing of seccomp get the runtime's own profile."""
+    cpu_cfs_quota: bool = True
+    """Whether limits of processor time are enforced."""
+    cpu_cfs_quota_period: float = 0.1
+    """Seconds in which a container may use up its processor time."""
+    request_timeout: float = 120.0
+    """Seconds that a runtime outside of the agent may take for an answer."""
+    log_max_size: int = 10 << 20
+    log_max_files: int = 5
+    single_process_oom_kill: bool = False
+    """When a container's memory runs out, only one of its processes is killed."""
+    on_call: Callable[[str, float, Exception | None], None] | None = None
+    """Told of each call to a runtime outside of the agent: its name, the seconds that it took, and how it failed."""
 
 
 Factory = Callable[[RuntimeSettings], Runtime]
@@ -37,7 +51,12 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
         from pykubelet.runtime.process.runtime import ProcessRuntime
 
         return ProcessRuntime(
-            settings.root, log_root=settings.log_root, machine_ips=settings.node_ips, hidden=settings.hidden
+            settings.root,
+            log_root=settings.log_root,
+            log_size=settings.log_max_size,
+            log_files=settings.log_max_files,
+            machine_ips=settings.node_ips,
+            hidden=settings.hidden,
         )
     if name == "unix" or name.startswith("/"):
         from pykubelet.runtime.cri.factory import make

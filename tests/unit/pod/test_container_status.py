@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykubelet.api.container import ResourceRequirements
-from pykubelet.api.pod import ContainerStatus, Pod
+from pykubelet.api.pod import ContainerStatus, ContainerUser, LinuxContainerUser, Pod
 from pykubelet.api.struct import changed
 from pykubelet.pod.container_status import LONGEST_MESSAGES
 from pykubelet.pod.observed import ObservedContainer
@@ -110,6 +110,13 @@ def test_a_running_container_is_described_in_full() -> None:
     )
     assert status.state.running is not None
     assert status.state.running.started_at == BEFORE
+
+
+def test_whom_a_container_runs_as_is_told_where_the_runtime_says_so() -> None:
+    user = ContainerUser(linux=LinuxContainerUser(uid=7, gid=8, supplemental_groups=(9,)))
+    pod = pod_of("c")
+    assert look(pod, seen("c", user=user)).container_statuses[0].user == user
+    assert look(pod, seen("c")).container_statuses[0].user is None
 
 
 def test_an_end_is_described_in_full() -> None:

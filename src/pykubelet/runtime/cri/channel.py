@@ -1,8 +1,9 @@
 """The wire: one gRPC channel on a unix socket, which comes back by itself, and errors in our own words."""
 
 import asyncio
+import math
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ import grpc
 import grpc.aio
 
 DEADLINE: Final = 120.0
+"""For an answer, when nobody says otherwise."""
 _SOCKET: Final = "unix://"
 _LARGEST: Final = 64 * 1024 * 1024
 """A list of every container of a large node is more than gRPC's own 4 MB."""
@@ -41,7 +43,15 @@ _INVALID: Final = frozenset(
 )
 
 
+_LOST: Final = frozenset({grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE})
+
 Reply = TypeVar("Reply", bound=Message)
+OnCall = Callable[[str, float, Exception | None], None]
+"""Told of each call that was answered or failed: the method's name, the seconds that it took, and the failure."""
+
+
+class Lost(Retry):
+    """There was no answer: what was asked for may have been done, or may still be."""
 
 
 class Unimplemented(Invalid):
@@ -51,19 +61,31 @@ class Unimplemented(Invalid):
 class Channel:
     """Made without connecting; the first call connects. Belongs to the event loop of that call."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, *, deadline: float = DEADLINE, on_call: OnCall | None = None) -> None:
         path = endpoint.removeprefix(_SOCKET)
         if "://" in path or not path.startswith("/"):
             raise Invalid(f"{endpoint!r} is not the path of a runtime's socket, such as unix:///run/containerd.sock")
         self.endpoint = f"{_SOCKET}{path}"
+        self.deadline = deadline
+        self._on_call = on_call
         self._channel: grpc.aio.Channel | None = None
         self._unary: dict[str, Any] = {}
         self._closed = False
 
     async def call(
-        self, method: str, request: Message, reply: type[Reply], *, deadline: float | None = DEADLINE
+        self,
+        method: str,
+        request: Message,
+        reply: type[Reply],
+        *,
+        deadline: float | None = None,
+        metadata: tuple[tuple[str, str], ...] = (),
     ) -> Reply:
-        """One question, one answer. `method` is `package.Service/Name`. Raises base.errors."""
+        """One question, one answer. `method` is `package.Service/Name`. Raises base.errors.
+
+        `deadline` is in seconds; without it, the channel's own; infinite: however long it takes.
+        """
+        seconds = self.deadline if deadline is None else deadline
         ask = self._unary.get(method)
         if ask is None:
             ask = self._unary[method] = self._connected().unary_unary(
@@ -71,14 +93,18 @@ class Channel:
                 request_serializer=_bytes,
                 response_deserializer=reply.FromString,
             )
+        began = asyncio.get_running_loop().time()
         try:
-            answer: Reply = await ask(request, timeout=deadline)
+            answer: Reply = await ask(request, timeout=None if math.isinf(seconds) else seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
-            raise translated(error, method) from None
+            failure = translated(error, method)
+            self._tell(method, began, failure)
+            raise failure from None
         except asyncio.CancelledError:
             if self._closed and not _is_cancelled():
-                raise Retry(f"{method}: the connection to the runtime was closed") from None
+                raise Lost(f"{method}: the connection to the runtime was closed") from None
             raise
+        self._tell(method, began, None)
         return answer
 
     async def stream(self, method: str, request: Message, reply: type[Reply]) -> AsyncGenerator[Reply, None]:
@@ -95,7 +121,7 @@ class Channel:
             raise translated(error, method) from None
         except asyncio.CancelledError:
             if self._closed and not _is_cancelled():
-                raise Retry(f"{method}: the connection to the runtime was closed") from None
+                raise Lost(f"{method}: the connection to the runtime was closed") from None
             raise
         finally:
             call.cancel()
@@ -107,6 +133,10 @@ class Channel:
         if channel is not None:
             with suppress(grpc.aio.UsageError):
                 await channel.close()
+
+    def _tell(self, method: str, began: float, failure: Exception | None) -> None:
+        if self._on_call is not None:
+            self._on_call(method.rpartition("/")[2], asyncio.get_running_loop().time() - began, failure)
 
     def _connected(self) -> "grpc.aio.Channel":
         if self._closed:
@@ -126,9 +156,9 @@ def translated(error: "grpc.aio.AioRpcError", method: str) -> PykubeletError:
     if code in _INVALID:
         return Invalid(text)
     if code is grpc.StatusCode.UNAVAILABLE:
-        return Retry(f"the runtime does not answer: {text}")
-    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return Retry(f"{method.rpartition('/')[2]}: {text}")
+        return Lost(f"the runtime does not answer: {text}")
+    if code in _LOST:
+        return Lost(f"{method.rpartition('/')[2]}: {text}")
     return Retry(text)
 
 

@@ -1,6 +1,6 @@
 """Sandboxes and containers in the words of CRI, after upstream's, so that either agent may carry on the other's work.
 
-Not said, as the ports do not carry it: devices, processor sets, user namespaces, SELinux relabelling, image volumes.
+Not said, as the ports do not carry it: devices, processor sets, SELinux relabelling, image volumes.
 """
 
 from collections.abc import Iterable
@@ -19,8 +19,10 @@ from pykubelet.pod.ports import ContainerConfig, Limits, Mount, PortMapping, San
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.security import SecurityDefaults, container_security, sandbox_security
 
-_PERIOD: Final = 100_000  # microseconds in which a quota may be used up
+_PERIOD: Final = 100_000  # microseconds that the quotas of `Limits` are for
+_SMALLEST_QUOTA: Final = 1000
 _HUGE_PAGES: Final = "hugepages-"
+_NOTHING: Final = cri.LinuxContainerResources()
 _PROTOCOLS: Final = {"TCP": cri.TCP, "UDP": cri.UDP, "SCTP": cri.SCTP}
 _PROPAGATIONS: Final = {
     "None": cri.PROPAGATION_PRIVATE,
@@ -30,7 +32,7 @@ _PROPAGATIONS: Final = {
 
 
 class Kernel(Struct, frozen=True, kw_only=True):
-    """What this machine can limit."""
+    """What this machine can limit, and how it is told to."""
 
     unified: bool = False
     """Whether it has the second version of control groups."""
@@ -38,6 +40,10 @@ class Kernel(Struct, frozen=True, kw_only=True):
     """Whether swap can be limited."""
     huge_pages: tuple[str, ...] = ()
     """The sizes that there are: 2MB, 1GB."""
+    cpu_period: int = _PERIOD
+    """Microseconds in which a container may use up its quota of processor time; 0: quotas are not enforced."""
+    single_process_oom_kill: bool = False
+    """When a container's memory runs out, only one of its processes is killed, not all."""
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -45,8 +51,8 @@ class Machine(Struct, frozen=True, kw_only=True):
     security: SecurityDefaults = SecurityDefaults()
 
 
-def sandbox_config(config: SandboxConfig) -> cri.PodSandboxConfig:
-    pod = config.pod
+def sandbox_config(config: SandboxConfig, kernel: Kernel | None = None) -> cri.PodSandboxConfig:
+    pod, kernel = config.pod, kernel or Kernel()
     meta, shared = pod.metadata, pod.spec.security_context
     return cri.PodSandboxConfig(
         metadata=cri.PodSandboxMetadata(name=meta.name, uid=meta.uid, namespace=meta.namespace, attempt=config.attempt),
@@ -58,10 +64,10 @@ def sandbox_config(config: SandboxConfig) -> cri.PodSandboxConfig:
         annotations=dict(config.annotations),
         linux=cri.LinuxPodSandboxConfig(
             cgroup_parent=config.cgroup_parent,
-            security_context=sandbox_security(pod),
+            security_context=sandbox_security(pod, config.id_mappings),
             sysctls={each.name: each.value for each in shared.sysctls} if shared is not None else {},
-            resources=_sandbox_resources(pod),
-            overhead=_resources(pod, pod.spec.overhead, pod.spec.overhead) if pod.spec.overhead else None,
+            resources=_sandbox_resources(pod, kernel),
+            overhead=_resources(pod.spec.overhead, pod.spec.overhead, kernel) if pod.spec.overhead else _NOTHING,
         ),
     )
 
@@ -89,7 +95,8 @@ def container_config(
     machine = machine or Machine()
     pod = config.sandbox.pod if config.sandbox is not None else Pod()
     container = container_named(pod, config.name)
-    security = container_security(pod, container, image_user, machine.security, target_id)
+    mappings = config.sandbox.id_mappings if config.sandbox is not None else ()
+    security = container_security(pod, container, image_user, machine.security, target_id, mappings)
     if config.sandbox is None:
         security.namespace_options.CopyFrom(sandbox.linux.security_context.namespace_options)
     identity = {key: sandbox.labels[key] for key in (POD_NAME, POD_NAMESPACE, POD_UID) if key in sandbox.labels}
@@ -100,7 +107,7 @@ def container_config(
         args=config.args,
         working_dir=config.working_dir,
         envs=[cri.KeyValue(key=name, value=value.encode(errors="surrogateescape")) for name, value in config.env],
-        mounts=[_mount(each) for each in config.mounts],
+        mounts=[_mount(each, security.namespace_options.userns_options) for each in config.mounts],
         labels={**config.labels, **identity, CONTAINER_NAME: config.name},
         annotations=dict(config.annotations),
         log_path=config.log_path,
@@ -129,16 +136,9 @@ def target_of(config: ContainerConfig) -> str:
 
 
 def linux_resources(limits: Limits, pod: Pod, container: Container, kernel: Kernel) -> cri.LinuxContainerResources:
-    resources = cri.LinuxContainerResources(
-        cpu_period=_PERIOD,
-        cpu_quota=limits.cpu_quota or 0,
-        cpu_shares=limits.cpu_shares or 0,
-        memory_limit_in_bytes=limits.memory or 0,
-        oom_score_adj=limits.oom_score_adj,
-        hugepage_limits=_huge_pages(pod, container, kernel.huge_pages),
-    )
-    if kernel.unified:
-        resources.unified["memory.oom.group"] = "1"  # when memory runs out, a container ends as a whole
+    resources = _told(limits, kernel)
+    resources.oom_score_adj = limits.oom_score_adj
+    resources.hugepage_limits.extend(_huge_pages(pod, container, kernel.huge_pages))
     if kernel.swap and kernel.unified:
         resources.unified["memory.swap.max"] = "0"
     elif kernel.swap:
@@ -146,22 +146,34 @@ def linux_resources(limits: Limits, pod: Pod, container: Container, kernel: Kern
     return resources
 
 
-def _sandbox_resources(pod: Pod) -> cri.LinuxContainerResources:
+def _told(limits: Limits, kernel: Kernel) -> cri.LinuxContainerResources:
+    resources = cri.LinuxContainerResources(
+        cpu_period=kernel.cpu_period,
+        cpu_quota=_quota(limits.cpu_quota, kernel.cpu_period),
+        cpu_shares=limits.cpu_shares or 0,
+        memory_limit_in_bytes=limits.memory or 0,
+    )
+    if kernel.unified and not kernel.single_process_oom_kill:
+        resources.unified["memory.oom.group"] = "1"  # when memory runs out, a container ends as a whole
+    return resources
+
+
+def _quota(quota: int | None, period: int) -> int:
+    if not quota or not period:
+        return 0
+    return quota if period == _PERIOD else max(quota * period // _PERIOD, _SMALLEST_QUOTA)
+
+
+def _sandbox_resources(pod: Pod, kernel: Kernel) -> cri.LinuxContainerResources:
     """Of the whole pod, for runtimes whose sandboxes are machines: these have to be built large enough."""
     whole = pod.spec.resources or ResourceRequirements()
     requests = {**container_requests(pod.spec), **whole.requests}
-    return _resources(pod, requests, {**container_limits(pod.spec), **whole.limits})
+    return _resources(requests, {**container_limits(pod.spec), **whole.limits}, kernel)
 
 
-def _resources(pod: Pod, requests: ResourceList, limits: ResourceList) -> cri.LinuxContainerResources:
+def _resources(requests: ResourceList, limits: ResourceList, kernel: Kernel) -> cri.LinuxContainerResources:
     everything = Container(name="", resources=ResourceRequirements(requests=requests, limits=limits))
-    told = launch.container_limits(pod, everything, memory_capacity=1)
-    return cri.LinuxContainerResources(
-        cpu_period=_PERIOD,
-        cpu_quota=told.cpu_quota or 0,
-        cpu_shares=told.cpu_shares or 0,
-        memory_limit_in_bytes=told.memory or 0,
-    )
+    return _told(launch.container_limits(Pod(), everything, memory_capacity=1), kernel)
 
 
 def _identity(pod: Pod) -> dict[str, str]:
@@ -183,13 +195,16 @@ def _ports(ports: Iterable[PortMapping]) -> list[cri.PortMapping]:
     ]
 
 
-def _mount(mount: Mount) -> cri.Mount:
+def _mount(mount: Mount, users: cri.UserNamespace) -> cri.Mount:
+    """What is root's outside is root's inside, also where that root is somebody else."""
     return cri.Mount(
         container_path=mount.container_path,
         host_path=mount.host_path,
         readonly=mount.read_only,
         recursive_read_only=mount.recursive_read_only,
         propagation=_PROPAGATIONS.get(mount.propagation, cri.PROPAGATION_PRIVATE),
+        uidMappings=users.uids,
+        gidMappings=users.gids,
     )
 
 

@@ -1,7 +1,8 @@
-"""Hints that something has happened: from CRI's own stream where the runtime has it, else from containerd's.
+"""Hints that something has happened: from containerd's own stream where there is one, else from CRI's.
 
-Containerd tells of the end of a program before its CRI side has taken note of it. So nobody is told before a look would
-show it.
+Containerd has both, but until version 2 each event of its CRI stream goes to one listener alone, be it one that has
+long gone away: after a restart of the agent the first events would be lost. Its own stream tells everybody, though of
+the end of a program before its CRI side has taken note of it. So nobody is told before a look would show it.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any, Final
 
-from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.pod.labels import POD_UID
 from pykubelet.runtime.cri._gen import containerd_events_pb2 as containerd
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
@@ -18,7 +19,8 @@ from pykubelet.runtime.cri.observe import SERVICE, Observer
 
 _CONTAINERD: Final = "containerd.services.events.v1.Events/Subscribe"
 _EXITS: Final = 'namespace=="k8s.io",topic=="/tasks/exit"'
-_SHORTEST_PAUSE: Final = 0.002
+_SHORTEST_PAUSE: Final = 0.004
+"""About as long as containerd's CRI side needs to take note of an end: a look before that is in vain."""
 _LONGEST_PAUSE: Final = 0.1
 _PATIENCE: Final = 5.0
 _OVER: Final = frozenset({cri.CONTAINER_EXITED, cri.CONTAINER_UNKNOWN})
@@ -26,7 +28,7 @@ _OVER: Final = frozenset({cri.CONTAINER_EXITED, cri.CONTAINER_UNKNOWN})
 
 async def changes(channel: Channel, observer: Observer) -> AsyncGenerator[str, None]:
     """The uids of pods in which something ended. What begins was begun by the agent, who looks by itself."""
-    for stream in (_cri_changes, _containerd_changes):
+    for stream in (_containerd_changes, _cri_changes):
         with suppress(Unimplemented):
             async with aclosing(stream(channel, observer)) as uids:
                 async for uid in uids:
@@ -85,16 +87,28 @@ async def _ended(observer: Observer, container_id: str) -> str:
     pause, loop = _SHORTEST_PAUSE, asyncio.get_running_loop()
     patience = loop.time() + _PATIENCE
     while True:
-        try:
-            status = await observer.container_status(container_id)
-            uid, over = status.labels.get(POD_UID, ""), status.state in _OVER
-        except NotFound:
-            sandbox = await observer.sandbox_status(container_id)
-            uid, over = sandbox.metadata.uid, sandbox.state != cri.SANDBOX_READY
-        if over or loop.time() > patience:
-            return uid
+        await observer.stop_of(container_id)
         await asyncio.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE)
+        is_late = loop.time() > patience
+        try:
+            uid, over = await _state(observer, container_id)
+        except Retry:
+            if is_late:
+                raise
+            uid, over = "", False
+        if over or is_late:
+            return uid
+
+
+async def _state(observer: Observer, container_id: str) -> tuple[str, bool]:
+    """Of a container or a sandbox: the uid of its pod, and whether it has ended."""
+    if not observer.is_sandbox(container_id):
+        with suppress(NotFound):
+            status = await observer.container_status(container_id)
+            return status.labels.get(POD_UID, ""), status.state in _OVER
+    sandbox = await observer.sandbox_status(container_id)
+    return sandbox.metadata.uid, sandbox.state != cri.SANDBOX_READY
 
 
 async def _cancel(tasks: set[asyncio.Task[None]]) -> None:

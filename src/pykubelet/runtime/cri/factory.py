@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+from pykubelet.api.struct import changed
 from pykubelet.pod.ports import Runtime
 from pykubelet.runtime.cri.convert import Kernel, Machine
 from pykubelet.runtime.cri.runtime import CriRuntime
@@ -18,9 +19,20 @@ def make(settings: RuntimeSettings) -> Runtime:
     """For an endpoint that is a unix socket, `unix:///run/...` or a plain path. Raises Invalid for any other."""
     security = SecurityDefaults(
         seccomp_root=str(settings.root.parent / "seccomp"),
+        seccomp_default=settings.seccomp_default,
         thermal_paths=tuple(sorted(map(str, _PROCESSORS.glob("cpu[0-9]*/thermal_throttle")))),
     )
-    return CriRuntime(settings.endpoint, machine=Machine(kernel=kernel(), security=security))
+    limited = changed(
+        kernel(),
+        cpu_period=round(settings.cpu_cfs_quota_period * 1_000_000) if settings.cpu_cfs_quota else 0,
+        single_process_oom_kill=settings.single_process_oom_kill,
+    )
+    return CriRuntime(
+        settings.endpoint,
+        machine=Machine(kernel=limited, security=security),
+        deadline=settings.request_timeout,
+        on_call=settings.on_call,
+    )
 
 
 def kernel() -> Kernel:

@@ -3,14 +3,17 @@ state since it was last asked about. What does not change is not asked for again
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pykubelet.base.errors import NotFound
+from pykubelet.api.pod import ContainerUser, LinuxContainerUser
+from pykubelet.base.errors import NotFound, Retry
 from pykubelet.pod.labels import CONTAINER_HASH, CONTAINER_NAME, POD_UID, RESTART_COUNT, TERMINATION_GRACE_PERIOD
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
@@ -20,6 +23,8 @@ from pykubelet.runtime.cri.termination import termination_message
 SERVICE: Final = "runtime.v1.RuntimeService"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE: Final = 16
+_ROUGHLY: Final = 5.0
+"""Seconds that one thing may hold up a look at everything."""
 _KILLED: Final = 137
 _STATES: Final = {
     cri.CONTAINER_CREATED: State.CREATED,
@@ -55,27 +60,28 @@ class Observer:
         self._sandboxes: dict[str, _Sandbox] = {}
         self._containers: dict[str, _Container] = {}
         self._abandoned: dict[str, datetime] = {}
-        self._limit = asyncio.Semaphore(_AT_ONCE)
+        self._stops: dict[str, asyncio.Event] = {}
 
     async def pods(self) -> tuple[ObservedPod, ...]:
+        """Everything. What cannot be asked about is seen as the list shows it: it must hide nobody else."""
         before = {*self._sandboxes, *self._containers, *self._abandoned}
         sandboxes, containers = await self._listed({})
         self._forget(before - {each.id for each in sandboxes} - {each.id for each in containers})
-        return await self._pods(sandboxes, containers)
+        return await self._pods(sandboxes, containers, patience=_ROUGHLY)
 
     async def pod(self, uid: str) -> ObservedPod:
         sandboxes, containers = await self._listed({POD_UID: uid})
-        found = await self._pods(sandboxes, containers)
+        found = await self._pods(sandboxes, containers, patience=None)
         return next((pod for pod in found if pod.uid == uid), ObservedPod(uid=uid))
 
-    async def container_status(self, container_id: str) -> cri.ContainerStatus:
+    async def container_status(self, container_id: str, *, deadline: float | None = None) -> cri.ContainerStatus:
         """Asked now. NotFound when it is gone."""
-        request = cri.ContainerStatusRequest(container_id=container_id)
-        return (await self._channel.call(f"{SERVICE}/ContainerStatus", request, cri.ContainerStatusResponse)).status
+        request, reply = cri.ContainerStatusRequest(container_id=container_id), cri.ContainerStatusResponse
+        return (await self._channel.call(f"{SERVICE}/ContainerStatus", request, reply, deadline=deadline)).status
 
-    async def sandbox_status(self, sandbox_id: str) -> cri.PodSandboxStatus:
-        request = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
-        return (await self._channel.call(f"{SERVICE}/PodSandboxStatus", request, cri.PodSandboxStatusResponse)).status
+    async def sandbox_status(self, sandbox_id: str, *, deadline: float | None = None) -> cri.PodSandboxStatus:
+        request, reply = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id), cri.PodSandboxStatusResponse
+        return (await self._channel.call(f"{SERVICE}/PodSandboxStatus", request, reply, deadline=deadline)).status
 
     async def containers(self, labels: Mapping[str, str], sandbox_id: str = "") -> Iterable[cri.Container]:
         match = cri.ContainerFilter(label_selector=labels, pod_sandbox_id=sandbox_id)
@@ -94,6 +100,26 @@ class Observer:
     def forget(self, container_id: str) -> None:
         self._containers.pop(container_id, None)
 
+    @contextmanager
+    def stopping(self, key: str) -> Iterator[None]:
+        """The block asks the runtime to stop a container or sandbox, and goes on until it has stopped."""
+        over = self._stops.setdefault(key, asyncio.Event())
+        try:
+            yield
+        finally:
+            over.set()
+            if self._stops.get(key) is over:
+                del self._stops[key]
+
+    async def stop_of(self, key: str) -> None:
+        """Wait until nobody here is stopping it: before that, a look is in vain."""
+        if (over := self._stops.get(key)) is not None:
+            await over.wait()
+
+    def is_sandbox(self, sandbox_id: str) -> bool:
+        """Whether it has been seen as one. No for one that nobody has looked at yet."""
+        return sandbox_id in self._sandboxes
+
     # --- inside
 
     async def _listed(self, labels: Mapping[str, str]) -> tuple[list[cri.PodSandbox], list[cri.Container]]:
@@ -106,12 +132,14 @@ class Observer:
         return [s for s in sandboxes.items if s.metadata.uid], [c for c in containers if c.labels.get(POD_UID)]
 
     async def _pods(
-        self, sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Container]
+        self, sandboxes: Iterable[cri.PodSandbox], containers: Iterable[cri.Container], *, patience: float | None
     ) -> tuple[ObservedPod, ...]:
+        """With `patience`, in seconds for each question, the list will do for what cannot be asked about."""
+        ask_sandbox, ask_container = partial(self._sandbox, patience), partial(self._container, patience)
         by_uid: dict[str, tuple[list[_Sandbox], list[_Container]]] = defaultdict(lambda: ([], []))
-        for sandbox in await _looked_at(sandboxes, self._known_sandbox, self._sandbox):
+        for sandbox in await _looked_at(sandboxes, self._known_sandbox, ask_sandbox):
             by_uid[sandbox.uid][0].append(sandbox)
-        for container in await _looked_at(containers, self._known_container, self._container):
+        for container in await _looked_at(containers, self._known_container, ask_container):
             by_uid[container.uid][1].append(container)
         return tuple(_pod(uid, *parts) for uid, parts in sorted(by_uid.items()))
 
@@ -123,24 +151,32 @@ class Observer:
         known = self._containers.get(listed.id)
         return known if known is not None and known.listed_as == listed.state else None
 
-    async def _sandbox(self, listed: cri.PodSandbox) -> _Sandbox | None:
+    async def _sandbox(self, patience: float | None, listed: cri.PodSandbox) -> _Sandbox | None:
+        meta = listed.metadata
         try:
-            async with self._limit:
-                status = await self.sandbox_status(listed.id)
+            status = await self.sandbox_status(listed.id, deadline=patience)
         except NotFound:
             return None
-        meta, observed = listed.metadata, observed_sandbox(status)
+        except Retry:
+            if patience is None:
+                raise
+            return _Sandbox(meta.uid, meta.name, meta.namespace, listed.created_at, _listed_sandbox(listed))
+        observed = observed_sandbox(status)
         sandbox = _Sandbox(meta.uid, meta.name, meta.namespace, status.created_at, observed)
         if observed.host_network or observed.ips or not observed.ready:
             self._sandboxes[listed.id] = sandbox
         return sandbox
 
-    async def _container(self, listed: cri.Container) -> _Container | None:
+    async def _container(self, patience: float | None, listed: cri.Container) -> _Container | None:
         try:
-            async with self._limit:
-                status = await self.container_status(listed.id)
+            status = await self.container_status(listed.id, deadline=patience)
         except NotFound:
             return None
+        except Retry:
+            if patience is None:
+                raise
+            rough = observed_container(_listed_container(listed), listed)
+            return _Container(listed.labels[POD_UID], listed.created_at, listed.state, rough)
         observed = observed_container(status, listed)
         if observed.state is State.EXITED and (said := await asyncio.to_thread(termination_message, status)):
             observed = replace(observed, message=": ".join(filter(None, (observed.message, said))))
@@ -156,6 +192,26 @@ class Observer:
             self._sandboxes.pop(key, None)
             self._containers.pop(key, None)
             self._abandoned.pop(key, None)
+
+
+def _listed_sandbox(listed: cri.PodSandbox) -> ObservedSandbox:
+    """As much as the list says."""
+    return observed_sandbox(
+        cri.PodSandboxStatus(id=listed.id, metadata=listed.metadata, state=listed.state, created_at=listed.created_at)
+    )
+
+
+def _listed_container(listed: cri.Container) -> cri.ContainerStatus:
+    return cri.ContainerStatus(
+        id=listed.id,
+        metadata=listed.metadata,
+        state=listed.state,
+        created_at=listed.created_at,
+        image=listed.image,
+        image_ref=listed.image_ref,
+        labels=listed.labels,
+        annotations=listed.annotations,
+    )
 
 
 def observed_sandbox(status: cri.PodSandboxStatus) -> ObservedSandbox:
@@ -186,7 +242,7 @@ def observed_container(status: cri.ContainerStatus, listed: cri.Container) -> Ob
         attempt=int(restarts) if restarts.isdecimal() else status.metadata.attempt,
         hash=annotations.get(CONTAINER_HASH, ""),
         image=_image_name(status, listed),
-        image_id=status.image_id or status.image_ref,
+        image_id=status.image_ref or status.image_id,  # with its digest, which people can pull again
         created_at=_time(status.created_at),
         started_at=_time(status.started_at) if state is not State.CREATED else None,
         finished_at=_time(status.finished_at) if exited else None,
@@ -194,6 +250,16 @@ def observed_container(status: cri.ContainerStatus, listed: cri.Container) -> Ob
         reason=status.reason if exited else "",
         message=status.message if exited else "",
         grace_seconds=int(grace) if grace.isdecimal() else None,
+        user=_user(status.user) if status.HasField("user") else None,
+    )
+
+
+def _user(user: cri.ContainerUser) -> ContainerUser:
+    if not user.HasField("linux"):
+        return ContainerUser()
+    own = user.linux
+    return ContainerUser(
+        linux=LinuxContainerUser(uid=own.uid, gid=own.gid, supplemental_groups=tuple(own.supplemental_groups))
     )
 
 
@@ -230,7 +296,13 @@ async def _looked_at(
             found.append(seen)
         else:
             unknown.append(each)
-    found += [seen for seen in await asyncio.gather(*map(ask, unknown)) if seen is not None]
+    limit = asyncio.Semaphore(_AT_ONCE)  # of this look: what another one waits for is none of its business
+
+    async def asked(each: Listed) -> Seen | None:
+        async with limit:
+            return await ask(each)
+
+    found += [seen for seen in await asyncio.gather(*map(asked, unknown)) if seen is not None]
     return found
 
 

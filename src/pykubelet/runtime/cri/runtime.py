@@ -11,26 +11,29 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.pod.labels import CONTAINER_NAME
+from pykubelet.pod.labels import CONTAINER_NAME, POD_UID
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports import (
     ContainerConfig,
     ExecResult,
     Image,
     Registry,
+    RuntimeHandler,
     RuntimeStatus,
     RuntimeVersion,
     SandboxConfig,
+    Storage,
 )
 from pykubelet.runtime.cri import events
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import DEADLINE, Channel, Unimplemented
+from pykubelet.runtime.cri.channel import DEADLINE, Channel, Lost, OnCall, Unimplemented
 from pykubelet.runtime.cri.convert import Machine, container_config, found_sandbox_config, sandbox_config, target_of
 from pykubelet.runtime.cri.images import Images
+from pykubelet.runtime.cri.lost_tasks import end_lost_task
 from pykubelet.runtime.cri.observe import SERVICE, Observer
+from pykubelet.runtime.cri.shown import shown_cgroup_driver
+from pykubelet.runtime.cri.streaming import CriStreams
 
-_LONGER: Final = 2 * DEADLINE
-"""For making a sandbox: its network may take its time."""
 _LONGEST_SECONDS: Final = 2**31
 
 Reply = TypeVar("Reply", bound=Message)
@@ -41,12 +44,22 @@ def _now() -> datetime:
 
 
 class CriRuntime:
-    """Makes no promise that the runtime itself does not keep, but for two: see `Observer.abandon` and `_explained`."""
+    """Makes no promise that the runtime itself does not keep but two: see `Observer.abandon` and `_found_after`."""
 
-    def __init__(self, endpoint: str, *, machine: Machine | None = None, now: Callable[[], datetime] = _now) -> None:
-        self._channel = Channel(endpoint)
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        machine: Machine | None = None,
+        deadline: float = DEADLINE,
+        now: Callable[[], datetime] = _now,
+        on_call: OnCall | None = None,
+    ) -> None:
+        self._channel = Channel(endpoint, deadline=deadline, on_call=on_call)
+        self._deadline = deadline
         self._machine = machine or Machine()
         self._observer = Observer(self._channel, now=now)
+        self.streams = CriStreams(self._channel)
         self._images = Images(self._channel)
 
     async def version(self) -> RuntimeVersion:
@@ -68,7 +81,20 @@ class CriRuntime:
             network_ready=network.status,
             message="" if machine.status else _reason(machine),
             network_message="" if network.status else _reason(network),
+            handlers=tuple(_handler(each) for each in answer.runtime_handlers),
+            supplemental_groups_policy=(
+                answer.features.supplemental_groups_policy if answer.HasField("features") else None
+            ),
         )
+
+    async def cgroup_driver(self) -> str:
+        """Newer runtimes say it; of older ones containerd shows its configuration."""
+        try:
+            answer = await self._call("RuntimeConfig", cri.RuntimeConfigRequest(), cri.RuntimeConfigResponse)
+        except Unimplemented:
+            status = await self._call("Status", cri.StatusRequest(verbose=True), cri.StatusResponse)
+            return shown_cgroup_driver(status.info)
+        return {cri.SYSTEMD: "systemd", cri.CGROUPFS: "cgroupfs"}.get(answer.linux.cgroup_driver, "")
 
     # --- looking
 
@@ -84,14 +110,19 @@ class CriRuntime:
     # --- sandboxes
 
     async def run_sandbox(self, config: SandboxConfig) -> str:
-        request = cri.RunPodSandboxRequest(config=sandbox_config(config), runtime_handler=config.runtime_handler)
+        wanted = sandbox_config(config, self._machine.kernel)
+        if config.id_mappings:
+            await self._check_user_namespaces(config.runtime_handler)
+        request = cri.RunPodSandboxRequest(config=wanted, runtime_handler=config.runtime_handler)
         await _make_folder(config.log_directory)
-        answer = await self._call("RunPodSandbox", request, cri.RunPodSandboxResponse, deadline=_LONGER)
+        longer = 2 * self._deadline  # its network may take its time
+        answer = await self._call("RunPodSandbox", request, cri.RunPodSandboxResponse, deadline=longer)
         return answer.pod_sandbox_id
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
         request = cri.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)
-        await self._call_if_there("StopPodSandbox", request, cri.StopPodSandboxResponse)
+        with self._observer.stopping(sandbox_id):
+            await self._call_if_there("StopPodSandbox", request, cri.StopPodSandboxResponse)
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
         await self.stop_sandbox(sandbox_id)
@@ -102,7 +133,7 @@ class CriRuntime:
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
         if config.sandbox is not None:
-            sandbox = sandbox_config(config.sandbox)
+            sandbox = sandbox_config(config.sandbox, self._machine.kernel)
         else:
             sandbox = found_sandbox_config(await self._observer.sandbox_status(sandbox_id))
         made = container_config(
@@ -118,7 +149,7 @@ class CriRuntime:
         try:
             answer = await self._call("CreateContainer", request, cri.CreateContainerResponse)
         except (NotFound, Retry) as error:
-            raise await self._explained(error, sandbox_id, made.metadata) from None
+            return await self._found_after(error, sandbox_id, made)
         return answer.container_id
 
     async def start_container(self, container_id: str) -> None:
@@ -129,14 +160,20 @@ class CriRuntime:
             await self._call("StartContainer", request, cri.StartContainerResponse)
         except Retry as error:
             status = await self._observer.container_status(container_id)
-            if status.state == cri.CONTAINER_CREATED:
+            if isinstance(error, Lost) and status.state == cri.CONTAINER_RUNNING:
+                return  # only the answer got lost
+            if isinstance(error, Lost) and status.state == cri.CONTAINER_EXITED:
+                await end_lost_task(self._channel, container_id)  # two of a kind must never run side by side
+            if isinstance(error, Lost) or status.state == cri.CONTAINER_CREATED:
                 raise
             raise Invalid(str(error)) from None  # it runs, or has ended: no second start is to come
 
     async def stop_container(self, container_id: str, grace: float) -> None:
         seconds = _seconds(grace)
         request = cri.StopContainerRequest(container_id=container_id, timeout=seconds)
-        await self._call_if_there("StopContainer", request, cri.StopContainerResponse, deadline=DEADLINE + seconds)
+        reply, deadline = cri.StopContainerResponse, self._deadline + seconds
+        with self._observer.stopping(container_id):
+            await self._call_if_there("StopContainer", request, reply, deadline=deadline)
         try:
             status = await self._observer.container_status(container_id)
         except NotFound:
@@ -146,13 +183,20 @@ class CriRuntime:
 
     async def remove_container(self, container_id: str) -> None:
         request = cri.RemoveContainerRequest(container_id=container_id)
-        await self._call_if_there("RemoveContainer", request, cri.RemoveContainerResponse)
+        try:
+            await self._call_if_there("RemoveContainer", request, cri.RemoveContainerResponse)
+        except Lost:
+            raise
+        except Retry:  # a runtime stops first what it knows to run
+            if not await end_lost_task(self._channel, container_id):
+                raise
+            await self._call_if_there("RemoveContainer", request, cri.RemoveContainerResponse)
         self._observer.forget(container_id)
 
     async def exec_sync(self, container_id: str, command: tuple[str, ...], timeout: float) -> ExecResult:
         seconds = _seconds(timeout)
         request = cri.ExecSyncRequest(container_id=container_id, cmd=command, timeout=seconds)
-        answer = await self._call("ExecSync", request, cri.ExecSyncResponse, deadline=DEADLINE + seconds)
+        answer = await self._call("ExecSync", request, cri.ExecSyncResponse, deadline=self._deadline + seconds)
         return ExecResult(exit_code=answer.exit_code, stdout=answer.stdout, stderr=answer.stderr)
 
     async def reopen_log(self, container_id: str) -> None:
@@ -168,24 +212,36 @@ class CriRuntime:
         return await self._images.pull(name, credentials)
 
     async def images(self) -> tuple[Image, ...]:
-        return await self._images.all()
+        """Those that containers of somebody else were made from are pinned: `pods` does not show who needs them."""
+        others = [each for each in await self._observer.containers({}) if not each.labels.get(POD_UID)]
+        return await self._images.all(kept={key for each in others for key in (each.image_ref, each.image_id)} - {""})
 
     async def remove_image(self, image_id: str) -> None:
         await self._images.remove(image_id)
+
+    async def image_storage(self) -> Storage | None:
+        return await self._images.storage()
 
     async def close(self) -> None:
         await self._channel.close()
 
     # --- inside
 
-    async def _call(self, name: str, request: Message, reply: type[Reply], *, deadline: float = DEADLINE) -> Reply:
+    async def _call(self, name: str, request: Message, reply: type[Reply], *, deadline: float | None = None) -> Reply:
         return await self._channel.call(f"{SERVICE}/{name}", request, reply, deadline=deadline)
 
     async def _call_if_there(
-        self, name: str, request: Message, reply: type[Reply], *, deadline: float = DEADLINE
+        self, name: str, request: Message, reply: type[Reply], *, deadline: float | None = None
     ) -> None:
         with suppress(NotFound):
             await self._call(name, request, reply, deadline=deadline)
+
+    async def _check_user_namespaces(self, handler: str) -> None:
+        """A runtime that knows nothing of them would run the pod as the host's root."""
+        if any(each.name == handler and each.user_namespaces for each in (await self.status()).handlers):
+            return
+        who = f'RuntimeClass handler "{handler}"' if handler else "runtime"
+        raise Invalid(f"can't set `spec.hostUsers: false`, {who} does not support user namespaces")
 
     async def _target(self, sandbox_id: str, name: str) -> str:
         """The id of the running container of that name."""
@@ -197,19 +253,35 @@ class CriRuntime:
             raise Retry(f"container {name}, whose processes are to be shared, does not run")
         return target
 
-    async def _explained(self, error: PykubeletError, sandbox_id: str, wanted: cri.ContainerMetadata) -> PykubeletError:
-        """Runtimes say little more than that it failed. Was the sandbox stopped, or the attempt there before?"""
+    async def _found_after(self, error: PykubeletError, sandbox_id: str, wanted: cri.ContainerConfig) -> str:
+        """The id of the container that a call has made whose answer was lost; else raises why there is none.
+
+        Runtimes say little more than that it failed. Was the sandbox stopped, or the attempt there before?
+        """
         sandbox = await self._observer.sandbox_status(sandbox_id)
         if sandbox.state != cri.SANDBOX_READY:
-            return Retry(f"sandbox {sandbox_id} is not ready: {error}")
-        there = await self._observer.containers({}, sandbox_id)
-        if any(each.metadata == wanted for each in there):
-            return Invalid(f"container {wanted.name}, attempt {wanted.attempt}, exists already")
-        return error
+            raise Retry(f"sandbox {sandbox_id} is not ready: {error}") from None
+        meta = wanted.metadata
+        there = [each for each in await self._observer.containers({}, sandbox_id) if each.metadata == meta]
+        for each in there:
+            is_ours = each.annotations == wanted.annotations and not self._observer.is_abandoned(each.id)
+            if is_ours and each.state == cri.CONTAINER_CREATED:
+                return each.id
+        if there:
+            raise Invalid(f"container {meta.name}, attempt {meta.attempt}, exists already") from None
+        raise error
 
 
 def _reason(condition: cri.RuntimeCondition) -> str:
     return ": ".join(filter(None, (condition.reason, condition.message))) or "the runtime does not say why"
+
+
+def _handler(handler: cri.RuntimeHandler) -> RuntimeHandler:
+    return RuntimeHandler(
+        name=handler.name,
+        recursive_read_only_mounts=handler.features.recursive_read_only_mounts,
+        user_namespaces=handler.features.user_namespaces,
+    )
 
 
 def _seconds(time: float) -> int:

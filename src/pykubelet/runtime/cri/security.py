@@ -16,6 +16,7 @@ from pykubelet.api.security import (
     SELinuxOptions,
 )
 from pykubelet.base.errors import Invalid
+from pykubelet.pod.user_namespaces import IdMapping
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 
 _MASKED: Final = (
@@ -46,15 +47,14 @@ class SecurityDefaults(Struct, frozen=True, kw_only=True):
     """One for each processor that tells its temperature: masked."""
 
 
-def namespaces(pod: Pod, target_id: str = "") -> cri.NamespaceOption:
+def namespaces(pod: Pod, target_id: str = "", id_mappings: tuple[IdMapping, ...] = ()) -> cri.NamespaceOption:
     """`target_id`: the container whose processes another one shares."""
     spec = pod.spec
-    if spec.host_users is False:
-        raise Invalid("hostUsers: false is not supported: pods cannot have user namespaces of their own here")
     options = cri.NamespaceOption(
         network=cri.NODE if spec.host_network else cri.POD,
         ipc=cri.NODE if spec.host_ipc else cri.POD,
         pid=cri.NODE if spec.host_pid else cri.POD if spec.share_process_namespace else cri.CONTAINER,
+        userns_options=_users(pod, id_mappings),
     )
     if target_id and options.pid == cri.CONTAINER:
         options.pid = cri.TARGET
@@ -62,7 +62,16 @@ def namespaces(pod: Pod, target_id: str = "") -> cri.NamespaceOption:
     return options
 
 
-def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
+def _users(pod: Pod, id_mappings: tuple[IdMapping, ...]) -> cri.UserNamespace:
+    if pod.spec.host_users is not False:
+        return cri.UserNamespace(mode=cri.NODE)
+    if not id_mappings:  # to run it as the host's root all the same would be the opposite of what it asks for
+        raise Invalid("can't set `spec.hostUsers: false`, this node does not support user namespaces")
+    ids = [cri.IDMapping(host_id=m.host_id, container_id=m.container_id, length=m.length) for m in id_mappings]
+    return cri.UserNamespace(mode=cri.POD, uids=ids, gids=ids)
+
+
+def sandbox_security(pod: Pod, id_mappings: tuple[IdMapping, ...] = ()) -> cri.LinuxSandboxSecurityContext:
     shared = pod.spec.security_context or PodSecurityContext()
     everyone = (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
     return cri.LinuxSandboxSecurityContext(
@@ -70,7 +79,7 @@ def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
         seccomp=cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault),
         run_as_user=_int64(shared.run_as_user),
         run_as_group=_int64(shared.run_as_group),
-        namespace_options=namespaces(pod),
+        namespace_options=namespaces(pod, id_mappings=id_mappings),
         supplemental_groups=_groups(shared),
         supplemental_groups_policy=_policy(shared),
         selinux_options=_se_linux(shared.se_linux_options),
@@ -78,7 +87,12 @@ def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
 
 
 def container_security(
-    pod: Pod, container: Container, image_user: str, defaults: SecurityDefaults, target_id: str = ""
+    pod: Pod,
+    container: Container,
+    image_user: str,
+    defaults: SecurityDefaults,
+    target_id: str = "",
+    id_mappings: tuple[IdMapping, ...] = (),
 ) -> cri.LinuxContainerSecurityContext:
     """`image_user` is the user that the image names, as a number or by name; empty: none, which is root."""
     own, shared = container.security_context or SecurityContext(), pod.spec.security_context or PodSecurityContext()
@@ -95,7 +109,7 @@ def container_security(
     return cri.LinuxContainerSecurityContext(
         capabilities=_capabilities(own.capabilities),
         privileged=bool(own.privileged),
-        namespace_options=namespaces(pod, target_id),
+        namespace_options=namespaces(pod, target_id, id_mappings),
         selinux_options=_se_linux(own.se_linux_options or shared.se_linux_options),
         run_as_user=_int64(user),
         run_as_username=username,
@@ -160,12 +174,10 @@ def _seccomp(profile: SeccompProfile | None, defaults: SecurityDefaults) -> cri.
 
 
 def _app_armor(pod: Pod, container: Container) -> AppArmorProfile | None:
-    """The container's own word, then the pod's, then an annotation of old."""
+    """The container's own word, then an annotation of old that names the container, then the pod's."""
     own, shared = container.security_context, pod.spec.security_context
     if own is not None and own.app_armor_profile is not None:
         return own.app_armor_profile
-    if shared is not None and shared.app_armor_profile is not None:
-        return shared.app_armor_profile
     match pod.metadata.annotations.get(f"{_APP_ARMOR_ANNOTATION}{container.name}", ""):
         case "runtime/default":
             return AppArmorProfile(type="RuntimeDefault")
@@ -173,8 +185,7 @@ def _app_armor(pod: Pod, container: Container) -> AppArmorProfile | None:
             return AppArmorProfile(type="Unconfined")
         case named if named.startswith("localhost/"):
             return AppArmorProfile(type="Localhost", localhost_profile=named.removeprefix("localhost/"))
-        case _:
-            return None
+    return shared.app_armor_profile if shared is not None else None
 
 
 def _app_armor_profile(profile: AppArmorProfile | None) -> cri.SecurityProfile | None:

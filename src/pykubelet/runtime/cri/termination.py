@@ -31,7 +31,7 @@ def termination_message(status: cri.ContainerStatus) -> str:
 def log_tail(log: bytes) -> str:
     """The text of the last lines: each is `time stream tag text`, and a tag of P says that the line goes on."""
     texts: list[bytes] = []
-    for line in log.splitlines()[-_LINES_FROM_LOG:]:
+    for line in log.removesuffix(b"\n").split(b"\n")[-_LINES_FROM_LOG:]:  # programs may write other ends of lines
         parts = line.split(b" ", 3)
         if len(parts) == 4:
             texts.append(parts[3] if parts[2].startswith(b"P") else parts[3] + b"\n")

@@ -23,6 +23,7 @@ from pykubelet.pod.ports import (
     RuntimeStatus,
     RuntimeVersion,
     SandboxConfig,
+    Storage,
 )
 from pykubelet.runtime.process import cgroups, exec, specs
 from pykubelet.runtime.process.abilities import Abilities, found_abilities, limitations
@@ -342,6 +343,9 @@ class ProcessRuntime:
     async def remove_image(self, image_id: str) -> None:
         if any(image.id == image_id for image in await self.images()):
             raise Invalid(f"image {image_id} is not ours to remove: it is this machine, or somebody unpacked it here")
+
+    async def image_storage(self) -> Storage | None:
+        return await asyncio.to_thread(self._images.storage)
 
     # --- the end
 

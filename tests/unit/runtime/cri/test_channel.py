@@ -10,11 +10,14 @@ from typing import Any
 import grpc
 import pytest
 
+from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.pod.ports import SandboxConfig
+from pykubelet.pod.user_namespaces import IdMapping
 from pykubelet.runtime.cri import events
 from pykubelet.runtime.cri._gen import containerd_events_pb2 as containerd
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel, Unimplemented
+from pykubelet.runtime.cri.channel import Channel, Lost, Unimplemented
 from pykubelet.runtime.cri.observe import Observer
 from pykubelet.runtime.cri.runtime import CriRuntime
 
@@ -82,8 +85,9 @@ async def ask(channel: Channel, **options: Any) -> cri.VersionResponse:
         (grpc.StatusCode.OUT_OF_RANGE, Invalid),
         (grpc.StatusCode.PERMISSION_DENIED, Invalid),
         (grpc.StatusCode.UNIMPLEMENTED, Unimplemented),
-        (grpc.StatusCode.UNAVAILABLE, Retry),
-        (grpc.StatusCode.DEADLINE_EXCEEDED, Retry),
+        (grpc.StatusCode.UNAVAILABLE, Lost),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, Lost),
+        (grpc.StatusCode.CANCELLED, Lost),
         (grpc.StatusCode.RESOURCE_EXHAUSTED, Retry),
         (grpc.StatusCode.FAILED_PRECONDITION, Retry),
         (grpc.StatusCode.INTERNAL, Retry),
@@ -204,6 +208,46 @@ async def test_a_runtime_that_is_not_ready_says_why(tmp_path: Path) -> None:
         await runtime.close()
 
 
+@pytest.mark.parametrize(
+    ("handler", "why"),
+    [
+        ("", None),
+        ("runc", None),
+        ("old", 'RuntimeClass handler "old" does not support user namespaces'),
+        ("none", 'RuntimeClass handler "none" does not support user namespaces'),
+    ],
+)
+async def test_users_of_its_own_are_only_for_pods_whose_runtime_can_do_it(
+    handler: str, why: str | None, tmp_path: Path
+) -> None:
+    can, cannot = cri.RuntimeHandlerFeatures(user_namespaces=True), cri.RuntimeHandlerFeatures()
+    told = (("", can), ("runc", can), ("old", cannot))
+    handlers = [cri.RuntimeHandler(name=name, features=features) for name, features in told]
+    config = SandboxConfig(
+        pod=Pod(spec=PodSpec(host_users=False)),
+        runtime_handler=handler,
+        id_mappings=(IdMapping(host_id=65536, container_id=0, length=65536),),
+    )
+
+    async def status(request: bytes, context: Any) -> bytes:
+        return cri.StatusResponse(runtime_handlers=handlers).SerializeToString()
+
+    async def run(request: bytes, context: Any) -> bytes:
+        asked = cri.RunPodSandboxRequest.FromString(request)
+        (mapping,) = asked.config.linux.security_context.namespace_options.userns_options.uids
+        assert mapping.host_id == 65536
+        return cri.RunPodSandboxResponse(pod_sandbox_id="s-1").SerializeToString()
+
+    async with server(tmp_path / "s", Status=status, RunPodSandbox=run):
+        runtime = CriRuntime(f"{tmp_path}/s")
+        if why is None:
+            assert await runtime.run_sandbox(config) == "s-1"
+        else:
+            with pytest.raises(Invalid, match=why):
+                await runtime.run_sandbox(config)
+        await runtime.close()
+
+
 async def heard(channel: Channel) -> list[str]:
     """All until the end."""
     observer = Observer(channel, now=lambda: NOW)
@@ -211,7 +255,7 @@ async def heard(channel: Channel) -> list[str]:
         return [uid async for uid in uids]
 
 
-async def test_cris_own_events_are_heard_where_there_are_some(tmp_path: Path) -> None:
+async def test_cris_events_are_heard_where_there_are_no_others(tmp_path: Path) -> None:
     async def told(request: bytes, context: Any) -> AsyncIterator[bytes]:
         for number, kind in enumerate((cri.CONTAINER_STARTED_EVENT, cri.CONTAINER_STOPPED_EVENT)):
             meta = cri.PodSandboxMetadata(uid=f"u-{number}")
@@ -224,7 +268,7 @@ async def test_cris_own_events_are_heard_where_there_are_some(tmp_path: Path) ->
         assert await heard(channel) == ["u-1"]
 
 
-async def test_containerds_events_are_heard_where_cri_has_none(tmp_path: Path) -> None:
+async def test_containerds_events_are_heard_before_cris(tmp_path: Path) -> None:
     states = iter([cri.CONTAINER_RUNNING, cri.CONTAINER_RUNNING, cri.CONTAINER_EXITED])
     seen_over = asyncio.Event()
 
@@ -244,7 +288,14 @@ async def test_containerds_events_are_heard_where_cri_has_none(tmp_path: Path) -
         await seen_over.wait()
         await asyncio.Event().wait()
 
-    streams: dict[str, Stream] = {"containerd.services.events.v1.Events/Subscribe": told}
+    async def stolen(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        meta = cri.PodSandboxMetadata(uid="u-stolen")
+        stopped = cri.ContainerEventResponse(
+            container_event_type=cri.CONTAINER_STOPPED_EVENT, pod_sandbox_status=cri.PodSandboxStatus(metadata=meta)
+        )
+        yield stopped.SerializeToString()
+
+    streams: dict[str, Stream] = {"containerd.services.events.v1.Events/Subscribe": told, EVENTS: stolen}
     async with server(tmp_path / "s", streams, ContainerStatus=status) as channel:
         observer = Observer(channel, now=lambda: NOW)
         async with aclosing(events.changes(channel, observer)) as uids, asyncio.timeout(10):
@@ -265,3 +316,19 @@ async def test_a_stream_that_breaks_may_be_tried_again(tmp_path: Path) -> None:
     async with server(tmp_path / "s", {EVENTS: broken}) as channel:
         with pytest.raises(Retry, match="going away"):
             await heard(channel)
+
+
+async def test_each_call_is_told_of_with_how_long_it_took_and_how_it_failed(tmp_path: Path) -> None:
+    told: list[tuple[str, float, Exception | None]] = []
+
+    async def version(_: bytes, context: Any) -> bytes:
+        return cri.VersionResponse(version="1").SerializeToString()
+
+    async with server(tmp_path / "s", Version=version):
+        channel = Channel(str(tmp_path / "s"), on_call=lambda *call: told.append(call))
+        await channel.call(VERSION, cri.VersionRequest(), cri.VersionResponse)
+        with pytest.raises(Unimplemented) as raised:
+            await channel.call(LIST, cri.ListContainersRequest(), cri.ListContainersResponse)
+        await channel.close()
+    assert [(name, error) for name, _, error in told] == [("Version", None), ("ListContainers", raised.value)]
+    assert all(seconds >= 0 for _, seconds, _ in told)

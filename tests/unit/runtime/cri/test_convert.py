@@ -19,6 +19,7 @@ from pykubelet.api.security import (
 )
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports import ContainerConfig, Limits, Mount, PortMapping, SandboxConfig
+from pykubelet.pod.user_namespaces import IdMapping
 from pykubelet.runtime.cri import convert
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.convert import Kernel, Machine
@@ -107,7 +108,9 @@ def test_only_ports_of_the_host_are_mapped() -> None:
     ],
 )
 def test_namespaces_follow_the_pod(spec: dict[str, Any], network: int, pid: int, ipc: int) -> None:
-    assert namespaces(pod_of(**spec)) == cri.NamespaceOption(network=network, pid=pid, ipc=ipc)  # type: ignore[arg-type]
+    made = namespaces(pod_of(**spec))
+    assert (made.network, made.pid, made.ipc) == (network, pid, ipc)
+    assert made.userns_options == cri.UserNamespace(mode=cri.NODE)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +122,31 @@ def test_a_target_counts_only_where_processes_are_kept_apart(spec: dict[str, Any
     assert (options.pid, options.target_id) == (pid, target)
 
 
-def test_user_namespaces_are_refused() -> None:
-    with pytest.raises(Invalid, match="hostUsers"):
+def test_a_pod_that_asks_for_users_of_its_own_never_gets_the_hosts() -> None:
+    with pytest.raises(Invalid, match="hostUsers: false"):
         namespaces(pod_of(host_users=False))
+
+
+def test_users_of_its_own_are_told_for_the_sandbox_the_container_and_every_mount() -> None:
+    mapping = IdMapping(host_id=131072, container_id=0, length=65536)
+    told = cri.IDMapping(host_id=131072, container_id=0, length=65536)
+    sandbox = SandboxConfig(pod=pod_of(host_users=False), id_mappings=(mapping,))
+    wanted = cri.UserNamespace(mode=cri.POD, uids=[told], gids=[told])
+    assert convert.sandbox_config(sandbox).linux.security_context.namespace_options.userns_options == wanted
+    mounts = (Mount(host_path="/h", container_path="/c"), Mount(host_path="/i", container_path="/d"))
+    made = container_of(ContainerConfig(name="c", mounts=mounts, sandbox=sandbox))
+    assert made.linux.security_context.namespace_options.userns_options == wanted
+    assert [(list(each.uidMappings), list(each.gidMappings)) for each in made.mounts] == [([told], [told])] * 2
+
+
+def test_a_container_without_its_pod_has_the_users_of_the_sandbox_that_is_there() -> None:
+    told = cri.IDMapping(host_id=131072, container_id=0, length=65536)
+    users = cri.UserNamespace(mode=cri.POD, uids=[told], gids=[told])
+    options = cri.NamespaceOption(pid=cri.CONTAINER, userns_options=users)
+    status = cri.PodSandboxStatus(linux=cri.LinuxPodSandboxStatus(namespaces=cri.Namespace(options=options)))
+    config = ContainerConfig(name="c", mounts=(Mount(host_path="/h", container_path="/c"),))
+    made = convert.container_config(config, convert.found_sandbox_config(status))
+    assert list(made.mounts[0].uidMappings) == [told]
 
 
 def test_a_sandbox_is_as_privileged_as_its_strongest_container() -> None:
@@ -145,7 +170,7 @@ def test_a_sandbox_runs_as_its_pod_says_with_the_runtimes_seccomp_profile() -> N
     made = convert.sandbox_config(SandboxConfig(pod=pod_of(security_context=shared))).linux
     assert dict(made.sysctls) == {"a.b": "1"}
     assert made.security_context == cri.LinuxSandboxSecurityContext(
-        namespace_options=cri.NamespaceOption(pid=cri.CONTAINER),
+        namespace_options=cri.NamespaceOption(pid=cri.CONTAINER, userns_options=cri.UserNamespace(mode=cri.NODE)),
         run_as_user=cri.Int64Value(value=1),
         run_as_group=cri.Int64Value(value=2),
         supplemental_groups=[3, 4, 5],
@@ -171,7 +196,7 @@ def test_a_sandbox_is_told_what_its_containers_need_together_and_what_it_needs_i
     )
     idle = convert.sandbox_config(SandboxConfig(pod=pod_of())).linux
     assert idle.resources == cri.LinuxContainerResources(cpu_period=100_000, cpu_shares=2)
-    assert not idle.HasField("overhead")
+    assert idle.overhead == cri.LinuxContainerResources()
 
 
 # --- who a container is
@@ -288,6 +313,16 @@ def test_app_armor_profiles(
     assert (made.apparmor if made.HasField("apparmor") else None, made.apparmor_profile) == (wanted, old)
 
 
+def test_an_app_armor_annotation_names_its_container_and_so_counts_more_than_the_pod() -> None:
+    shared = PodSecurityContext(app_armor_profile=AppArmorProfile(type="RuntimeDefault"))
+    annotations = {"container.apparmor.security.beta.kubernetes.io/c": "localhost/old"}
+    assert security_of(None, shared, annotations=annotations).apparmor_profile == "localhost/old"
+    others = {"container.apparmor.security.beta.kubernetes.io/other": "localhost/old"}
+    assert security_of(None, shared, annotations=others).apparmor_profile == "runtime/default"
+    nonsense = {"container.apparmor.security.beta.kubernetes.io/c": "what"}
+    assert security_of(None, shared, annotations=nonsense).apparmor_profile == "runtime/default"
+
+
 def test_se_linux_options_of_the_container_come_first() -> None:
     shared = PodSecurityContext(se_linux_options=SELinuxOptions(level="shared"))
     assert (
@@ -366,6 +401,36 @@ def test_limits_are_told_as_the_kernel_wants_them(kernel: Kernel, swap: int, uni
     assert (made.cpu_shares, made.cpu_quota, made.cpu_period) == (512, 50_000, 100_000)
     assert (made.memory_limit_in_bytes, made.oom_score_adj) == (100, -997)
     assert (made.memory_swap_limit_in_bytes, dict(made.unified)) == (swap, unified)
+
+
+@pytest.mark.parametrize(
+    ("period", "given", "quota"),
+    [
+        (100_000, 50_000, 50_000),
+        (10_000, 50_000, 5_000),
+        (1_000_000, 50_000, 500_000),
+        (10_000, 1_000, 1_000),  # the kernel takes no less
+        (100_000, None, 0),
+        (10_000, None, 0),
+        (0, 50_000, 0),
+    ],
+)
+def test_a_quota_is_for_the_nodes_period_and_none_where_quotas_are_off(
+    period: int, given: int | None, quota: int
+) -> None:
+    kernel = Kernel(cpu_period=period)
+    made = convert.linux_resources(Limits(cpu_quota=given), pod_of(), Container(name="c"), kernel)
+    assert (made.cpu_quota, made.cpu_period) == (quota, period)
+    sandbox = convert.sandbox_config(SandboxConfig(pod=pod_of()), kernel)
+    assert (sandbox.linux.resources.cpu_quota, sandbox.linux.resources.cpu_period) == (0, period)
+
+
+def test_one_process_of_a_container_may_be_killed_alone_where_the_node_wants_so() -> None:
+    kernel = Kernel(unified=True, single_process_oom_kill=True)
+    assert not convert.linux_resources(Limits(), pod_of(), Container(name="c"), kernel).unified
+    assert not convert.sandbox_config(SandboxConfig(pod=pod_of()), kernel).linux.resources.unified
+    told = convert.sandbox_config(SandboxConfig(pod=pod_of()), Kernel(unified=True)).linux.resources
+    assert dict(told.unified) == {"memory.oom.group": "1"}
 
 
 def test_huge_pages_are_none_unless_asked_for() -> None:

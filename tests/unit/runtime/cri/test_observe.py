@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from pykubelet.api.pod import ContainerUser, LinuxContainerUser
 from pykubelet.base.errors import NotFound
 from pykubelet.pod.observed import ObservedContainer, ObservedSandbox, State
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
@@ -145,8 +146,10 @@ def test_a_container_of_the_go_kubelet_is_read_back_whole() -> None:
         exit_code=137,
         image=cri.ImageSpec(image="docker.io/library/nginx:1"),
         image_ref="docker.io/library/nginx@sha256:abc",
+        image_id="sha256:def",
         reason="OOMKilled",
         message="too much",
+        user=cri.ContainerUser(linux=cri.LinuxContainerUser(uid=7, gid=0, supplemental_groups=[8, 9])),
         labels={"io.kubernetes.container.name": "web", "io.kubernetes.pod.uid": "u"},
         annotations={
             "io.kubernetes.container.hash": "1a2b",
@@ -171,6 +174,7 @@ def test_a_container_of_the_go_kubelet_is_read_back_whole() -> None:
         reason="OOMKilled",
         message="too much",
         grace_seconds=30,
+        user=ContainerUser(linux=LinuxContainerUser(uid=7, gid=0, supplemental_groups=(8, 9))),
     )
 
 
@@ -199,6 +203,7 @@ def test_sandboxes(state: cri.PodSandboxState, network: cri.NamespaceMode, wante
         (b"t stdout F one\nt stderr F two\n", "one\ntwo\n"),
         (b"t stdout P on\nt stdout F e\n", "one\n"),
         (b"half a li\nt stdout F \n", "\n"),
+        (b"t stdout F 10%\r20%\r\n", "10%\r20%\r\n"),
         (b"".join(b"t stdout F %d\n" % number for number in range(100)), "".join(f"{n}\n" for n in range(20, 100))),
         (b"t stdout F " + b"x" * 5000 + b"\n", "x" * 2047 + "\n"),
     ],

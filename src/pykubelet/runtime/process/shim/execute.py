@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import select
 
-from . import files, kernel, program
-from .light import signal
+from . import files, handed, kernel, program, terminal
+from .light import signal, socket
 from .namespaces import is_other, open_all
 
 TYPE_CHECKING = False
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 _CANNOT_RUN = 126
 
 
-def execute(spec: ExecSpec, report: int, lifeline: int, ends: list[int]) -> NoReturn:
-    """Until the program has ended, or nobody holds the other end of the lifeline any more: then it is killed."""
+def execute(spec: ExecSpec, report: int, lifeline: int, ends: list[int], way_back: int = -1) -> NoReturn:
+    """Until the program has ended, or nobody holds the other end of the lifeline any more: then it is killed.
+
+    `ends` are its input and outputs. Without them it gets a terminal, our end of which goes along the `way_back`.
+    """
     handles = open_all(spec["main"], ["user", "mnt", "pid", "uts", "ipc"])
     sandbox_user = open_all(spec["holder"]["identity"], ["user"])["user"]
     if not files.is_same(spec["main"]):
@@ -36,10 +39,12 @@ def execute(spec: ExecSpec, report: int, lifeline: int, ends: list[int]) -> NoRe
     said, says = os.pipe()
     child = os.fork()
     if child == 0:
-        _become(spec, handles, ends, says)
-    for descriptor in (says, *ends, *handles.values()):
+        _become(spec, handles, ends or way_back, says)
+    for descriptor in (says, *(ends or [way_back]), *handles.values()):
         os.close(descriptor)
     failure = os.read(said, 65536).decode("utf-8", "replace")
+    if not failure:
+        files.say(report, "started", {})
     status = _wait(child, wake, lifeline)
     _end_descendants()
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
@@ -67,8 +72,8 @@ def _wait(child: int, wake: int, lifeline: int) -> int:
             if descriptor == wake:
                 os.read(wake, 4096)
             else:
+                _end_descendants()  # before their parent goes: in a pid namespace they would be lost to us
                 _kill_group(child)
-                _end_descendants()
                 return signal.SIGKILL  # as waitpid would say it
 
 
@@ -91,7 +96,7 @@ def _end_descendants() -> None:
             return
 
 
-def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int], says: int) -> NoReturn:
+def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int] | int, says: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -100,6 +105,11 @@ def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int], says: int)
         for kind in ("uts", "ipc", "mnt"):
             if is_other(handles[kind], kind):
                 kernel.setns(handles[kind], kind)
+        if isinstance(ends, int):
+            ours, theirs = terminal.open_pair()
+            handed.hand(socket.socket(fileno=ends), [ours])
+            terminal.take(theirs)
+            ends = [theirs] * 3
         if nested:
             kernel.setns(handles["user"], "user")
         for number, end in enumerate(ends):

@@ -37,6 +37,11 @@ _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _ATTR_RDONLY = 0x1
 _KEPT_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC
+_TIOCSCTTY = 0x540E
+_OTHERS = os.uname().machine.startswith("ppc")  # where the numbers of requests are put together in another way
+_TIOCSWINSZ = 0x80087467 if _OTHERS else 0x5414
+_TIOCSPTLCK = 0x80045431 if _OTHERS else 0x40045431
+_TIOCGPTPEER = 0x20005441 if _OTHERS else 0x5441
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -114,6 +119,30 @@ def set_name(name: str) -> None:
 def set_hostname(name: str) -> None:
     data = name.encode()
     _checked(_libc.sethostname(data, len(data)), f"set the hostname {name}")
+
+
+def take_terminal(descriptor: int) -> None:
+    _ioctl(descriptor, _TIOCSCTTY, ctypes.c_int(0), "take the terminal")
+
+
+def unlock_terminal(ours: int) -> None:
+    _ioctl(ours, _TIOCSPTLCK, ctypes.byref(ctypes.c_int(0)), "unlock the terminal")
+
+
+def terminal_peer(ours: int, flags: int) -> int:
+    """The other end, whatever has been mounted over its name."""
+    return _ioctl(ours, _TIOCGPTPEER, ctypes.c_int(flags), "open the terminal")
+
+
+def set_window(ours: int, width: int, height: int) -> None:
+    size = (ctypes.c_uint16 * 4)(height, width, 0, 0)
+    _ioctl(ours, _TIOCSWINSZ, ctypes.byref(size), "resize the terminal")
+
+
+def _ioctl(descriptor: int, request: int, argument: object, what: str) -> int:
+    result = int(_libc.ioctl(descriptor, ctypes.c_ulong(request), argument))
+    _checked(min(result, 0), what)
+    return result
 
 
 def _checked(result: int, what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 
 from . import kernel, namespaces
 from .light import signal
@@ -41,6 +42,7 @@ def run(program: ProgramSpec, *, end_with_parent: bool) -> NoReturn:
     os.umask(0o022)
     _drop_capabilities(program["capabilities"])
     if program["user"] is not None:
+        _give_streams(program["user"])
         _become(program["user"])
     if program["no_new_privileges"]:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
@@ -66,6 +68,16 @@ def _drop_capabilities(kept: list[int] | None) -> None:
                 if error.errno in (errno.EINVAL, errno.EPERM):
                     return  # the kernel knows no higher ones; or we have no more rights than we may give
                 raise
+
+
+def _give_streams(user: UserSpec) -> None:
+    """Its pipes or its terminal are its own: else it could write to its output, but not open /dev/stdout."""
+    for descriptor in () if user["mapped"] else (0, 1, 2):
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
+            try:
+                os.fchown(descriptor, user["uid"], -1)
+            except OSError:
+                continue  # whom it cannot belong to, it serves all the same
 
 
 def _become(user: UserSpec) -> None:

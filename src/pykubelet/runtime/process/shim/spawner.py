@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import marshal
 import os
-import sys
 
-from . import execute, files, hold, kernel, monitor, namespaces, probe
+from . import execute, files, handed, hold, kernel, monitor, namespaces, probe
 from .light import signal, socket
 
 TYPE_CHECKING = False
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 _MOST_DESCRIPTORS = 8
-_SIZE = 4
 
 
 def main() -> None:
@@ -32,26 +30,14 @@ def main() -> None:
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # nor by the machine's first process, which may be slow to do so
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
-        data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(_MOST_DESCRIPTORS * _SIZE))
-        if not data:
+        descriptors = handed.receive(connection, _MOST_DESCRIPTORS)
+        if descriptors is None:
             return
-        descriptors = _descriptors(ancillary)
         if os.fork() == 0:
             connection.close()
             _serve(descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
-
-
-def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    found = []
-    for _, kind, data in ancillary:
-        if kind == socket.SCM_RIGHTS:
-            numbers = [data[i : i + _SIZE] for i in range(0, len(data) - len(data) % _SIZE, _SIZE)]
-            found += [int.from_bytes(number, sys.byteorder, signed=True) for number in numbers]
-    for descriptor in found:
-        os.set_inheritable(descriptor, False)
-    return found
 
 
 def _serve(descriptors: list[int]) -> NoReturn:
@@ -98,11 +84,23 @@ def _exec(spec: Any, report: int, others: list[int]) -> None:
     execute.execute(spec, report, lifeline, ends)
 
 
+def _exec_terminal(spec: Any, report: int, others: list[int]) -> None:
+    """With a terminal, our end of which is handed back along the socket."""
+    lifeline, way_back = others
+    execute.execute(spec, report, lifeline, [], way_back)
+
+
 def _probe(spec: Any, report: int, _: list[int]) -> None:
     probe.probe(spec["folder"], spec["with_user_namespace"], report)
 
 
-_VERBS = {"sandbox": _sandbox, "container": _container, "exec": _exec, "probe": _probe}
+_VERBS = {
+    "sandbox": _sandbox,
+    "container": _container,
+    "exec": _exec,
+    "exec-terminal": _exec_terminal,
+    "probe": _probe,
+}
 
 
 def _leave_to_init() -> None:
