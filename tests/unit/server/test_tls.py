@@ -1,0 +1,424 @@
+"""The agent's HTTP API as its clients see it: real TLS, real requests, the real gate."""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from kit.certificates import Authority, Issued
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import Invalid
+from pykubelet.base.tasks import every
+from pykubelet.pod.server_ports import Access, Decision, Identity
+from pykubelet.server.auth import Gate, GateSettings
+from pykubelet.server.http import Route, application, serving
+from pykubelet.server.tls import ServingTls, TlsSettings
+
+DAY = timedelta(days=1)
+
+
+class OnlyAdmin:
+    async def who(self, token: str) -> Identity | None:
+        return {"admin-token": Identity(name="admin"), "other-token": Identity(name="other")}.get(token)
+
+    async def may(self, identity: Identity, access: Access) -> Decision:
+        return Decision(allowed=identity.name == "admin")
+
+
+class Files:
+    """A folder with a serving certificate and the authority of clients."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.servers = Authority("servers")
+        self.clients = Authority("clients")
+        self.settings = TlsSettings(
+            cert_dir=folder,
+            node_name="n1",
+            cert_file=str(folder / "tls.crt"),
+            key_file=str(folder / "tls.key"),
+            client_ca_file=str(folder / "ca.crt"),
+        )
+        self.write(self.servers.issue("first", hosts=["127.0.0.1"]))
+        self.trust(self.clients)
+
+    def write(self, issued: Issued) -> None:
+        (self.folder / "tls.crt").write_bytes(issued.certificate)
+        (self.folder / "tls.key").write_bytes(issued.key)
+
+    def trust(self, *authorities: Authority) -> None:
+        (self.folder / "ca.crt").write_bytes(b"".join(each.pem for each in authorities))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+@dataclass
+class Api:
+    tls: ServingTls
+    url: str
+    now: datetime | None = None
+
+    def clock(self) -> datetime:
+        return self.now or datetime.now(UTC)
+
+
+@asynccontextmanager
+async def served(settings: TlsSettings, **gate: Any) -> AsyncIterator[Api]:
+    async def pods(request: web.Request) -> web.Response:
+        tls: ssl.SSLObject = request.get_extra_info("ssl_object")
+        return web.Response(text=tls.version())
+
+    tls = ServingTls(settings, look_again=0.01)
+    api = Api(tls, "")
+    guard = Gate(GateSettings(**gate), OnlyAdmin(), "n1", certificate=tls.client_certificate, now=api.clock)
+    app = application([Route("GET", "/pods", pods)], guard)
+    async with serving(app, "127.0.0.1", 0, tls=tls.context()) as port:
+        api.url = f"https://127.0.0.1:{port}/pods"
+        yield api
+
+
+def client_context(
+    trusted: bytes, own: Issued | None = None, *, version: ssl.TLSVersion | None = None
+) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=trusted.decode())
+    if version is not None:
+        context.maximum_version = version
+    if own is not None:
+        descriptor = os.memfd_create("client")
+        os.write(descriptor, own.certificate + own.key)
+        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        os.close(descriptor)
+    return context
+
+
+async def asked(
+    api: Api, files: Files, own: Issued | None = None, token: str = "", version: ssl.TLSVersion | None = None
+) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        context = client_context(files.servers.pem, own, version=version)
+        async with session.get(api.url, ssl=context, headers=headers) as response:
+            return response.status, await response.text()
+
+
+# --- who gets in
+
+
+async def test_without_credentials_it_is_401(files: Files) -> None:
+    async with served(files.settings) as api:
+        assert await asked(api, files) == (401, "Unauthorized")
+
+
+async def test_nobody_in_particular_where_allowed_is_still_forbidden(files: Files) -> None:
+    async with served(files.settings, anonymous=True) as api:
+        status, text = await asked(api, files)
+        assert status == 403
+        assert text.startswith(
+            "Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[pods proxy])"
+        )
+
+
+async def test_tokens_are_asked_about(files: Files) -> None:
+    async with served(files.settings) as api:
+        assert await asked(api, files, token="admin-token") == (200, "TLSv1.3")
+        assert (await asked(api, files, token="other-token"))[0] == 403
+        assert (await asked(api, files, token="nobodys"))[0] == 401
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_client_certificate_is_an_identity(files: Files, version: ssl.TLSVersion) -> None:
+    async with served(files.settings) as api:
+        assert (await asked(api, files, files.clients.issue("admin"), version=version))[0] == 200
+        assert (await asked(api, files, files.clients.issue("other"), version=version))[0] == 403
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_certificates_of_another_authority_expired_ones_and_those_of_servers_do_not_get_in(
+    files: Files, version: ssl.TLSVersion
+) -> None:
+    bad = [
+        Authority("clients").issue("admin"),
+        files.clients.issue("admin", expires=datetime.now(UTC) - DAY),
+        files.clients.issue("admin", hosts=["admin"]),
+    ]
+    async with served(files.settings, anonymous=True) as api:
+        for each in bad:
+            with pytest.raises(aiohttp.ClientError):
+                await asked(api, files, each, version=version)
+        assert (await asked(api, files, files.clients.issue("admin")))[0] == 200
+
+
+def signed(
+    name: str, issuer: tuple[x509.Name, ec.EllipticCurvePrivateKey] | None, *, ca: bool
+) -> tuple[Any, bytes, Any]:
+    """Name, PEM and key of a new certificate."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    by, by_key = issuer or (subject, key)
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(by).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - DAY).not_valid_after(now + DAY)
+    builder = builder.add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+    return subject, builder.sign(by_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM), key
+
+
+@pytest.mark.parametrize("trusted", ["root", "middle"])
+async def test_an_authority_may_stand_below_another_one(files: Files, trusted: str) -> None:
+    root, root_pem, root_key = signed("root", None, ca=True)
+    middle, middle_pem, middle_key = signed("middle", (root, root_key), ca=True)
+    _, leaf_pem, leaf_key = signed("admin", (middle, middle_key), ca=False)
+    key_pem = leaf_key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (files.folder / "ca.crt").write_bytes({"root": root_pem, "middle": middle_pem}[trusted])
+    chain = leaf_pem + (middle_pem if trusted == "root" else b"")
+    async with served(files.settings) as api:
+        assert (await asked(api, files, Issued(chain, key_pem)))[0] == 200
+
+
+async def test_without_an_authority_of_clients_certificates_are_not_asked_for(files: Files) -> None:
+    settings = TlsSettings(
+        cert_dir=files.folder, node_name="n1", cert_file=files.settings.cert_file, key_file=files.settings.key_file
+    )
+    async with served(settings) as api:
+        assert (await asked(api, files, files.clients.issue("admin")))[0] == 401
+
+
+async def test_a_certificate_that_expires_while_its_connection_is_open_does_not_hold_any_more(files: Files) -> None:
+    admin = files.clients.issue("admin")
+    async with served(files.settings) as api, aiohttp.ClientSession() as session:
+        context = client_context(files.servers.pem, admin)
+        async with session.get(api.url, ssl=context) as response:
+            assert response.status == 200
+        api.now = x509.load_pem_x509_certificate(admin.certificate).not_valid_after_utc + DAY
+        async with session.get(api.url, ssl=context) as response:
+            assert response.status == 401
+
+
+async def test_a_tls_1_2_session_is_not_resumed_past_the_end_of_its_authority(files: Files) -> None:
+    admin = files.clients.issue("admin")
+    async with served(files.settings) as api:
+        context = client_context(files.servers.pem, admin, version=ssl.TLSVersion.TLSv1_2)
+        port = int(api.url.split(":")[2].split("/")[0])
+
+        def ask(session: ssl.SSLSession | None) -> tuple[bytes, ssl.SSLSession | None, bool | None]:
+            with (
+                socket.create_connection(("127.0.0.1", port)) as plain,
+                context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as secure,
+            ):
+                secure.sendall(b"GET /pods HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                return secure.recv(12), secure.session, secure.session_reused
+
+        first, session, _ = await asyncio.to_thread(ask, None)
+        assert first == b"HTTP/1.1 200"
+        again, _, reused = await asyncio.to_thread(ask, session)
+        assert (again, reused) == (b"HTTP/1.1 200", True)
+        files.trust(Authority("others"))
+        await api.tls.refresh()
+        try:
+            last, _, reused = await asyncio.to_thread(ask, session)
+        except OSError:
+            pass  # not resumed, and not accepted
+        else:
+            assert (last, reused) in ((b"HTTP/1.1 401", True), (b"", False))
+
+
+# --- files that change
+
+
+async def peer_name(api: Api, files: Files) -> str:
+    """Of a new connection."""
+    port = int(api.url.split(":")[2].split("/")[0])
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_context(files.servers.pem))
+    try:
+        der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+    return x509.load_der_x509_certificate(der).subject.rfc4514_string()
+
+
+async def test_new_connections_see_a_new_certificate_and_old_ones_stay(files: Files) -> None:
+    async with served(files.settings) as api, aiohttp.ClientSession() as session:
+        headers = {"Authorization": "Bearer admin-token"}
+        context = client_context(files.servers.pem)
+        async with session.get(api.url, ssl=context, headers=headers) as response:
+            assert response.status == 200
+            connection = response.connection
+        assert await peer_name(api, files) == "CN=first"
+        files.write(files.servers.issue("second", hosts=["127.0.0.1"]))
+        await api.tls.refresh()
+        assert await peer_name(api, files) == "CN=second"
+        async with session.get(api.url, ssl=context, headers=headers) as response:
+            assert response.status == 200
+        assert connection is None or not connection.closed
+
+
+async def test_certificates_change_under_load_and_nobody_is_turned_away(files: Files) -> None:
+    admin = files.clients.issue("admin")
+    stop = asyncio.Event()
+    statuses: list[int] = []
+
+    async def ask_again_and_again(api: Api, *, keep: bool) -> None:
+        connector = aiohttp.TCPConnector(force_close=not keep)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            context = client_context(files.servers.pem, admin)
+            while not stop.is_set():
+                async with session.get(api.url, ssl=context) as response:
+                    statuses.append(response.status)
+
+    async with served(files.settings) as api, asyncio.TaskGroup() as tasks:
+        watching = tasks.create_task(api.tls.run())
+        for keep in (True, False, True, False):
+            tasks.create_task(ask_again_and_again(api, keep=keep))
+        for number in range(5):
+            files.write(files.servers.issue(f"number-{number}", hosts=["127.0.0.1"]))
+            files.trust(files.clients, Authority(f"more-{number}"))
+            async with asyncio.timeout(20):
+                async for _ in every(0.01):
+                    if await peer_name(api, files) == f"CN=number-{number}":
+                        break
+        stop.set()
+        watching.cancel()
+    assert len(statuses) > 20
+    assert set(statuses) == {200}
+
+
+async def test_an_authority_that_is_taken_away_is_not_believed_any_more_not_even_on_open_connections(
+    files: Files,
+) -> None:
+    former, new = files.clients, Authority("new")
+    async with served(files.settings) as api, aiohttp.ClientSession() as session:
+        context = client_context(files.servers.pem, former.issue("admin"))
+
+        async def status() -> int:
+            async with session.get(api.url, ssl=context) as response:
+                return response.status
+
+        assert await status() == 200
+        files.trust(former, new)
+        await api.tls.refresh()
+        assert await status() == 200
+        files.trust(new)
+        await api.tls.refresh()
+        assert await status() == 401
+        with pytest.raises(aiohttp.ClientError):  # the connection was closed, and a new one is not made
+            await status()
+        assert (await asked(api, files, new.issue("admin")))[0] == 200
+
+
+@pytest.mark.parametrize("which", ["tls.crt", "tls.key", "ca.crt"])
+@pytest.mark.parametrize("content", [b"", b"rubbish", None])
+async def test_a_broken_file_leaves_the_former_in_force_and_is_complained_about_once(
+    files: Files, which: str, content: bytes | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(files.settings) as api:
+        if content is None:
+            (files.folder / which).unlink()
+        else:
+            (files.folder / which).write_bytes(content)
+        await api.tls.refresh()
+        await api.tls.refresh()
+        assert (await asked(api, files, files.clients.issue("admin")))[0] == 200
+        assert caplog.text.count("stay in force") == 1
+        assert which in caplog.text
+
+        files.write(files.servers.issue("mended", hosts=["127.0.0.1"]))
+        files.trust(files.clients)
+        await api.tls.refresh()
+        assert await peer_name(api, files) == "CN=mended"
+
+
+async def test_a_key_that_arrives_after_its_certificate_is_waited_for(files: Files) -> None:
+    async with served(files.settings) as api:
+        issued = files.servers.issue("second", hosts=["127.0.0.1"])
+        (files.folder / "tls.crt").write_bytes(issued.certificate)
+        await api.tls.refresh()
+        assert await peer_name(api, files) == "CN=first"
+        (files.folder / "tls.key").write_bytes(issued.key)
+        await api.tls.refresh()
+        assert await peer_name(api, files) == "CN=second"
+
+
+# --- where the certificate comes from
+
+
+async def test_without_files_it_signs_its_own(tmp_path: Path) -> None:
+    settings = TlsSettings(cert_dir=tmp_path / "pki", node_name="n1", addresses=("127.0.0.1",))
+    async with served(settings) as api, aiohttp.ClientSession() as session:
+        context = client_context((tmp_path / "pki" / "kubelet.crt").read_bytes())
+        async with session.get(api.url, ssl=context) as response:
+            assert response.status == 401
+
+
+async def test_a_certificate_that_is_still_to_be_issued_is_waited_for(files: Files) -> None:
+    settings = TlsSettings(cert_dir=files.folder, node_name="n1", issued=True)
+    async with served(settings) as api:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            await peer_name(api, files)
+        for name in ("first", "second"):
+            issued = files.servers.issue(name, hosts=["127.0.0.1"])
+            (files.folder / f"{name}.pem").write_bytes(issued.certificate + issued.key)
+            link = files.folder / "kubelet-server-new.pem"
+            link.symlink_to(files.folder / f"{name}.pem")
+            link.replace(files.folder / "kubelet-server-current.pem")
+            await api.tls.refresh()
+            assert await peer_name(api, files) == f"CN={name}"
+
+
+async def test_given_files_serve_until_a_certificate_is_issued(files: Files) -> None:
+    async with served(changed(files.settings, issued=True)) as api:
+        assert await peer_name(api, files) == "CN=first"
+        issued = files.servers.issue("issued", hosts=["127.0.0.1"])
+        (files.folder / "kubelet-server-current.pem").write_bytes(issued.certificate + issued.key)
+        await api.tls.refresh()
+        assert await peer_name(api, files) == "CN=issued"
+
+
+async def test_tls_1_3_alone_is_insisted_on_in_every_handshake(files: Files) -> None:
+    async with served(changed(files.settings, min_version="VersionTLS13")) as api:
+        assert (await asked(api, files, token="admin-token"))[1] == "TLSv1.3"
+        with pytest.raises(aiohttp.ClientError):
+            await asked(api, files, token="admin-token", version=ssl.TLSVersion.TLSv1_2)
+
+
+# --- what cannot start
+
+
+def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="give both, or neither"):
+        ServingTls(TlsSettings(cert_dir=tmp_path, node_name="n1", cert_file="a"))
+
+
+def test_a_missing_file_is_named(files: Files) -> None:
+    (files.folder / "tls.key").unlink()
+    with pytest.raises(Invalid, match=r"tls\.key cannot be read: No such file"):
+        ServingTls(files.settings).context()
+
+
+def test_a_pair_that_does_not_belong_together_is_named(files: Files) -> None:
+    (files.folder / "tls.key").write_bytes(files.servers.issue("x", hosts=["y"]).key)
+    with pytest.raises(Invalid, match=r"tls\.key do not belong together"):
+        ServingTls(files.settings).context()
+
+
+def test_an_authority_that_is_none_is_named(files: Files) -> None:
+    (files.folder / "ca.crt").write_text("hello")
+    with pytest.raises(Invalid, match=r"clientCAFile: .*ca\.crt holds no certificate"):
+        ServingTls(files.settings).context()
