@@ -27,8 +27,8 @@ check: $(READY)  ## Format, lint, types, import law, sizes.
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py
 
-bench: $(READY)  ## Measure, and print tables.
-	PYTHONPATH=tests $(BIN)/python -m bench
+bench: $(READY)  ## Measure, and print tables; `make bench SUITE=cri` runs one.
+	PYTHONPATH=tests $(BIN)/python -m bench $(SUITE)
 
 format: $(READY)  ## Put the code into its format.
 	$(BIN)/ruff format

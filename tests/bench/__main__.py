@@ -2,9 +2,9 @@
 
 import sys
 
-from bench import agent, merge
+from bench import agent, cri, merge
 
-SUITES = {"merge": merge.run, "agent": agent.run}
+SUITES = {"merge": merge.run, "agent": agent.run, "cri": cri.run}
 
 
 def main() -> None:

@@ -55,8 +55,7 @@ def parse_mount_info(text: str) -> tuple[MountPoint, ...]:
 
 def mount_points() -> tuple[MountPoint, ...]:
     """Everything that is mounted, as this process sees it."""
-    with open(_MOUNT_INFO, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-        return parse_mount_info(file.read())
+    return parse_mount_info(_mount_info())
 
 
 def mounts_below(folder: str) -> tuple[str, ...]:
@@ -66,12 +65,20 @@ def mounts_below(folder: str) -> tuple[str, ...]:
     """
     place = _place(folder)
     inside = place.rstrip("/") + "/"
-    return tuple(point.path for point in mount_points() if point.path == place or point.path.startswith(inside))
+    # A node has hundreds of mounts, and most of them elsewhere: only lines that may be about the folder are understood.
+    near = "\n".join(line for line in _mount_info().split("\n") if place in line or "\\" in line)
+    points = parse_mount_info(near)
+    return tuple(point.path for point in points if point.path == place or point.path.startswith(inside))
 
 
 def is_mount_point(path: str) -> bool:
     place = _place(path)
     return any(point.path == place for point in mount_points())
+
+
+def _mount_info() -> str:
+    with open(_MOUNT_INFO, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        return file.read()
 
 
 def _place(path: str) -> str:

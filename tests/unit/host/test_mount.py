@@ -107,6 +107,17 @@ def test_mounts_are_found_through_a_linked_parent_but_never_behind_a_link(mounta
     assert mount.is_mount_point(str(place))
 
 
+def test_mounts_are_found_in_a_folder_that_the_kernel_spells_with_escapes(mountable: Path) -> None:
+    folder = mountable / "two words"
+    inner = folder / "tab\tbed"
+    inner.mkdir(parents=True)
+    mount.mount_tmpfs(str(inner))
+    assert mount.mounts_below(str(folder)) == (str(inner),)
+    assert mount.mounts_below(str(mountable / "two")) == ()
+    mount.unmount_below(str(folder))
+    assert mount.mounts_below(str(folder)) == ()
+
+
 def test_what_is_in_use_stays_mounted_and_the_rest_is_unmounted(mountable: Path) -> None:
     for name in ("busy", "free"):
         (mountable / name).mkdir()

@@ -76,7 +76,7 @@ class Volumes:
         Tries everything, then raises Retry with all that went wrong. Harmless when there is nothing.
         """
         folder = self._dirs.volumes(uid)
-        steps: list[Callable[[], Awaitable[None]]] = [partial(in_thread, _discard, self._dirs.sub_paths(uid), True)]
+        steps: list[Callable[[], Awaitable[None]]] = [partial(in_thread, _discard_sub_paths, self._dirs.sub_paths(uid))]
         for plugin, name in await in_thread(_on_disk, folder):
             if plugin in self._by_folder:
                 steps.append(partial(self._by_folder[plugin].tear_down, uid, name))
@@ -143,6 +143,12 @@ def _discard(path: str, with_files: bool) -> None:
         return
     for folder, _, _ in os.walk(path, topdown=False):
         os.rmdir(folder)
+
+
+def _discard_sub_paths(path: str) -> None:
+    """Few pods have any, and nothing is mounted where there is no folder. The folder itself is always one of ours."""
+    if os.path.lexists(path):
+        _discard(path, True)
 
 
 def _sentences(error: Exception) -> list[str]:

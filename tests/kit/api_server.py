@@ -1,0 +1,170 @@
+"""An API server for a real agent: it keeps nodes, pods and leases as one does, in a thread of its own.
+
+Lists and watches are those of `kit.list_watch`; here is what is done to single objects.
+"""
+
+import asyncio
+import json
+import queue
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+from aiohttp import web
+
+from kit.list_watch import ListWatchServer, serving_on_loopback
+
+_MERGE_KEYS: Final = {"conditions": "type", "podIPs": "ip", "hostIPs": "ip", "addresses": "type"}
+_PATIENCE: Final = 30.0
+
+T = TypeVar("T")
+
+
+class ObjectServer(ListWatchServer):
+    """Takes every object that it is given: it judges nobody."""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        resource, namespace, name = place(request.path)
+        if request.method == "GET" and not name:
+            return await super().handle(request)
+        content = await request.json() if request.can_read_body else {}
+        if resource == "events":
+            return web.json_response(content, status=201)
+        if request.method == "POST":
+            return await self._create(resource, namespace, content)
+        item = self.objects.get((resource, f"{namespace}/{name}"))
+        if item is None:
+            return _refusal(404, "NotFound", f'{resource} "{name}" not found')
+        uid = (content.get("preconditions") or content.get("metadata") or {}).get("uid")
+        if uid not in (None, item["metadata"]["uid"]):
+            return _refusal(409, "Conflict", f"the uid is {item['metadata']['uid']}, not {uid}")
+        match request.method:
+            case "PATCH":
+                await self.apply(merged(item, content), resource)
+            case "PUT":
+                await self.apply(content, resource)
+            case "DELETE":
+                await self.delete(name, resource, namespace)
+                return web.json_response(item)
+        return web.json_response(self.objects[resource, f"{namespace}/{name}"])
+
+    async def _create(self, resource: str, namespace: str, content: dict[str, Any]) -> web.Response:
+        meta = content["metadata"]
+        key = resource, f"{namespace}/{meta['name']}"
+        if key in self.objects:
+            return _refusal(409, "AlreadyExists", f'{resource} "{meta["name"]}" already exists')
+        await self.apply({**content, "metadata": {**meta, "uid": str(uuid4())}}, resource)
+        return web.json_response(self.objects[key], status=201)
+
+
+class LoopbackApi:
+    """The handle that a test has on it, from its own thread."""
+
+    def __init__(self, server: ObjectServer, loop: asyncio.AbstractEventLoop) -> None:
+        self.url = server.url
+        self.loop = loop
+        self._server = server
+
+    def node(self, name: str) -> dict[str, Any]:
+        """Empty while there is none."""
+        return self._server.objects.get(("nodes", f"/{name}"), {})
+
+    def condition(self, node: str, kind: str = "Ready") -> tuple[str, str]:
+        """Status and message; both empty while nobody has said a word."""
+        conditions = self.node(node).get("status", {}).get("conditions", [])
+        return next(((each["status"], each["message"]) for each in conditions if each["type"] == kind), ("", ""))
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """By name."""
+        return {item["metadata"]["name"]: item for key, item in [*self._server.objects.items()] if key[0] == "pods"}
+
+    def apply(self, pod: dict[str, Any]) -> None:
+        self._do(self._server.apply(pod))
+
+    def ask_to_delete(self, name: str) -> None:
+        """As `kubectl delete` does: the node has the last word."""
+        pod = self.pods()[name]
+        grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
+        ending = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace}
+        self.apply({**pod, "metadata": {**pod["metadata"], **ending}})
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(_PATIENCE)
+
+
+@contextmanager
+def loopback_api(kubeconfig: Path) -> Iterator[LoopbackApi]:
+    """One that runs, and a file that tells how to reach it."""
+    started: queue.SimpleQueue[LoopbackApi] = queue.SimpleQueue()
+    over = asyncio.Event()
+
+    async def serve() -> None:
+        async with _object_server() as server:
+            started.put(LoopbackApi(server, asyncio.get_running_loop()))
+            await over.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), name="api server")
+    thread.start()
+    api = started.get(timeout=_PATIENCE)
+    try:
+        kubeconfig.write_text(_kubeconfig(api.url))
+        yield api
+    finally:
+        api.loop.call_soon_threadsafe(over.set)
+        thread.join(_PATIENCE)
+
+
+@asynccontextmanager
+async def _object_server() -> AsyncIterator[ObjectServer]:
+    server = ObjectServer()
+    async with serving_on_loopback(server):
+        yield server
+
+
+def place(path: str) -> tuple[str, str, str]:
+    """Resource, namespace and name of what a request is about. A subresource is a way to the same object."""
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2:
+        namespace, parts = parts[1], parts[2:]
+    return parts[0], namespace, parts[1] if len(parts) > 1 else ""
+
+
+def merged(item: Any, patch: Any, field: str = "") -> Any:
+    """As much of the strategic merge patch as statuses need."""
+    if isinstance(item, dict) and isinstance(patch, dict):
+        result = {**item, **{name: merged(item.get(name), value, name) for name, value in patch.items()}}
+        return {name: value for name, value in result.items() if value is not None and not name.startswith("$")}
+    key = _MERGE_KEYS.get(field)
+    if not isinstance(patch, list) or key is None:
+        return merged({}, patch) if isinstance(patch, dict) else patch
+    if {"$patch": "replace"} in patch:
+        return [each for each in patch if "$patch" not in each]
+    result = {each[key]: each for each in item or ()}
+    for each in patch:
+        result[each[key]] = merged(result.get(each[key], {}), each)
+        if each.get("$patch") == "delete":
+            del result[each[key]]
+    return [*result.values()]
+
+
+def _refusal(code: int, reason: str, message: str) -> web.Response:
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message}
+    return web.json_response({**body, "code": code}, status=code)
+
+
+def _kubeconfig(url: str) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+    )
