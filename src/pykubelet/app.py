@@ -11,26 +11,31 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pykubelet import __version__
+from pykubelet.app_machine import MachineParts, machine_parts
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
 from pykubelet.config import Config
 from pykubelet.host.checkpoint import PodCheckpoint
-from pykubelet.host.dirs import PodDirs
-from pykubelet.host.local import LocalHost
 from pykubelet.host.machine import LocalMachine
-from pykubelet.node.agent import Agent, Outside
+from pykubelet.node.agent import Agent
+from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_recorder import LogRecorder
+from pykubelet.node.log_rotation import LogRotation, RotationSettings
 from pykubelet.node.node_status import NodeReporter
+from pykubelet.node.outside import Outside
+from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.scene import Machine
+from pykubelet.pod.image_gc import ImageGcSettings
 from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
 from pykubelet.pod.node_object import NodeSettings
 from pykubelet.pod.node_ports import MachineFacts
-from pykubelet.pod.ports import PodSource, Runtime
+from pykubelet.pod.ports import Keyring, PodSource, Runtime
 from pykubelet.pod.status import NodeFacts
 from pykubelet.runtime.registry import RuntimeSettings, make_runtime
 from pykubelet.server.control import control_socket
@@ -88,12 +93,10 @@ class App:
         self._runtime = runtime
         self._journal = journal
         self._api = api
+        self._local: MachineParts | None = None
         self.agent: Agent | None = None
         """Once everything has been started."""
         self._running: list[asyncio.Task[Any]] = []
-        self._sources = _sources(config, api)
-        dirs = PodDirs(str(config.root_dir), str(config.pod_logs_dir))
-        self._host = LocalHost(dirs, memory=facts.memory)
         self._recorder = api.recorder if api else LogRecorder(config.node_name, journal=journal)
         self._checkpoint = PodCheckpoint(config.root_dir / "checkpoints" / "pods")
         self._reporter = NodeReporter(
@@ -112,9 +115,25 @@ class App:
             recorder=self._recorder,
             register_node=config.node.register,
             seen=(lambda: api.view.node) if api else (lambda: None),
+            lease_renewed=partial(api.leases.renewed_at, config.node_name) if api else None,
             period=config.node.update_period,
             report_period=config.node.report_period,
         )
+        self._sources = _sources(config, api, self._reporter.ownership)
+        self._is_cri = config.runtime.endpoint.startswith(("unix://", "/"))
+        options = config.images
+        self._gc_settings = ImageGcSettings(
+            high=options.gc_high,
+            low=options.gc_low,
+            minimum_age=options.gc_minimum_age,
+            maximum_age=options.gc_maximum_age,
+        )
+        self._image_gc = ImageGc(runtime, self._recorder, self._gc_settings)
+        self._keyring: Keyring | None = None
+        if config.images.credential_config:
+            from pykubelet.host.credential_providers import load_credential_providers
+
+            self._keyring = load_credential_providers(config.images.credential_config, config.images.credential_bin_dir)
 
     @classmethod
     async def build(cls, config: Config, stack: AsyncExitStack) -> "App":
@@ -135,6 +154,12 @@ class App:
                 log_root=config.pod_logs_dir,
                 hidden=(config.root_dir, config.pod_logs_dir),
                 node_ips=facts.ips,
+                seccomp_default=config.runtime.seccomp_default,
+                cpu_cfs_quota=config.runtime.cpu_cfs_quota,
+                cpu_cfs_quota_period=config.runtime.cpu_cfs_quota_period,
+                request_timeout=config.runtime.request_timeout,
+                log_max_size=config.runtime.log_max_size,
+                log_max_files=config.runtime.log_max_files,
             )
         )
         stack.push_async_callback(runtime.close)
@@ -146,16 +171,21 @@ class App:
         """Start everything, as soon as the runtime answers."""
         config = self._config
         version, status = await _answered(self._runtime.version), await _answered(self._runtime.status)
-        agent = self._agent(tasks, runtime_name=version.name)
+        local = self._local = await machine_parts(config, self._facts, self._runtime, status)
+        agent = self._agent(tasks, local, runtime_name=version.name)
         self._running.append(tasks.create_task(supervise("node status", self._reporter.run)))
         await _until(lambda: self._reporter.node is not None)  # nothing can be admitted to a node that nobody knows
         self._running += [tasks.create_task(supervise("checkpoint", self._checkpoint.run)), *agent.start()]
+        self._running += [tasks.create_task(supervise(name, part)) for name, part in self._chores(local).items()]
         if self._api is not None:
             self._running += [tasks.create_task(supervise(name, part)) for name, part in self._api.parts.items()]
+            while_ours = self._reporter.ownership.while_ours
+            for name, part in self._api.own_parts.items():
+                self._running.append(tasks.create_task(supervise(name, partial(while_ours, part))))
         self.agent = agent
         log.info("pykubelet %s is node %s on %s %s", __version__, config.node_name, version.name, version.version)
         log.info("pods come from: %s; state is in %s", ", ".join(self._sources), config.root_dir)
-        for limitation in status.limitations:
+        for limitation in (*status.limitations, *local.limitations):
             log.warning("limitation: %s", limitation)
 
     async def stop_pods(self, start: "asyncio.Task[None]") -> None:
@@ -163,6 +193,8 @@ class App:
         await start
         if self.agent is not None:
             await self.agent.stop_pods()
+        if self._local is not None and self._local.cgroups is not None:
+            await self._local.cgroups.clear()
 
     def everything(self) -> "list[asyncio.Task[Any]]":
         """All that runs. Cancelling it stops the agent, and no pod."""
@@ -172,7 +204,22 @@ class App:
         """All pods of the node, as a PodList."""
         return {"apiVersion": "v1", "kind": "PodList", "items": self.agent.pods() if self.agent else []}
 
-    def _agent(self, tasks: asyncio.TaskGroup, *, runtime_name: str) -> Agent:
+    def _chores(self, local: MachineParts) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What has to be done now and then."""
+        options = self._config.runtime
+        rotation = RotationSettings(
+            max_size=options.log_max_size if self._is_cri else -1,  # the embedded runtime rotates its own
+            max_files=options.log_max_files,
+            period=options.log_period,
+        )
+        chores: dict[str, Callable[[], Awaitable[None]]] = {
+            "logs": LogRotation(self._runtime, local.logs, rotation).run
+        }
+        if self._is_cri and not self._gc_settings.is_off:
+            chores["image gc"] = self._image_gc.run
+        return chores
+
+    def _agent(self, tasks: asyncio.TaskGroup, local: MachineParts, *, runtime_name: str) -> Agent:
         api, facts = self._api, self._facts
         node_facts = NodeFacts(host_ips=facts.ips, runtime_name=runtime_name)
 
@@ -183,19 +230,26 @@ class App:
                 allocatable=node.status.allocatable if node else {},
                 memory=facts.memory,
                 log_root=str(self._config.pod_logs_dir),
+                dns=local.dns.settings(),
             )
 
         outside = Outside(
             sources=self._sources,
             runtime=self._runtime,
-            host=self._host,
+            host=local.host,
+            cgroups=local.cgroups,
+            logs=local.logs,
+            image_used=self._image_gc.keep,
             recorder=self._recorder,
             journal=self._journal,
             node=lambda: self._reporter.node,
             machine=machine,
             api=api.pods if api else None,
             secrets=api.secrets if api else None,
-            api_node=(lambda: api.view.node) if api else (lambda: None),
+            classes=api.classes if api else None,
+            keyring=self._keyring,
+            most_pulls=self._config.images.most_pulls,
+            api_node=(lambda: api.view.node if self._reporter.ownership.is_ours else None) if api else (lambda: None),
             checkpoint=self._checkpoint if api else None,
             restored=self._checkpoint.load() if api else (),
             allowed_unsafe_sysctls=self._config.allowed_unsafe_sysctls,
@@ -203,7 +257,7 @@ class App:
         return Agent(tasks, outside)
 
 
-def _sources(config: Config, api: "ApiParts | None") -> dict[str, PodSource]:
+def _sources(config: Config, api: "ApiParts | None", ownership: Ownership) -> dict[str, PodSource]:
     sources: dict[str, PodSource] = {}
     if config.static_pod_path:
         sources[FILE_SOURCE] = FileSource(config.static_pod_path, config.node_name, period=config.file_check_frequency)
@@ -217,7 +271,7 @@ def _sources(config: Config, api: "ApiParts | None") -> dict[str, PodSource]:
             period=config.http_check_frequency,
         )
     if api is not None:
-        sources[API_SOURCE] = api.source
+        sources[API_SOURCE] = OwnPods(api.source, ownership)
     if not sources:
         raise Invalid("there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig")
     return sources

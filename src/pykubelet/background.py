@@ -6,6 +6,7 @@ the lock that it holds, not by a pid that may be somebody else's by now.
 
 import asyncio
 import fcntl
+import hashlib
 import os
 import signal
 import subprocess
@@ -158,6 +159,8 @@ class Background:
         command = [sys.executable, "-m", "pykubelet", "run", "--stop-pods-on-exit"]
         command += ["--root-dir", str(self._state), "--pod-manifest-path", str(manifests)]
         command += ["--container-runtime-endpoint", runtime] if runtime else []
+        name = hashlib.sha256(str(self._data).encode()).hexdigest()[:8]
+        command += ["--cgroup-root", f"/pykubelet-{name}"]  # apart from any other agent's pods
         with self._log.open("ab") as log:
             process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -75,7 +75,8 @@ class CgroupOptions(Struct, frozen=True, kw_only=True):
     per_qos: bool = True
     driver: str = "cgroupfs"
     root: str = ""
-    pids_limit: int | None = None
+    pids_limit: int = -1
+    """Of each pod; negative: none."""
     enforce_allocatable: bool = True
 
 
@@ -280,7 +281,7 @@ def _cgroups(given: KubeletConfiguration) -> CgroupOptions:
         per_qos=given.cgroups_per_qos,
         driver=given.cgroup_driver,
         root=given.cgroup_root,
-        pids_limit=given.pod_pids_limit if given.pod_pids_limit > 0 else None,
+        pids_limit=given.pod_pids_limit if given.pod_pids_limit > 0 else -1,
         enforce_allocatable="pods" in given.enforce_node_allocatable,
     )
 

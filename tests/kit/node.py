@@ -11,12 +11,14 @@ from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.quantity import parse
 from pykubelet.base.journal import Journal
-from pykubelet.node.agent import Agent, Outside
+from pykubelet.node.agent import Agent
+from pykubelet.node.outside import Outside
 from pykubelet.node.scene import Machine
 from pykubelet.pod.events import Applied, Gone, Listed
 from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE
 from pykubelet.pod.ports import ContainerMounts, PodApi
 from pykubelet.pod.status import NodeFacts
+from pykubelet.pod.user_namespaces import IdMapping
 from pykubelet.runtime.fake import FakeRuntime
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -83,6 +85,9 @@ class FakeHost:
     ) -> ContainerMounts:
         await self._may_fail("mounts")
         return ContainerMounts()
+
+    async def id_mappings(self, pod: Pod) -> tuple[IdMapping, ...]:
+        return ()
 
     async def tear_down(self, uid: str) -> None:
         await self._may_fail("tear_down")

@@ -6,17 +6,20 @@ from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.etc_hosts import write_etc_hosts
+from pykubelet.host.logs import PodLogs
+from pykubelet.host.user_namespaces import UserNamespaces
 from pykubelet.host.volumes import Volumes
 from pykubelet.pod.env import Environment
 from pykubelet.pod.mounts import container_mounts
 from pykubelet.pod.ports import ContainerMounts
+from pykubelet.pod.user_namespaces import IdMapping
 
 
 class LocalHost:
     """The PodHost of a machine that runs its pods itself.
 
     `memory` is what the node has for pods, in bytes. `recursive_read_only` says whether the runtime can make what is
-    mounted below a mount read-only too.
+    mounted below a mount read-only too. `users` gives ranges of users to pods; None where pods have the machine's own.
     """
 
     def __init__(
@@ -26,8 +29,12 @@ class LocalHost:
         memory: int,
         cluster_domain: str = "cluster.local",
         recursive_read_only: bool = False,
+        users: UserNamespaces | None = None,
+        logs: PodLogs | None = None,
     ) -> None:
         self._dirs = dirs
+        self._users = users
+        self._logs = logs
         self._volumes = Volumes(dirs, memory=memory)
         self._cluster_domain = cluster_domain
         self._recursive_read_only = recursive_read_only
@@ -59,12 +66,22 @@ class LocalHost:
         said = termination_log if container.termination_message_path else ""
         return ContainerMounts(mounts=mounts, termination_message_path=said)
 
+    async def id_mappings(self, pod: Pod) -> tuple[IdMapping, ...]:
+        return await self._users.mappings(pod) if self._users else ()
+
     async def tear_down(self, uid: str) -> None:
         await self._volumes.tear_down(uid)
+        await self._release_users(uid)
 
     async def remove(self, uid: str) -> None:
-        await self._dirs.remove(uid)
+        await self._release_users(uid)
         await self._dirs.remove_logs(uid)
+        await self._dirs.remove(uid)  # the last to go: while it is there, whoever comes after us sees that work is left
 
     async def uids(self) -> frozenset[str]:
-        return frozenset(await self._dirs.uids())
+        folders = frozenset(await self._dirs.uids())
+        return folders | await self._logs.uids() if self._logs else folders
+
+    async def _release_users(self, uid: str) -> None:
+        if self._users is not None:
+            await self._users.release(uid)

@@ -1,24 +1,25 @@
 """Doing what the plan says: kill, make a sandbox, start containers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from datetime import datetime
+from collections.abc import Awaitable, Iterable
+from contextlib import suppress
 from typing import Final
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.resources import is_sidecar
 from pykubelet.api.struct import changed
-from pykubelet.base.errors import PykubeletError, Retry
-from pykubelet.base.journal import Journal
+from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.node.hooks import run_hook
 from pykubelet.node.images import Images
-from pykubelet.node.scene import Machine, NotStarted, Scene
+from pykubelet.node.outside import Outside
+from pykubelet.node.scene import NotStarted, Scene
+from pykubelet.pod.dns import pod_dns
 from pykubelet.pod.env import environment
 from pykubelet.pod.launch import container_config
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 from pykubelet.pod.plan import Kill, PodActions
-from pykubelet.pod.ports import ContainerConfig, Image, PodHost, Recorder, Runtime
+from pykubelet.pod.ports import ContainerConfig, Image, SandboxConfig
 from pykubelet.pod.restart import crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.sandbox import sandbox_config
 from pykubelet.pod.stopping import MINIMUM_GRACE, container_grace, stop_waves
@@ -31,23 +32,24 @@ _SLOWLY: Final = 30.0
 class Acting:
     """The hands of the agent."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        host: PodHost,
-        recorder: Recorder,
-        journal: Journal,
-        *,
-        machine: Callable[[], Machine],
-        now: Callable[[], datetime],
-    ) -> None:
-        self._runtime = runtime
-        self._host = host
-        self._recorder = recorder
-        self._journal = journal
-        self._machine = machine
-        self._now = now
-        self._images = Images(runtime, recorder, journal, now=now)
+    def __init__(self, outside: Outside) -> None:
+        self._runtime = outside.runtime
+        self._host = outside.host
+        self._recorder = outside.recorder
+        self._journal = outside.journal
+        self._machine = outside.machine
+        self._now = outside.now
+        self._classes = outside.classes
+        self._logs = outside.logs
+        self._image_used = outside.image_used
+        self._images = Images(
+            outside.runtime,
+            outside.recorder,
+            outside.journal,
+            now=outside.now,
+            keyring=outside.keyring,
+            most_pulls=outside.most_pulls,
+        )
 
     async def act(self, scene: Scene, actions: PodActions) -> bool:
         """-> whether that was a step forward, so that another plan is worth making at once. Raises what stops the whole
@@ -57,13 +59,15 @@ class Acting:
             await self.stop(pod, scene.observed, container_grace(pod))
         else:
             await _together(self._kill(pod, kill) for kill in actions.kills)
+        scene.sandbox_attempt, names = actions.attempt, _starts(actions)
         if actions.create_sandbox:
             await self._clear_init_containers(pod, scene.observed)
-            scene.sandbox_id = await self._run_sandbox(pod, actions.attempt)
+            scene.sandbox_id = await self._run_sandbox(scene)
         elif not actions.kill_pod:
             scene.sandbox_id = actions.sandbox_id
-        scene.sandbox_attempt = actions.attempt
-        names = _starts(actions)
+            if names:
+                with suppress(PykubeletError):  # its class may be gone by now, but the pod has what it needs of it
+                    scene.runtime_handler = await self._handler(pod)
         scene.memory.waiting = {name: why for name, why in scene.memory.waiting.items() if name not in names}
         if not (scene.sandbox_id and names):
             return True
@@ -79,10 +83,14 @@ class Acting:
             ended = asyncio.Event()
             leaving.append(self._stop_wave(pod, observed, wave, deadline, tuple(before), ended))
             before.append(ended)
+        failure: PykubeletError | None = None
         try:
             await _together(leaving)
-        finally:  # also when a container would not end: its sandbox takes it along
-            await _together(self._runtime.stop_sandbox(sandbox.id) for sandbox in observed.sandboxes)
+        except PykubeletError as error:  # a container would not end: its sandbox takes it along
+            failure = error
+        await _together(self._runtime.stop_sandbox(sandbox.id) for sandbox in observed.sandboxes)
+        if failure is not None:
+            raise failure
 
     # --- killing
 
@@ -165,20 +173,54 @@ class Acting:
     async def _clear_init_containers(self, pod: Pod, observed: ObservedPod) -> None:
         """A new sandbox begins from the beginning: what ran in the old one must not be taken for done."""
         names = {container.name for container in pod.spec.init_containers}
-        old = [c.id for c in observed.containers if c.name in names and c.state is not State.RUNNING]
-        await _together(self._runtime.remove_container(container_id) for container_id in old)
+        old = [c for c in observed.containers if c.name in names and c.state is not State.RUNNING]
+        await _together(self._runtime.remove_container(container.id) for container in old)
+        if self._logs is not None:
+            meta = pod.metadata
+            with suppress(PykubeletError):  # then the new one's lines come after the old one's
+                for each in old:
+                    await self._logs.forget(meta.namespace, meta.name, meta.uid, each.name, each.attempt, each.id)
 
     # --- the sandbox
 
-    async def _run_sandbox(self, pod: Pod, attempt: int) -> str:
+    async def _run_sandbox(self, scene: Scene) -> str:
+        pod = scene.pod
         try:
-            config = sandbox_config(pod, attempt, log_root=self._machine().log_root)
-            sandbox_id = await self._runtime.run_sandbox(config)
+            scene.runtime_handler = await self._handler(pod)
+            for left_out in pod_dns(pod, self._machine().dns)[1]:
+                self._recorder.event(pod, "Warning", "DNSConfigForming", left_out)
+            sandbox_id = await self._runtime.run_sandbox(self._sandbox_config(scene))
         except PykubeletError as error:
             self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise
-        self._note(pod, "sandbox", f"attempt {attempt}")
+        self._note(pod, "sandbox", f"attempt {scene.sandbox_attempt}")
         return sandbox_id
+
+    def _sandbox_config(self, scene: Scene) -> SandboxConfig:
+        """The same for the sandbox itself and for each container that is made in it."""
+        machine = self._machine()
+        dns, _ = pod_dns(scene.pod, machine.dns)
+        return sandbox_config(
+            scene.pod,
+            scene.sandbox_attempt,
+            log_root=machine.log_root,
+            cluster_domain=machine.dns.cluster_domain or "cluster.local",
+            dns_servers=dns.servers,
+            dns_searches=dns.searches,
+            dns_options=dns.options,
+            cgroup_parent=scene.cgroup_parent,
+            runtime_handler=scene.runtime_handler,
+            id_mappings=scene.id_mappings,
+        )
+
+    async def _handler(self, pod: Pod) -> str:
+        """Of the pod's runtime class; empty: the runtime's default."""
+        name = pod.spec.runtime_class_name
+        if not name:
+            return ""
+        if self._classes is None:
+            raise Invalid(f"runtime class {name} is not known: this node has no API server; leave runtimeClassName out")
+        return await self._classes.handler(name)
 
     async def _pod_ips(self, scene: Scene) -> tuple[str, ...]:
         seen = await self._runtime.observe(scene.pod.metadata.uid)
@@ -213,6 +255,7 @@ class Acting:
             self._recorder.event(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
             raise NotStarted("CrashLoopBackOff", message, again_in=wait)
         image = await self._images.ensure(scene, container)
+        self._image_used(image.id)
         newest = scene.observed.newest(container.name)
         attempt = newest.attempt + 1 if newest else 0
         container_id = await self._create(scene, container, attempt, image)
@@ -223,6 +266,9 @@ class Acting:
             raise self._failure(pod, "RunContainerError", error) from None
         self._note(pod, "started", f"{container.name}, attempt {attempt}")
         self._recorder.event(pod, "Normal", "Started", f"Started container {container.name}")
+        if self._logs is not None:
+            meta = pod.metadata
+            await self._logs.link(meta.namespace, meta.name, meta.uid, container.name, attempt, container_id)
         await self._post_start(pod, container_id, container)
 
     async def _create(self, scene: Scene, container: Container, attempt: int, image: Image) -> str:
@@ -257,7 +303,7 @@ class Acting:
             memory_capacity=machine.memory,
             termination_log=prepared.termination_message_path,
         )
-        return changed(config, sandbox=sandbox_config(pod, scene.sandbox_attempt, log_root=machine.log_root))
+        return changed(config, sandbox=self._sandbox_config(scene))
 
     # --- telling
 

@@ -5,26 +5,22 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
-
-from msgspec import Struct
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError
-from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
-from pykubelet.node.handlers import Checkpoint, PodHandlers
+from pykubelet.node.handlers import PodHandlers
 from pykubelet.node.housekeeping import keep_house
 from pykubelet.node.messages import Message, Said
 from pykubelet.node.mirrors import MirrorPods
+from pykubelet.node.outside import Outside
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
-from pykubelet.node.scene import Machine
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.sync_loop import SyncLoop
 from pykubelet.node.sync_pod import PodSync
@@ -33,32 +29,10 @@ from pykubelet.pod.admission import Admission
 from pykubelet.pod.events import Restored
 from pykubelet.pod.fit import NodeUsage
 from pykubelet.pod.kinds import API_SOURCE
-from pykubelet.pod.ports import PodApi, PodHost, PodSource, Recorder, Runtime, Secrets
+from pykubelet.pod.phase import is_terminal_phase
 from pykubelet.pod.table import PodTable
 
 log = logging.getLogger(__name__)
-
-
-class Outside(Struct, frozen=True, kw_only=True):
-    """Everything beyond the agent itself."""
-
-    sources: Mapping[str, PodSource]
-    runtime: Runtime
-    host: PodHost
-    recorder: Recorder
-    journal: Journal
-    node: Callable[[], Node | None]
-    """What pods are admitted to."""
-    machine: Callable[[], Machine]
-    api: PodApi | None = None
-    secrets: Secrets | None = None
-    api_node: Callable[[], Node | None] = lambda: None
-    """The API server's object of the node, which owns mirror pods."""
-    checkpoint: Checkpoint | None = None
-    restored: tuple[Pod, ...] = ()
-    """The pods that an earlier agent had admitted."""
-    allowed_unsafe_sysctls: tuple[str, ...] = ()
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
 
 class Agent:
@@ -77,17 +51,12 @@ class Agent:
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
         self._mirrors = MirrorPods(api, self.table, outside.api_node) if api is not None else None
         self.pleg = Pleg(runtime, self.inbox)
-        syncer = PodSync(
-            runtime,
-            outside.host,
+        self._syncer = syncer = PodSync(
+            outside,
             self.statuses,
-            outside.recorder,
-            journal,
-            machine=outside.machine,
             show=self._mirrors.show if self._mirrors else None,
-            secrets=outside.secrets,
             network_trouble=lambda: self.pleg.network_trouble,
-            now=now,
+            pods=self._active_pods,
         )
         self.workers = PodWorkers(syncer, journal, tasks)
         self.handlers = PodHandlers(
@@ -116,7 +85,8 @@ class Agent:
             "runtime events": supervise("runtime events", self.pleg.follow_events),
             "relist": supervise("relist", self.pleg.relist),
             "housekeeping": supervise(
-                "housekeeping", partial(keep_house, self._outside.runtime, self._outside.host, self.inbox)
+                "housekeeping",
+                partial(keep_house, self._outside.runtime, self._outside.host, self._outside.cgroups, self.inbox),
             ),
             "status manager": supervise("status manager", self.statuses.run),
         }
@@ -130,6 +100,11 @@ class Agent:
         known = {pod.metadata.uid: pod for pod in self.table.pods()}
         known |= {uid: worker.wish.pod for uid, worker in self.workers.workers.items() if uid not in known}
         return [changed(pod, status=self.statuses.get(uid) or pod.status) for uid, pod in known.items()]
+
+    def sandbox_id(self, uid: str) -> str:
+        """Of a pod's ready sandbox; empty when it has none."""
+        seen = self._syncer.seen(uid)
+        return next((sandbox.id for sandbox in seen.sandboxes if sandbox.ready), "") if seen else ""
 
     async def stop_pods(self) -> None:
         """Stop every pod, each within its own grace, and wait until nothing is left of them, known or not.
@@ -151,6 +126,11 @@ class Agent:
 
     def worker_tasks(self) -> "list[asyncio.Task[None]]":
         return list(self.workers.tasks)
+
+    def _active_pods(self) -> list[Pod]:
+        """Those that have not ended."""
+        told = ((pod, self.statuses.get(pod.metadata.uid) or pod.status) for pod in self.table.pods())
+        return [pod for pod, status in told if not is_terminal_phase(status.phase)]
 
     def _could_be_running(self, uid: str) -> bool:
         worker = self.workers.workers.get(uid)

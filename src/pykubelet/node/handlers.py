@@ -13,6 +13,7 @@ from pykubelet.node.workers import PodWorkers
 from pykubelet.pod.admission import Admission, Rejected
 from pykubelet.pod.fit import NodeUsage
 from pykubelet.pod.kinds import API_SOURCE, is_mirror, is_static, source_of
+from pykubelet.pod.machine_ports import Checkpoint
 from pykubelet.pod.mirror import is_mirror_of
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.phase import is_terminal_phase
@@ -25,14 +26,6 @@ from pykubelet.pod.table import PodTable
 log = logging.getLogger(__name__)
 
 _PREEMPTING = Failure("Preempting", "Preempted in order to admit critical pod")
-
-
-class Checkpoint(Protocol):
-    """Remembers the admitted pods of the API server, for the day that the agent starts and the server is away."""
-
-    def save(self, pod: Pod) -> None: ...
-
-    def drop(self, uid: str) -> None: ...
 
 
 class Mirrors(Protocol):

@@ -7,14 +7,17 @@ from typing import Final
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.tasks import every
 from pykubelet.node.messages import Housekeep, Message
-from pykubelet.pod.ports import PodHost, Runtime
+from pykubelet.pod.machine_ports import PodCgroups, PodHost
+from pykubelet.pod.ports import Runtime
 
 log = logging.getLogger(__name__)
 
 PERIOD: Final = 2.0
 
 
-async def keep_house(runtime: Runtime, host: PodHost, inbox: "asyncio.Queue[Message]") -> None:
+async def keep_house(
+    runtime: Runtime, host: PodHost, cgroups: PodCgroups | None, inbox: "asyncio.Queue[Message]"
+) -> None:
     """Until cancelled. While the loop is behind with its work, the house has to wait."""
     async for _ in every(PERIOD):
         if inbox.qsize() > inbox.maxsize // 2 > 0:
@@ -23,6 +26,8 @@ async def keep_house(runtime: Runtime, host: PodHost, inbox: "asyncio.Queue[Mess
         try:
             pods = await runtime.pods()
             folders = await host.uids()
+            if cgroups is not None:
+                folders |= await cgroups.deserted({pod.uid for pod in pods} | folders)
         except PykubeletError as error:
             log.debug("housekeeping cannot look: %s", error)
             continue

@@ -31,7 +31,7 @@ class Housekeep(Struct, frozen=True):
 
     runtime: tuple[ObservedPod, ...]
     folders: frozenset[str]
-    """Uids of the pods that have a folder."""
+    """Uids of the pods that have a folder or a control group."""
 
 
 class Probed(Struct, frozen=True):

@@ -6,7 +6,8 @@ is the safety net, and the only source when there is no stream.
 
 import asyncio
 import logging
-from contextlib import aclosing
+import math
+from contextlib import aclosing, suppress
 from typing import Final
 
 from pykubelet.base.errors import PykubeletError
@@ -26,7 +27,9 @@ class Pleg:
         self._runtime = runtime
         self._inbox = inbox
         self._seen: dict[str, ObservedPod] = {}
-        self._has_events = asyncio.Event()
+        self._heard_since = math.inf
+        """When the stream of changes was opened, on the loop's clock; infinite: there is none."""
+        self._lost = asyncio.Event()
         self.trouble = ""
         """What is wrong with the runtime, if anything; empty while it answers."""
         self.network_trouble = ""
@@ -37,16 +40,19 @@ class Pleg:
         while True:
             try:
                 async with aclosing(self._runtime.changes()) as changes:
-                    self._has_events.set()
+                    self._heard_since = asyncio.get_running_loop().time()
                     async for uid in changes:
                         await self._inbox.put(RuntimeChanged(uid))
             except PykubeletError as error:
                 log.warning("the runtime's events are lost, looking every %g s instead: %s", RELIST, error)
-            self._has_events.clear()
+            self._heard_since = math.inf
+            self._lost.set()
             await asyncio.sleep(_RECONNECT)
 
     async def relist(self) -> None:
         while True:
+            began = asyncio.get_running_loop().time()
+            self._lost.clear()
             try:
                 for uid in self._changed(await self._runtime.pods()):
                     await self._inbox.put(RuntimeChanged(uid))
@@ -60,7 +66,17 @@ class Pleg:
                 if self.trouble:
                     log.info("the runtime answers again")
                 self.trouble = ""
-            await asyncio.sleep(RELIST_WITH_EVENTS if self._has_events.is_set() and not self.trouble else RELIST)
+            await self._rest(began)
+
+    async def _rest(self, began: float) -> None:
+        """Until the next look is due. The long rest needs a look that began well after the stream was opened: nobody
+        says when a stream is, and what happens before that is told to no one. It ends when the stream does."""
+        if self.trouble or began < self._heard_since + RELIST:
+            await asyncio.sleep(RELIST)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RELIST_WITH_EVENTS):
+                await self._lost.wait()
 
     def _changed(self, pods: tuple[ObservedPod, ...]) -> list[str]:
         now = {pod.uid: pod for pod in pods}

@@ -9,8 +9,10 @@ from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.pod.container_status import NodeFacts, Waiting
+from pykubelet.pod.dns import DnsSettings
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.restart import CrashLoops
+from pykubelet.pod.user_namespaces import IdMapping
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -20,18 +22,23 @@ class Machine(Struct, frozen=True, kw_only=True):
     allocatable: ResourceList = {}
     memory: int = 0
     log_root: str = "/var/log/pods"
+    dns: DnsSettings = DnsSettings()
 
 
 class Memory:
     """What is remembered of one pod between two syncs."""
 
     def __init__(self) -> None:
+        self.observed: ObservedPod | None = None
+        """As it was last seen."""
         self.waiting: dict[str, Waiting] = {}
         """By container: why it could not be started."""
         self.loops = CrashLoops()
         self.pulls = CrashLoops()
         """Images that cannot be pulled wait like containers that crash."""
         self.failed_pulls: dict[str, datetime] = {}
+        self.pull_errors: dict[str, str] = {}
+        """By image: what went wrong when it was last pulled, told while it waits."""
 
 
 class Scene(Struct, kw_only=True):
@@ -44,6 +51,10 @@ class Scene(Struct, kw_only=True):
     pull_secrets: tuple[Secret, ...] = ()
     sandbox_id: str = ""
     sandbox_attempt: int = 0
+    runtime_handler: str = ""
+    """Of the pod's runtime class."""
+    cgroup_parent: str = ""
+    id_mappings: tuple[IdMapping, ...] = ()
     pod_ips: tuple[str, ...] = ()
     due: list[float] = []
     """Seconds after which things that have to wait may be tried again."""

@@ -4,21 +4,21 @@ Setting up stops at the first step that fails; tearing down runs every step and 
 """
 
 import logging
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime
 from typing import Final, Literal
 
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
-from pykubelet.base.journal import Journal
 from pykubelet.node.act import Acting
-from pykubelet.node.scene import Machine, Memory, Scene
+from pykubelet.node.outside import Outside
+from pykubelet.node.scene import Memory, Scene
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.pod.kinds import is_static
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.phase import is_terminal_phase
 from pykubelet.pod.plan import plan
-from pykubelet.pod.ports import PodHost, Recorder, Runtime, Secrets, Synced
+from pykubelet.pod.ports import Synced
 from pykubelet.pod.probe import ProbeResults, Result
 from pykubelet.pod.status import Failure, Waiting, finished_status, pod_status
 
@@ -35,33 +35,31 @@ _SOON: Final = 1.0
 class PodSync:
     """The Syncer of a node with a container runtime.
 
-    `show` keeps the mirror pod of a static pod; `network_trouble` says what is wrong with the network, if anything.
+    `show` keeps the mirror pod of a static pod; `network_trouble` says what is wrong with the network, if anything;
+    `pods` are all that have not ended.
     """
 
     def __init__(
         self,
-        runtime: Runtime,
-        host: PodHost,
+        outside: Outside,
         statuses: StatusManager,
-        recorder: Recorder,
-        journal: Journal,
         *,
-        machine: Callable[[], Machine],
         show: Callable[[Pod], Awaitable[None]] | None = None,
-        secrets: Secrets | None = None,
         network_trouble: Callable[[], str] = lambda: "",
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        pods: Callable[[], Collection[Pod]] = tuple,
     ) -> None:
-        self._runtime = runtime
-        self._host = host
+        self._runtime = outside.runtime
+        self._host = outside.host
+        self._cgroups = outside.cgroups
         self._statuses = statuses
-        self._recorder = recorder
-        self._machine = machine
+        self._recorder = outside.recorder
+        self._machine = outside.machine
         self._show = show
-        self._secrets = secrets
+        self._secrets = outside.secrets
         self._network_trouble = network_trouble
-        self._now = now
-        self._acting = Acting(runtime, host, recorder, journal, machine=machine, now=now)
+        self._pods = pods
+        self._now = outside.now
+        self._acting = Acting(outside)
         self._memories: dict[str, Memory] = {}
         self._failures: dict[str, Failure] = {}
         self._results: dict[str, dict[str, Result]] = {"liveness": {}, "readiness": {}, "startup": {}}
@@ -77,6 +75,7 @@ class PodSync:
             self._refuse_late_pod,
             self._await_network,
             self._show_mirror,
+            self._make_cgroup,
             self._make_folders_and_volumes,
             self._fetch_pull_secrets,
             self._run_containers,
@@ -102,6 +101,7 @@ class PodSync:
         await _every(
             self._report_end(pod),
             self._host.tear_down(pod.metadata.uid),
+            self._remove_cgroup(pod.metadata.uid),
         )
 
     async def remove(self, uid: str) -> None:
@@ -113,6 +113,7 @@ class PodSync:
             *(self._runtime.remove_container(container.id) for container in observed.containers),
             *(self._runtime.remove_sandbox(sandbox.id) for sandbox in observed.sandboxes),
             self._host.tear_down(uid),
+            self._remove_cgroup(uid),
             self._host.remove(uid),
         )
 
@@ -125,6 +126,11 @@ class PodSync:
     def forget(self, uid: str) -> None:
         self._memories.pop(uid, None)
         self._failures.pop(uid, None)
+
+    def seen(self, uid: str) -> ObservedPod | None:
+        """What the last look at a pod has shown."""
+        memory = self._memories.get(uid)
+        return memory.observed if memory else None
 
     def is_due(self, pod: Pod, now: datetime) -> bool:
         """Whether the pod has been active for longer than it may."""
@@ -147,6 +153,7 @@ class PodSync:
 
     async def _look(self, scene: Scene) -> None:
         scene.observed = await self._runtime.observe(scene.pod.metadata.uid)
+        scene.memory.observed = scene.observed
 
     async def _report(self, scene: Scene) -> None:
         if _is_stranger(scene.pod):
@@ -184,10 +191,34 @@ class PodSync:
                 log.warning("pod %s has no mirror pod: %s", scene.pod.metadata.name, error)
                 scene.due.append(_MIRROR_RETRY)
 
+    async def _make_cgroup(self, scene: Scene) -> None:
+        if self._cgroups is None:
+            return
+        try:
+            if not scene.observed.sandboxes:  # the classes make room before the pod comes
+                await self._balance()
+            scene.cgroup_parent = await self._cgroups.set_up(scene.pod)
+        except PykubeletError as error:
+            what = f"unable to ensure pod container exists: {error}"
+            self._recorder.event(scene.pod, "Warning", "FailedCreatePodContainer", what)
+            raise
+
+    async def _balance(self) -> None:
+        assert self._cgroups is not None
+        try:
+            await self._cgroups.balance(self._pods())
+        except PykubeletError as error:
+            log.warning("the control groups of the classes of service cannot be brought up to date: %s", error)
+
+    async def _remove_cgroup(self, uid: str) -> None:
+        if self._cgroups is not None:
+            await self._cgroups.remove(uid)
+
     async def _make_folders_and_volumes(self, scene: Scene) -> None:
         memory = scene.memory
         try:
             scene.volumes = await self._host.set_up(scene.pod)
+            scene.id_mappings = await self._host.id_mappings(scene.pod)
         except PykubeletError as error:
             self._recorder.event(scene.pod, "Warning", "FailedMount", f"Unable to attach or mount volumes: {error}")
             spec, waiting = scene.pod.spec, Waiting(_CREATING, str(error))
@@ -231,13 +262,16 @@ class PodSync:
         scene.due.append(_SOON)
 
     async def _tidy(self, scene: Scene) -> None:
-        """Of each container the last dead one is kept, for its logs and its last state; older ones go."""
+        """Of each container the last dead one is kept, for its logs and its last state; older ones go.
+
+        An older one that runs was started for an agent that had gone before it ran: two of a kind never run together.
+        """
         observed = scene.observed
         for name in {container.name for container in observed.containers}:
             newest, *older = observed.attempts(name)
             dead = [c for c in (newest, *older) if c.state is State.EXITED][_DEAD_KEPT:]
-            unborn = [c for c in older if c.state is State.CREATED]
-            for container in (*dead, *unborn):
+            unwanted = [c for c in older if c.state in (State.CREATED, State.RUNNING)]
+            for container in (*dead, *unwanted):
                 await self._runtime.remove_container(container.id)
         used = {container.sandbox_id for container in observed.containers}
         for sandbox in observed.sandboxes[1:]:

@@ -149,7 +149,7 @@ def _guarded(gate: Gate) -> Any:
             decision = await gate.check(identity, request.method, request.path)
         except PykubeletError as error:
             log.warning("whether %s may %s %s cannot be said: %s", identity.name, request.method, request.path, error)
-            return plain(500, f"Authorization error (user={identity.name}, path={request.path})")
+            return plain(500, str(error))
         if not decision.allowed:
             log.info("forbidden to %s: %s %s", identity.name, request.method, request.path)
             return plain(403, decision.reason)
