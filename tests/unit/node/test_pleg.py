@@ -1,0 +1,99 @@
+"""When the runtime is looked at: seldom while it tells what happens, often while it does not."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+from kit.virtual_time import virtual_time
+from pykubelet.base.errors import Retry
+from pykubelet.node.messages import Message, RuntimeChanged
+from pykubelet.node.pleg import RELIST, RELIST_WITH_EVENTS, Pleg
+from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.ports import Runtime, RuntimeStatus
+
+
+class Line:
+    """A runtime whose stream of changes the test opens and breaks."""
+
+    def __init__(self) -> None:
+        self.looks: list[float] = []
+        self.seen: tuple[ObservedPod, ...] = ()
+        self.failure: Exception | None = None
+        self.told: asyncio.Queue[str | Exception] = asyncio.Queue()
+
+    async def pods(self) -> tuple[ObservedPod, ...]:
+        self.looks.append(asyncio.get_running_loop().time())
+        if self.failure is not None:
+            raise self.failure
+        return self.seen
+
+    async def status(self) -> RuntimeStatus:
+        return RuntimeStatus(ready=True, network_ready=True)
+
+    async def changes(self) -> AsyncGenerator[str, None]:
+        while True:
+            news = await self.told.get()
+            if isinstance(news, Exception):
+                raise news
+            yield news
+
+    def looks_in(self, begin: float, end: float) -> int:
+        return sum(begin < look <= end for look in self.looks)
+
+
+@asynccontextmanager
+async def followed(line: Line) -> AsyncIterator[tuple[Pleg, "asyncio.Queue[Message]"]]:
+    inbox: asyncio.Queue[Message] = asyncio.Queue()
+    pleg = Pleg(cast(Runtime, line), inbox)
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(pleg.follow_events()), tasks.create_task(pleg.relist())]
+        yield pleg, inbox
+        for task in running:
+            task.cancel()
+
+
+@virtual_time
+async def test_while_the_runtime_tells_it_is_looked_at_seldom() -> None:
+    line, now = Line(), asyncio.get_running_loop().time
+    async with followed(line):
+        await asyncio.sleep(100)
+        assert line.looks_in(now() - 60, now()) == 60 / RELIST_WITH_EVENTS
+
+
+@virtual_time
+async def test_what_happened_while_the_stream_was_opened_is_seen_soon() -> None:
+    line = Line()
+    async with followed(line) as (_, inbox):
+        await asyncio.sleep(0.5)
+        line.seen = (ObservedPod(uid="u"),)  # told to nobody: no one was listening yet
+        await asyncio.sleep(2 * RELIST)
+        assert inbox.get_nowait() == RuntimeChanged("u")
+
+
+@virtual_time
+async def test_when_the_stream_breaks_the_runtime_is_looked_at_at_once_and_often_until_it_is_back() -> None:
+    line, now = Line(), asyncio.get_running_loop().time
+    async with followed(line):
+        await asyncio.sleep(RELIST_WITH_EVENTS + 5)
+        line.told.put_nowait(Retry("cut"))
+        broken = now()
+        await asyncio.sleep(0.1)
+        assert line.looks_in(broken - 0.1, now()) == 1
+        await asyncio.sleep(5)  # by now there is a stream again
+        assert line.looks_in(broken, now()) >= 5
+        await asyncio.sleep(10)
+        assert line.looks_in(now() - 8, now()) <= 1
+
+
+@virtual_time
+async def test_a_runtime_that_does_not_answer_is_asked_often() -> None:
+    line, now = Line(), asyncio.get_running_loop().time
+    async with followed(line) as (pleg, _):
+        line.failure = Retry("busy")
+        await asyncio.sleep(30)
+        assert pleg.trouble == "busy"
+        assert line.looks_in(now() - 10, now()) >= 9
+        line.failure = None
+        await asyncio.sleep(2)
+        assert pleg.trouble == ""
