@@ -98,7 +98,9 @@ class App:
         """Once everything has been started."""
         self._running: list[asyncio.Task[Any]] = []
         self._recorder = api.recorder if api else LogRecorder(config.node_name, journal=journal)
-        self._checkpoint = PodCheckpoint(config.root_dir / "checkpoints" / "pods")
+        self._checkpoint = PodCheckpoint(
+            config.root_dir / "checkpoints" / "pods", machine=f"{facts.machine_id} {facts.system_uuid}"
+        )
         self._reporter = NodeReporter(
             api.nodes if api else None,
             NodeSettings(

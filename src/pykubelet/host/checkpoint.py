@@ -17,16 +17,25 @@ from pykubelet.api.pod import Pod
 log = logging.getLogger(__name__)
 
 _RETRY: Final = 10.0
+_MACHINE: Final = "machine"
 
 
 class PodCheckpoint:
-    def __init__(self, folder: Path) -> None:
+    """`machine` tells this machine from others: a copied disk must not bring another machine's pods to life."""
+
+    def __init__(self, folder: Path, *, machine: str = "") -> None:
         self._folder = folder
+        self._machine = machine
         self._pending: dict[str, Pod | None] = {}
         self._news = asyncio.Event()
 
     def load(self) -> tuple[Pod, ...]:
         """Everything that was saved. Blocks: called once, before the agent runs."""
+        if not self._is_ours():
+            log.warning(
+                "the checkpoint in %s was made by another machine: the API server's word is waited for", self._folder
+            )
+            return ()
         pods = []
         for path in sorted(self._folder.glob("*.json")) if self._folder.is_dir() else ():
             try:
@@ -57,8 +66,18 @@ class PodCheckpoint:
                 self._news.set()
                 await asyncio.sleep(_RETRY)
 
+    def _is_ours(self) -> bool:
+        try:
+            return (self._folder / _MACHINE).read_text() == self._machine
+        except OSError:  # there is none yet, or it was made before there were such notes
+            return True
+
     def _write(self, pending: dict[str, Pod | None]) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not self._is_ours():
+            for path in self._folder.glob("*.json"):
+                path.unlink(missing_ok=True)
+        (self._folder / _MACHINE).write_text(self._machine)
         for uid, pod in pending.items():
             path = self._folder / f"{os.path.basename(uid)}.json"
             if pod is None:

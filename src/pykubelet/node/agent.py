@@ -90,6 +90,8 @@ class Agent:
             ),
             "status manager": supervise("status manager", self.statuses.run),
         }
+        if self._outside.cgroups is not None:
+            work["classes of service"] = supervise("classes of service", self._syncer.keep_balance)
         if self._mirrors is not None:
             work["mirror pods"] = supervise("mirror pods", self._mirrors.run)
         self._running = {name: self._tasks.create_task(part, name=name) for name, part in work.items()}

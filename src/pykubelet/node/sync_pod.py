@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
+from pykubelet.base.tasks import every
 from pykubelet.node.act import Acting
 from pykubelet.node.outside import Outside
 from pykubelet.node.scene import Memory, Scene
@@ -30,6 +31,7 @@ _MIRROR_RETRY: Final = 10.0
 _MOST_ROUNDS: Final = 20
 _CREATING: Final = "ContainerCreating"
 _SOON: Final = 1.0
+_BALANCE: Final = 60.0
 
 
 class PodSync:
@@ -203,8 +205,14 @@ class PodSync:
             self._recorder.event(scene.pod, "Warning", "FailedCreatePodContainer", what)
             raise
 
+    async def keep_balance(self) -> None:
+        """Pods end, and others change what they ask for."""
+        async for _ in every(_BALANCE):
+            await self._balance()
+
     async def _balance(self) -> None:
-        assert self._cgroups is not None
+        if self._cgroups is None:
+            return
         try:
             await self._cgroups.balance(self._pods())
         except PykubeletError as error:
