@@ -63,6 +63,7 @@ async def measured_agent(folder: Path, server: str, endpoint: str) -> AsyncItera
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_text(json.dumps(_kubeconfig(server)))
     command = [sys.executable, "-m", "pykubelet", "run", "--kubeconfig", str(kubeconfig)]
+    command += ["--port=0", "--healthz-port=0", f"--cgroup-root=/pykubelet-test-bench-{os.getpid()}"]
     command += ["--root-dir", str(folder / "state"), "--hostname-override", NODE]
     command += ["--container-runtime-endpoint", endpoint]
     with (folder / "agent.log").open("ab") as log:

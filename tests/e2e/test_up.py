@@ -4,39 +4,26 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kit.agent_process import Node, command, eventually, is_alive, mentions, pids_of
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
-COMMAND = [sys.executable, "-m", "pykubelet"]
 
 
-def command(*args: str, code: int = 0) -> str:
-    result = subprocess.run([*COMMAND, *args], capture_output=True, text=True, timeout=120)
-    assert result.returncode == code, result.stdout + result.stderr
-    return result.stdout + result.stderr
-
-
-def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it has not come true in time"
-        time.sleep(0.02)
-
-
-class Node:
-    """A node that was brought up in a folder of its own."""
+class UpNode(Node):
+    """A node that `up` brings up, and that is looked at as a person does."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
         self.data = folder / "data"
-        self.manifests = folder / "manifests"
+        self.state = self.data / "state"
 
     def up(self, *args: str, code: int = 0) -> str:
         return command("up", str(self.manifests), "--data", str(self.data), *args, code=code)
@@ -48,31 +35,18 @@ class Node:
         items = json.loads(command("pods", "--data", str(self.data), "-o", "json"))["items"]
         return {pod["metadata"]["name"].rsplit("-", 1)[0]: pod for pod in items}
 
-    def container(self, pod: str, index: int = 0) -> dict[str, Any]:
-        found: dict[str, Any] = self.pods()[pod]["status"]["containerStatuses"][index]
+    def container(self, pod: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.pods()[pod]["status"]["containerStatuses"][0]
         return found
 
     @property
-    def agent(self) -> int:
-        return int((self.data / "state" / "agent.lock").read_text())
-
-    def processes(self) -> list[str]:
-        """The command lines of everything that has to do with this node."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                line = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
-            except OSError:
-                continue
-            if str(self.data).encode() in line:
-                found.append(line[:80].replace(b"\0", b" ").decode(errors="replace"))
-        return found
+    def agent_pid(self) -> int:
+        return int((self.state / "agent.lock").read_text())
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path)
-    made.manifests.mkdir()
+def node(tmp_path: Path) -> Iterator[UpNode]:
+    made = UpNode(tmp_path)
     try:
         yield made
     finally:
@@ -87,20 +61,20 @@ def sleeper(name: str, seconds: str = "1000") -> str:
     )
 
 
-def test_the_examples_come_up_and_go_down_and_leave_nothing(node: Node) -> None:
+def test_the_examples_come_up_and_go_down_and_leave_nothing(node: UpNode) -> None:
     shutil.copytree(EXAMPLES, node.manifests, dirs_exist_ok=True)
     shown = node.up()
     states = {line.split()[1].rsplit("-", 1)[0]: line.split()[3] for line in shown.splitlines() if "default" in line}
     assert states == {"web": "Running", "job": "Completed", "crash": "CrashLoopBackOff", "sidecar": "Running"}
     eventually(lambda: _page() == b"<h1>It works</h1>\n")
-    logs = node.data / "state" / "logs"
+    logs = node.state / "logs"
     assert "stdout F 3" in next(logs.glob("*job*/count/0.log")).read_text()
     eventually(lambda: "hello from sidecar" in next(logs.glob("*sidecar*/reader/0.log")).read_text())
     assert "running already" in node.up()
     assert "cleared away" in node.down()
     assert not node.data.exists()
     assert str(node.data) not in Path("/proc/mounts").read_text()
-    assert node.processes() == []
+    assert mentions(str(node.data)) == []
     assert "nothing to stop" in node.down()
 
 
@@ -113,54 +87,41 @@ def _page() -> bytes:
         return b""  # it does not listen yet
 
 
-def test_from_a_manifest_to_its_process_takes_less_than_a_second_and_so_does_the_way_back(node: Node) -> None:
+def test_from_a_manifest_to_its_process_takes_less_than_a_second_and_so_does_the_way_back(node: UpNode) -> None:
     (node.manifests / "first.yaml").write_text(sleeper("first"))
     node.up()
     marker = f"{os.getpid()}77"
     began = time.monotonic()
     (node.manifests / "second.yaml").write_text(sleeper("second", marker))
-    eventually(lambda: _runs(marker))
+    eventually(lambda: pids_of(f"sleep {marker}"))
     print(f"from manifest to process: {time.monotonic() - began:.3f} s")
     (node.manifests / "second.yaml").unlink()
-    eventually(lambda: not _runs(marker))
+    eventually(lambda: not pids_of(f"sleep {marker}"))
     eventually(lambda: list(node.pods()) == ["first"])
 
 
-def _runs(argument: str) -> bool:
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes() == f"sleep\0{argument}\0".encode():
-                return True
-        except OSError:
-            continue
-    return False
-
-
-def test_an_agent_that_is_killed_and_started_again_restarts_nothing(node: Node) -> None:
+def test_an_agent_that_is_killed_and_started_again_restarts_nothing(node: UpNode) -> None:
     (node.manifests / "web.yaml").write_text(sleeper("web"))
     node.up()
     before = node.container("web")
-    os.kill(node.agent, signal.SIGKILL)
-    eventually(lambda: not Path(f"/proc/{node.agent}/cmdline").exists() or _is_zombie(node.agent))
+    os.kill(node.agent_pid, signal.SIGKILL)
+    eventually(lambda: not is_alive(node.agent_pid))
     node.up()
     assert node.container("web") == before
 
 
-def _is_zombie(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-
-
-def test_a_container_that_dies_is_seen_and_restarted_at_once(node: Node) -> None:
+def test_a_container_that_dies_is_seen_and_restarted_at_once(node: UpNode) -> None:
     marker = f"{os.getpid()}88"
     (node.manifests / "web.yaml").write_text(sleeper("web", marker))
     node.up()
-    subprocess.run(["pkill", "-KILL", "-f", f"^sleep {marker}$"], check=True)
-    eventually(lambda: node.container("web")["restartCount"] == 1 and _runs(marker))
+    for pid in pids_of(f"sleep {marker}"):
+        os.kill(pid, signal.SIGKILL)
+    eventually(lambda: node.container("web")["restartCount"] == 1 and pids_of(f"sleep {marker}"))
     ended = node.container("web")["lastState"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "Error")
 
 
-def test_a_pod_that_cannot_run_says_why_and_disturbs_nobody(node: Node) -> None:
+def test_a_pod_that_cannot_run_says_why_and_disturbs_nobody(node: UpNode) -> None:
     (node.manifests / "good.yaml").write_text(sleeper("good"))
     node.up()
     (node.manifests / "bad.yaml").write_text(sleeper("bad").replace("[sleep, '1000']", "[no-such-program]"))
@@ -176,27 +137,17 @@ def test_a_pod_that_cannot_run_says_why_and_disturbs_nobody(node: Node) -> None:
 
 
 def test_sigterm_leaves_pods_running_unless_told_otherwise(tmp_path: Path) -> None:
-    marker = f"{os.getpid()}99"
-    manifests = tmp_path / "m"
-    manifests.mkdir()
-    (manifests / "web.yaml").write_text(sleeper("web", marker))
-    run = [*COMMAND, "run", "--root-dir", str(tmp_path / "state"), "--pod-manifest-path", str(manifests)]
+    program = f"sleep {os.getpid()}99"
+    node = Node(tmp_path)
+    (node.manifests / "web.yaml").write_text(sleeper("web", program.split()[1]))
     for last in (False, True):
-        agent = subprocess.Popen([*run, *(["--stop-pods-on-exit"] if last else [])], stderr=subprocess.DEVNULL)
-        try:
-            eventually(lambda: _runs(marker))
-            eventually((tmp_path / "state" / "pykubelet.sock").exists)
-        finally:
-            agent.terminate()
-            try:
-                assert agent.wait(30) == 0
-            finally:
-                agent.kill()
-                agent.wait()
-        assert _runs(marker) is not last
+        with node.agent(*(["--stop-pods-on-exit"] if last else [])) as agent:
+            eventually(lambda: pids_of(program) and agent.answers())
+            agent.stop()
+        assert bool(pids_of(program)) is not last
 
 
-def test_nothing_to_run_is_one_clear_line(node: Node, tmp_path: Path) -> None:
+def test_nothing_to_run_is_one_clear_line(node: UpNode, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert command("up", str(missing), "--data", str(node.data), code=2) == (
         f"pykubelet: {missing}: there is no such file or folder of manifests\n"
@@ -215,18 +166,18 @@ def test_down_touches_no_folder_that_up_has_not_made(tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "mine"
 
 
-def test_down_stops_also_the_pods_of_an_agent_that_was_killed(node: Node) -> None:
+def test_down_stops_also_the_pods_of_an_agent_that_was_killed(node: UpNode) -> None:
     marker = f"{os.getpid()}66"
     (node.manifests / "web.yaml").write_text(sleeper("web", marker))
     node.up()
-    os.kill(node.agent, signal.SIGKILL)
-    assert _runs(marker)
+    os.kill(node.agent_pid, signal.SIGKILL)
+    assert pids_of(f"sleep {marker}")
     assert "cleared away" in node.down()
-    assert not _runs(marker)
+    assert not pids_of(f"sleep {marker}")
     assert not node.data.exists()
 
 
-def test_faults_in_manifests_are_told_at_once_and_the_other_pods_run(node: Node, tmp_path: Path) -> None:
+def test_faults_in_manifests_are_told_at_once_and_the_other_pods_run(node: UpNode, tmp_path: Path) -> None:
     (node.manifests / "good.yaml").write_text(sleeper("good"))
     (node.manifests / "bad.yaml").write_text(sleeper("bad").replace("name: c,", "name: C,"))
     shown = node.up(code=2)
@@ -238,6 +189,6 @@ def test_faults_in_manifests_are_told_at_once_and_the_other_pods_run(node: Node,
     assert "stop it first" in command("up", str(other), "--data", str(node.data), code=2)
 
 
-def test_a_folder_without_a_pod_is_told_at_once(node: Node) -> None:
+def test_a_folder_without_a_pod_is_told_at_once(node: UpNode) -> None:
     assert "there is no pod to run" in node.up(code=2)
     assert not node.data.exists()

@@ -14,7 +14,7 @@ import pytest
 
 from contract.runtime import ended, seen, until
 from contract.runtime import sandbox_config as other_sandbox
-from kit.containerd import Containerd
+from kit.containerd import Containerd, containerd_version
 from kit.cri import CriOutside, cleared
 from kit.oci import make_image
 from kit.registry import PASSWORD, USER, loopback_registry
@@ -29,6 +29,7 @@ from pykubelet.pod.labels import container_annotations, container_labels
 from pykubelet.pod.observed import ObservedContainer, State
 from pykubelet.pod.ports import ContainerConfig, Limits, Mount, PortMapping, Registry, Runtime, SandboxConfig
 from pykubelet.pod.sandbox import sandbox_config
+from pykubelet.pod.user_namespaces import IdMapping
 
 UID = "uid-web"
 FOREVER = "trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done"
@@ -148,9 +149,30 @@ async def test_an_ephemeral_container_sees_the_processes_of_its_target(node: Nod
     assert len({await node.ask(each, "readlink", "/proc/self/ns/pid") for each in (target, debug)}) == 1
 
 
-async def test_a_pod_cannot_have_a_user_namespace_and_is_told_so(node: Node) -> None:
+async def test_a_pod_that_asks_for_users_of_its_own_never_runs_as_the_hosts(node: Node) -> None:
     with pytest.raises(Invalid, match="hostUsers"):
         await node.runtime.run_sandbox(node.sandbox(host_users=False))
+
+
+async def test_a_pods_own_root_is_nobody_outside_and_owns_its_volumes_all_the_same(node: Node, tmp_path: Path) -> None:
+    mapping = IdMapping(host_id=3 * 65536, container_id=0, length=65536)
+    sandbox = node.sandbox(host_users=False, id_mappings=(mapping,))
+    (tmp_path / "file").write_text("root's")
+    mount = Mount(host_path=str(tmp_path), container_path="/volume")
+    try:
+        container_id = await node.start(sandbox=sandbox, mounts=(mount,))
+    except Invalid as error:
+        if "does not support user namespaces" not in str(error):
+            raise
+        pytest.skip(str(error))
+    assert (await node.ask(container_id, "cat", "/proc/1/uid_map")).split() == ["0", "196608", "65536"]
+    assert (await node.ask(container_id, "cat", "/proc/1/gid_map")).split() == ["0", "196608", "65536"]
+    (pid,) = (await node.outside.pids(f"id=={container_id}")).values()
+    assert os.stat(f"/proc/{pid}").st_uid == 196608
+    assert (await node.ask(container_id, "stat", "-c", "%u:%g", "/volume/file", "/bin/sh")).split() == ["0:0", "0:0"]
+    await node.ask(container_id, "touch", "/volume/made", "/made")
+    made = os.stat(tmp_path / "made")
+    assert (made.st_uid, made.st_gid) == (0, 0)
 
 
 async def test_dns_sysctls_and_addresses_are_as_asked_for(node: Node) -> None:
@@ -199,6 +221,22 @@ async def test_users_and_groups_are_those_of_the_security_contexts(node: Node) -
     assert status["Uid"].split() == ["1001"] * 4
     assert status["Gid"].split() == ["2000"] * 4
     assert set(status["Groups"].split()) >= {"3000", "4000", "5000"}
+    (found,) = (await node.runtime.observe(UID)).containers
+    if containerd_version() >= (2,):
+        assert found.user is not None
+        assert found.user.linux is not None
+        assert (found.user.linux.uid, found.user.linux.gid) == (1001, 2000)
+        assert set(found.user.linux.supplemental_groups) >= {3000, 4000, 5000}
+
+
+async def test_strictly_only_the_groups_that_the_pod_names(node: Node) -> None:
+    if containerd_version() < (2,):
+        pytest.skip("containerd heeds supplementalGroupsPolicy from 2.0 on")
+    shared = PodSecurityContext(
+        run_as_user=1234, run_as_group=2000, supplemental_groups=(4000,), supplemental_groups_policy="Strict"
+    )
+    status = await node.status_of(await node.start(sandbox=node.sandbox(security_context=shared)))
+    assert set(status["Groups"].split()) == {"2000", "4000"}
 
 
 async def test_a_group_alone_makes_it_root_in_that_group(node: Node) -> None:
@@ -276,6 +314,23 @@ async def test_mounts_carry_files_and_heed_read_only(node: Node, tmp_path: Path)
     done = await node.run("cp /closed/greeting /open/copy && ! touch /closed/new", mounts=mounts)
     assert done.exit_code == 0
     assert (tmp_path / "open" / "copy").read_text() == "hello"
+
+
+async def test_what_is_mounted_below_a_recursively_read_only_mount_is_read_only_too(node: Node, tmp_path: Path) -> None:
+    if containerd_version() < (2,):
+        pytest.skip("containerd knows recursive read-only mounts from 2.0 on")
+    below = tmp_path / "below"
+    below.mkdir()
+    await asyncio.to_thread(_run, ["mount", "-t", "tmpfs", "none", below])
+    try:
+        plain = Mount(host_path=str(tmp_path), container_path="/plain", read_only=True)
+        deep = changed(plain, container_path="/deep", recursive_read_only=True)
+        container_id = await node.start(mounts=(plain, deep))
+        await node.ask(container_id, "touch", "/plain/below/file")
+        refused = await node.runtime.exec_sync(container_id, ("touch", "/deep/below/file"), 10.0)
+        assert b"Read-only file system" in refused.stderr
+    finally:
+        await asyncio.to_thread(_run, ["umount", "--lazy", below])
 
 
 async def test_a_mount_made_later_is_seen_inside_when_it_propagates(node: Node, tmp_path: Path) -> None:
@@ -434,6 +489,28 @@ async def test_images_come_from_a_registry_and_can_be_removed(node: Node) -> Non
     assert pulled in await node.runtime.images()
     await node.runtime.remove_image(pulled.id)
     assert await node.runtime.image(name) is None
+
+
+async def test_a_containers_image_is_told_by_tag_and_by_digest(node: Node) -> None:
+    image = make_image("x", node.containerd.layer, {"User": "78"})
+    name = node.containerd.registry.push(image, "team/named", "v1")
+    pulled = await node.runtime.pull_image(name)
+    await node.start(image=name, image_id=pulled.id)
+    (found,) = (await node.runtime.observe(UID)).containers
+    repository = name.rpartition(":")[0]
+    assert (found.image, found.image_id) == (name, f"{repository}@{image.manifest.digest}")
+    await node.runtime.remove_image(pulled.id)
+
+
+async def test_an_image_without_a_tag_is_told_by_its_id_and_by_digest(node: Node) -> None:
+    image = make_image("x", node.containerd.layer, {"User": "79"})
+    repository = node.containerd.registry.push(image, "team/nameless", "v1").rpartition(":")[0]
+    name = f"{repository}@{image.manifest.digest}"
+    pulled = await node.runtime.pull_image(name)
+    await node.start(image=name, image_id=pulled.id)
+    (found,) = (await node.runtime.observe(UID)).containers
+    assert (found.image, found.image_id) == (pulled.id, name)
+    await node.runtime.remove_image(pulled.id)
 
 
 async def test_an_image_that_no_registry_has_is_not_found(node: Node) -> None:

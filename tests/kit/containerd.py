@@ -1,8 +1,13 @@
-"""A containerd of our own: everything that it has is below one temporary folder, and nothing of it is left behind."""
+"""A containerd of our own: everything that it has is below one temporary folder, and nothing of it is left behind.
+
+PYKUBELET_TEST_CONTAINERD names a folder with the programs of another containerd than the installed one: containerd, ctr
+and containerd-shim-runc-v2, and a runc where that should be another one, too.
+"""
 
 import ipaddress
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,20 +15,28 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
+import grpc
 import pytest
 from google.protobuf.message import Message
 
 from kit.oci import BUSYBOX, OciImage, busybox_layer, make_image, write_layout
 from kit.registry import LoopbackRegistry, loopback_registry
+from kit.sweep import PREFIX, bridge_of, claim, sweep
+from pykubelet.runtime.cri._gen import cri_pb2 as cri
 
+OTHER_PROGRAMS: Final = "PYKUBELET_TEST_CONTAINERD"
 CNI_PLUGINS: Final = Path("/usr/lib/cni")
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 PROGRAMS: Final = ("containerd", "ctr", "runc", "docker-registry", "iptables", "ip")
 _SANDBOX_IMAGE: Final = "pykubelet.test/pause:1"
 _SECONDS: Final = 60.0
+_SANDBOXES: Final = {"restrict_oom_score_adj": True, "netns_mounts_under_state_dir": True}
+_STREAMING: Final = {"stream_server_address": "127.0.0.1", "stream_server_port": "0"}
+_RUNC: Final = {"runtime_type": "io.containerd.runc.v2"}
 _CHAINS: Final = ("CNI-HOSTPORT-DNAT", "CNI-HOSTPORT-MASQ", "CNI-HOSTPORT-SETMARK")
 
 Reply = TypeVar("Reply", bound=Message)
@@ -33,9 +46,24 @@ def missing() -> str:
     """What keeps this machine from running a containerd of our own; empty: nothing."""
     if os.geteuid() != 0:
         return "only root can run containerd"
-    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+    lacking = [name for name in PROGRAMS if shutil.which(name, path=_search_path()) is None]
     lacking += [str(path) for path in (CNI_PLUGINS / "bridge", BUSYBOX) if not path.exists()]
     return f"not installed: {', '.join(lacking)} (tools/install_test_packages.sh installs them)" if lacking else ""
+
+
+@cache
+def containerd_version() -> tuple[int, ...]:
+    """Of the one that is tested: (1, 6, 20)."""
+    said = subprocess.run([_program("containerd"), "--version"], check=True, capture_output=True, text=True).stdout
+    return tuple(map(int, re.findall(r"\d+", said.split()[2])[:3]))
+
+
+def _search_path() -> str:
+    return os.pathsep.join(filter(None, (os.environ.get(OTHER_PROGRAMS), os.environ.get("PATH", os.defpath))))
+
+
+def _program(name: str) -> str:
+    return shutil.which(name, path=_search_path()) or name
 
 
 class Containerd:
@@ -45,7 +73,7 @@ class Containerd:
         self.root = root
         self.registry = registry
         self.socket = root / "containerd.sock"
-        self.bridge = f"pk{root.name[-8:]}"[:15]
+        self.bridge = bridge_of(root)
         self.subnet = _free_subnet()
         self.layer = busybox_layer()
         self._snapshotter = snapshotter
@@ -67,7 +95,11 @@ class Containerd:
         self._write_configuration()
         with (self.root / "containerd.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["containerd", "--config", self.root / "config.toml"], stdout=log, stderr=log, start_new_session=True
+                [_program("containerd"), "--config", self.root / "config.toml"],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env={**os.environ, "PATH": _search_path()},
             )
         deadline = time.monotonic() + _SECONDS
         while not self._is_up():
@@ -94,6 +126,10 @@ class Containerd:
         write_layout(images, archive)
         self.ctr("images", "import", "--snapshotter", self._snapshotter, str(archive))
         archive.unlink()
+        deadline = time.monotonic() + _SECONDS
+        while not _has_images(self.endpoint, [image.name for image in images]):  # its CRI side hears of them later
+            assert time.monotonic() < deadline, f"{images} did not become known"
+            time.sleep(0.01)
 
     def load_defaults(self) -> None:
         """The sandbox's image, and one that most tests run. The registry has the latter, too."""
@@ -104,7 +140,7 @@ class Containerd:
         self.registry.push(busybox, "library/busybox", "1.36")
 
     def ctr(self, *arguments: str) -> str:
-        command = ["ctr", "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
+        command = [_program("ctr"), "--address", str(self.socket), "--namespace", "k8s.io", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr}")
@@ -130,6 +166,10 @@ class Containerd:
         for chain in _CHAINS:
             if chain not in self._chains_before:
                 _drop_chain(chain)
+        for top in (*_CONTROL_GROUPS.glob("pykubelet-test-*"), *_CONTROL_GROUPS.glob("*/pykubelet-test-*")):
+            for below, _, _ in os.walk(top, topdown=False):
+                with suppress(OSError):
+                    os.rmdir(below)
         for folder in (*_CONTROL_GROUPS.glob("k8s.io"), *_CONTROL_GROUPS.glob("*/k8s.io")):
             with suppress(OSError):  # somebody else's containers are in it
                 folder.rmdir()
@@ -177,10 +217,9 @@ class Containerd:
         (self.root / "config.toml").write_text(self._settings())
 
     def _settings(self) -> str:
-        cri = 'plugins."io.containerd.grpc.v1.cri"'
         sections: Mapping[str, Mapping[str, object]] = {
             "": {
-                "version": 2,
+                "version": 3 if containerd_version() >= (2,) else 2,
                 "root": f"{self.root}/root",
                 "state": f"{self.root}/state",
                 "oom_score": 0,
@@ -191,23 +230,36 @@ class Containerd:
             "grpc": {"address": str(self.socket)},
             "ttrpc": {"address": f"{self.socket}.ttrpc"},
             'plugins."io.containerd.internal.v1.opt"': {"path": f"{self.root}/opt"},
-            cri: {
-                "sandbox_image": _SANDBOX_IMAGE,
-                "restrict_oom_score_adj": True,
-                "netns_mounts_under_state_dir": True,
-                "stream_server_address": "127.0.0.1",
-                "stream_server_port": "0",
-            },
-            f"{cri}.containerd": {"snapshotter": self._snapshotter},
-            f"{cri}.containerd.runtimes.runc": {"runtime_type": "io.containerd.runc.v2"},
-            f"{cri}.cni": {"bin_dir": str(CNI_PLUGINS), "conf_dir": f"{self.root}/cni"},
-            f"{cri}.registry": {"config_path": f"{self.root}/hosts"},
+            **(self._sections_of_2() if containerd_version() >= (2,) else self._sections_of_1()),
         }
         lines = []
         for name, values in sections.items():
             lines += [f"[{name}]"] if name else []
             lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
         return "\n".join(lines) + "\n"
+
+    def _sections_of_1(self) -> Mapping[str, Mapping[str, object]]:
+        cri = 'plugins."io.containerd.grpc.v1.cri"'
+        return {
+            cri: {"sandbox_image": _SANDBOX_IMAGE, **_SANDBOXES, **_STREAMING},
+            f"{cri}.containerd": {"snapshotter": self._snapshotter},
+            f"{cri}.containerd.runtimes.runc": _RUNC,
+            f"{cri}.cni": {"bin_dir": str(CNI_PLUGINS), "conf_dir": f"{self.root}/cni"},
+            f"{cri}.registry": {"config_path": f"{self.root}/hosts"},
+        }
+
+    def _sections_of_2(self) -> Mapping[str, Mapping[str, object]]:
+        """The second version tells images, sandboxes and the service apart."""
+        images, sandboxes = 'plugins."io.containerd.cri.v1.images"', 'plugins."io.containerd.cri.v1.runtime"'
+        return {
+            'plugins."io.containerd.grpc.v1.cri"': _STREAMING,
+            images: {"snapshotter": self._snapshotter},
+            f"{images}.pinned_images": {"sandbox": _SANDBOX_IMAGE},
+            f"{images}.registry": {"config_path": f"{self.root}/hosts"},
+            sandboxes: _SANDBOXES,
+            f"{sandboxes}.containerd.runtimes.runc": _RUNC,
+            f"{sandboxes}.cni": {"bin_dirs": [str(CNI_PLUGINS)], "conf_dir": f"{self.root}/cni"},
+        }
 
     def _network(self) -> dict[str, object]:
         bridge = {
@@ -228,9 +280,12 @@ class Containerd:
 @contextmanager
 def private_containerd() -> Iterator[Containerd]:
     """One that is up, with its images, and a registry that stands for docker.io."""
+    sweep()
     with ExitStack() as stack:
-        root = Path(tempfile.mkdtemp(prefix="pkcd-", dir="/tmp"))
+        root = Path(tempfile.mkdtemp(prefix=PREFIX, dir="/tmp"))
+        claim(root)
         stack.callback(shutil.rmtree, root, ignore_errors=True)
+        root.chmod(0o711)  # the root of a pod with users of its own has to get through to its files
         registry = stack.enter_context(loopback_registry(root / "registry"))
         containerd = Containerd(root, registry)
         stack.callback(containerd.clean_up)
@@ -275,24 +330,42 @@ def _drop_chain(chain: str) -> None:
         subprocess.run(["iptables", "-t", "nat", flag, chain], check=False, capture_output=True)
 
 
+def _has_images(endpoint: str, names: list[str]) -> bool:
+    with _cri_caller(endpoint) as call:
+        for name in names:
+            request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name))
+            if not call("ImageService/ImageStatus", request, cri.ImageStatusResponse).HasField("image"):
+                return False
+    return True
+
+
 def _remove_sandboxes(endpoint: str) -> None:
-    import grpc
+    service = "RuntimeService"
+    with _cri_caller(endpoint) as call:
+        listed = call(f"{service}/ListPodSandbox", cri.ListPodSandboxRequest(), cri.ListPodSandboxResponse)
+        for sandbox in listed.items:
+            with suppress(grpc.RpcError):
+                stop = cri.StopPodSandboxRequest(pod_sandbox_id=sandbox.id)
+                call(f"{service}/StopPodSandbox", stop, cri.StopPodSandboxResponse)
+            with suppress(grpc.RpcError):
+                remove = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox.id)
+                call(f"{service}/RemovePodSandbox", remove, cri.RemovePodSandboxResponse)
 
-    from pykubelet.runtime.cri._gen import cri_pb2 as cri
 
+class _Call(Protocol):
+    def __call__(self, method: str, request: Message, reply: type[Reply]) -> Reply: ...
+
+
+@contextmanager
+def _cri_caller(endpoint: str) -> Iterator[_Call]:
     with grpc.insecure_channel(endpoint, options=[("grpc.default_authority", "localhost")]) as channel:
 
         def call(method: str, request: Message, reply: type[Reply]) -> Reply:
             ask: Callable[..., Reply] = channel.unary_unary(
-                f"/runtime.v1.RuntimeService/{method}",
+                f"/runtime.v1.{method}",
                 request_serializer=lambda each: each.SerializeToString(),
                 response_deserializer=reply.FromString,
             )
             return ask(request, timeout=_SECONDS)
 
-        for sandbox in call("ListPodSandbox", cri.ListPodSandboxRequest(), cri.ListPodSandboxResponse).items:
-            with suppress(grpc.RpcError):
-                call("StopPodSandbox", cri.StopPodSandboxRequest(pod_sandbox_id=sandbox.id), cri.StopPodSandboxResponse)
-            with suppress(grpc.RpcError):
-                request = cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox.id)
-                call("RemovePodSandbox", request, cri.RemovePodSandboxResponse)
+        yield call

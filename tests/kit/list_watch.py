@@ -180,6 +180,13 @@ async def hang_up(request: web.Request) -> web.StreamResponse:
 @asynccontextmanager
 async def list_watch_server() -> AsyncIterator[ListWatchServer]:
     server = ListWatchServer()
+    async with serving_on_loopback(server):
+        yield server
+
+
+@asynccontextmanager
+async def serving_on_loopback(server: ListWatchServer) -> AsyncIterator[None]:
+    """From then on it has a `url`."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(app, shutdown_timeout=0.01)
@@ -188,7 +195,7 @@ async def list_watch_server() -> AsyncIterator[ListWatchServer]:
     await site.start()
     server.url = site.name if not site.name.endswith(":0") else f"http://127.0.0.1:{runner.addresses[0][1]}"
     try:
-        yield server
+        yield
     finally:
         server.drop_connections()
         await runner.cleanup()

@@ -208,3 +208,34 @@ async def test_a_pod_with_a_deadline_is_not_looked_at_every_second() -> None:
         await asyncio.sleep(600)
         looks = [method for method, _ in world.runtime.calls[before:] if method == "observe"]
         assert len(looks) < 40
+
+
+@virtual_time
+async def test_a_stop_that_is_to_be_quicker_still_gives_the_time_it_has() -> None:
+    world = World()
+    world.runtime.stop_seconds = 8
+    async with world.agent():
+        leaving = pod(termination_grace_period_seconds=60)
+        world.pods.apply(leaving)
+        await eventually(world.runtime.running)
+        for grace in (60, 30):
+            meta = changed(leaving.metadata, deletion_timestamp=datetime.now(UTC), deletion_grace_period_seconds=grace)
+            world.pods.apply(changed(leaving, metadata=meta))
+            await asyncio.sleep(1)
+        assert world.runtime.running()
+        await eventually(lambda: not world.runtime.running())
+        assert world.runtime.seen("uid-web").containers[0].exit_code == 143  # not killed: it has ended by itself
+
+
+@virtual_time
+async def test_an_agent_that_goes_while_a_pod_stops_does_not_kill_it() -> None:
+    world = World()
+    world.runtime.stop_seconds = 30
+    async with world.agent():
+        leaving = pod(termination_grace_period_seconds=60)
+        world.pods.apply(leaving)
+        await eventually(world.runtime.running)
+        meta = changed(leaving.metadata, deletion_timestamp=datetime.now(UTC), deletion_grace_period_seconds=60)
+        world.pods.apply(changed(leaving, metadata=meta))
+        await asyncio.sleep(1)
+    assert world.runtime.running()

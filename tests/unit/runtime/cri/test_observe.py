@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from pykubelet.api.pod import ContainerUser, LinuxContainerUser
-from pykubelet.base.errors import NotFound
+from pykubelet.base.errors import NotFound, Retry
 from pykubelet.pod.observed import ObservedContainer, ObservedSandbox, State
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel
@@ -28,6 +28,7 @@ class Shelf:
         self.asked: Counter[str] = Counter()
         self.vanishing: set[str] = set()
         """In the lists, but gone when asked about."""
+        self.silent: set[str] = set()
 
     def add(self, uid: str, *, count: int = 1) -> None:
         meta = cri.PodSandboxMetadata(uid=uid, name=f"pod-{uid}", namespace="default")
@@ -62,6 +63,8 @@ class Shelf:
             case _:
                 if request.container_id in self.vanishing:
                     raise NotFound("gone")
+                if request.container_id in self.silent:
+                    raise Retry("busy")
                 return cri.ContainerStatusResponse(status=self.containers[request.container_id])
 
 
@@ -210,3 +213,16 @@ def test_sandboxes(state: cri.PodSandboxState, network: cri.NamespaceMode, wante
 )
 def test_the_last_lines_of_a_log(log: bytes, text: str) -> None:
     assert log_tail(log) == text
+
+
+async def test_what_cannot_be_asked_about_hides_nobody_else(shelf: Shelf, observer: Observer) -> None:
+    shelf.add("u1")
+    shelf.add("u2")
+    shelf.silent.add("c-u1-0")
+    first, second = await observer.pods()
+    assert [(c.id, c.state) for c in first.containers] == [("c-u1-0", State.RUNNING)]
+    assert second.containers[0].started_at is not None
+    with pytest.raises(Retry):  # who decides about the pod has to know
+        await observer.pod("u1")
+    shelf.silent.clear()
+    assert (await observer.pods())[0].containers[0].started_at is not None

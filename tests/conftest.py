@@ -1,4 +1,4 @@
-"""What integration tests share: one private containerd, brought up for the first test that asks."""
+"""What tests of several kinds share: one private containerd, brought up for the first test that asks."""
 
 from collections.abc import Iterator
 
