@@ -319,6 +319,13 @@ async def a_pulled_image_is_here(outside: Outside) -> None:
     assert await outside.runtime.image("busybox:1.36") == image
 
 
+async def it_is_known_how_much_room_images_have(outside: Outside) -> None:
+    storage = await outside.runtime.image_storage()
+    assert storage is not None
+    assert 0 <= storage.available <= storage.capacity
+    assert storage.capacity > 0
+
+
 async def the_end_of_a_container_is_told_to_who_listens(outside: Outside) -> None:
     runtime = outside.runtime
     sandbox_id = await runtime.run_sandbox(sandbox_config())
@@ -399,6 +406,7 @@ PROMISES: Final[tuple[Promise, ...]] = (
     nothing_is_made_in_a_stopped_sandbox,
     commands_run_only_in_running_containers,
     a_pulled_image_is_here,
+    it_is_known_how_much_room_images_have,
     the_end_of_a_container_is_told_to_who_listens,
     a_new_agent_finds_everything_as_it_was,
     a_container_that_ends_while_no_agent_looks_is_seen_as_ended,

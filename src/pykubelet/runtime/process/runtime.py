@@ -34,6 +34,7 @@ from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.process import Identity, Process
 from pykubelet.runtime.process.spawner import Answer, Spawner
 from pykubelet.runtime.process.store import ContainerRecord, SandboxRecord, Store
+from pykubelet.runtime.process.streams import ProcessStreams
 from pykubelet.runtime.process.table import Table
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class ProcessRuntime:
         self._store = Store(self._root)
         self._table = Table(self._store, machine_ips)
         self._spawner = Spawner(python or getattr(sys, "_base_executable", sys.executable))
+        self.streams = ProcessStreams(self._opened, self._table, self._spawner)
         self._cgroups: Cgroups | None = None
         self._abilities: Abilities | None = None
         self._assembly: Assembly | None = None
@@ -351,6 +353,7 @@ class ProcessRuntime:
 
     async def close(self) -> None:
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.streams.close()
         await self._table.close()
         await self._spawner.close()
 

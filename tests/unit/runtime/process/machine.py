@@ -20,6 +20,7 @@ from pykubelet.pod.ports import SandboxConfig
 from pykubelet.runtime.process.process import Identity
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.process.shim import files
+from pykubelet.runtime.process.streams import ProcessStreams
 
 _LOOP = "while :; do sleep 1000 & wait; done"
 UID = "uid-web"
@@ -34,6 +35,10 @@ class Machine:
         self.runtime = ProcessRuntime(root, **options)
 
     # --- the contract's side
+
+    @property
+    def streams(self) -> ProcessStreams:
+        return self.runtime.streams
 
     def program(self) -> tuple[str, ...]:
         return ("sh", "-c", f"trap 'exit 0' USR1; trap 'exit 3' USR2; trap 'exit 143' TERM; {_LOOP}")

@@ -29,7 +29,10 @@ def folder() -> Iterator[Path]:
 def test_all_of_it_works_for_an_ordinary_user(folder: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder}/tests"]
     command += ["-c", str(_TESTS.parent / "pyproject.toml"), "--rootdir", str(_TESTS.parent)]
-    command += [str(_TESTS / _HERE), str(_TESTS / "contract/test_process_runtime.py")]
+    command += [
+        str(_TESTS / _HERE),
+        *(str(_TESTS / f"contract/test_process_{port}.py") for port in ("runtime", "streams")),
+    ]
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [*_reachable(), *command], env=environment, capture_output=True, text=True, check=False, cwd=_TESTS.parent

@@ -72,8 +72,9 @@ def _wait(child: int, wake: int, lifeline: int) -> int:
             if descriptor == wake:
                 os.read(wake, 4096)
             else:
-                _end_descendants()  # before their parent goes: in a pid namespace they would be lost to us
+                _kill_descendants()  # before their parent goes: in a pid namespace they would be lost to us
                 _kill_group(child)
+                _end_descendants()
                 return signal.SIGKILL  # as waitpid would say it
 
 
@@ -86,20 +87,24 @@ def _kill_group(leader: int) -> None:
 
 def _end_descendants() -> None:
     """What it left in the background: in a pid namespace that is the container's, and stays; else it is ours."""
-    me = files.identity()["pid"]
     while True:
-        for pid, start in files.descendants(me).items():
-            files.kill(pid, start)
+        _kill_descendants()
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
 
 
+def _kill_descendants() -> None:
+    for pid, start in files.descendants(files.identity()["pid"]).items():
+        files.kill(pid, start)
+
+
 def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int] | int, says: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the spawner ignores it; a terminal's user must not be ignored
         os.setsid()
         nested = is_other(handles["user"], "user")
         for kind in ("uts", "ipc", "mnt"):

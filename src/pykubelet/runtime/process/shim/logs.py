@@ -85,6 +85,7 @@ class Stream:
     """What comes out of one pipe, cut into lines."""
 
     def __init__(self, name: str, log: Log) -> None:
+        self.name = name
         self._full = f" {name} F ".encode()
         self._part = f" {name} P ".encode()
         self._log = log

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import select
 
-from . import files, kernel, program
-from .light import signal
+from . import files, handed, kernel, program, terminal
+from .attached import Attached
+from .light import signal, socket
 from .logs import Log, Stream
 from .root import Root
 
@@ -64,7 +65,10 @@ class Monitor:
         log = Log(spec["log"], size=spec["log_size"], files=spec["log_files"])
         self._log = log
         self._streams: dict[int, Stream] = {}
+        self._open: set[int] = set()
+        """Those of them that may still say something."""
         self._pipe_names: list[str] = []
+        self._attached = Attached(spec["folder"], -1, -1)
         self._wake = -1
 
     # --- the beginning
@@ -75,19 +79,20 @@ class Monitor:
         if not self._is_init:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         self._listen()
-        inner, outer = self._pipes()
-        self._pipe_names = [os.readlink(f"/proc/self/fd/{each}") for each, _ in outer if not self._spec["tty"]]
+        inner, outer, program_input = _pipes(self._spec) if not self._spec["tty"] else _way_back()
         said, says = os.pipe()
         go, goes = os.pipe()
         self._main = os.fork()
         if self._main == 0:
             os.close(goes)  # else nobody could tell us by closing it that we are not wanted
             _become(self._spec, inner, says, go)
-        for descriptor in (*set(inner), says, go):
+        for descriptor in (*inner, says, go):
             os.close(descriptor)
-        self._streams = {each: Stream(name, self._log) for each, name in outer}
+        if not self._spec["tty"]:
+            self._take(outer, program_input, -1)
+            self._pipe_names = [os.readlink(f"/proc/self/fd/{each}") for each in outer]
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # what is in the container has no business in here
-        failure = self._let_go(said, goes)
+        failure = self._let_go(said, goes, program_input)
         if failure:
             self.abandon()
             note_end(self._spec, START_ERROR, "StartError", failure)
@@ -98,11 +103,21 @@ class Monitor:
         self._kill_all()
         self._reap_all()
 
-    def _let_go(self, said: int, goes: int) -> str:
+    def _take(self, outer: list[int], program_input: int, program_terminal: int) -> None:
+        self._streams = {each: Stream(name, self._log) for each, name in zip(outer, ("stdout", "stderr"), strict=False)}
+        self._open = set(outer)
+        self._attached = Attached(self._spec["folder"], program_input, program_terminal)
+
+    def _let_go(self, said: int, goes: int, way_back: int) -> str:
         """The program's process says who it is when its root is built; once that is on disk it may go on."""
         first = _read_line(said)
         if not first.startswith("pid "):
             return first or "the process ended before the program could run"
+        if self._spec["tty"]:  # it has sent that before it spoke
+            connection = socket.socket(fileno=way_back)
+            ours = (handed.receive(connection, 1) or [-1])[0]
+            connection.close()
+            self._take([ours], ours if self._spec["stdin"] else -1, ours)
         pid, start = first.split()[1:]
         main = {"pid": int(pid), "start": int(start), "boot": files.boot_id()}
         facts = {
@@ -113,6 +128,7 @@ class Monitor:
             "started_at": files.now(),
         }
         files.write_once(self._spec["folder"] + "/run.json", facts)
+        self._attached.listen()
         os.write(goes, b"!")
         os.close(goes)
         failure = _read_line(said)
@@ -128,35 +144,26 @@ class Monitor:
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def _pipes(self) -> tuple[tuple[int, int, int], list[tuple[int, str]]]:
-        """-> the program's three ends, and ours with the names of what comes out of them."""
-        if self._spec["tty"]:
-            ours, theirs = os.openpty()
-            os.set_blocking(ours, False)
-            return (theirs, theirs, theirs), [(ours, "stdout")]
-        out, out_end = os.pipe()
-        err, err_end = os.pipe()
-        os.set_blocking(out, False)
-        os.set_blocking(err, False)
-        if self._spec["stdin"]:
-            stdin, _ = os.pipe()  # our end stays open, so that reading waits for somebody to attach
-        else:
-            stdin = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
-        return (stdin, out_end, err_end), [(out, "stdout"), (err, "stderr")]
-
     # --- the life
 
     def follow(self) -> None:
-        poll = select.poll()
-        poll.register(self._wake, select.POLLIN)
-        for descriptor in self._streams:
-            poll.register(descriptor, select.POLLIN)
         while self._status is None:
-            for descriptor, _ in poll.poll():
+            patience = self._attached.patience()
+            wanted = self._attached.wanted()
+            wanted[self._wake] = select.POLLIN
+            readable = set() if self._attached.is_full else self._open
+            for descriptor in readable:
+                wanted[descriptor] = wanted.get(descriptor, 0) | select.POLLIN
+            poll = select.poll()
+            for descriptor, events in wanted.items():
+                poll.register(descriptor, events)
+            for descriptor, events in poll.poll(patience):
                 if descriptor == self._wake:
                     self._heed(os.read(self._wake, 4096))
-                elif not self._pump(descriptor):
-                    poll.unregister(descriptor)
+                    continue
+                if descriptor in readable and events & ~select.POLLOUT and not self._pump(descriptor):
+                    self._open.discard(descriptor)
+                self._attached.heed(descriptor, events)
         self._finish()
 
     def _pump(self, descriptor: int) -> bool:
@@ -168,8 +175,13 @@ class Monitor:
         except OSError:
             return False  # a terminal whose other end was closed
         if data:
-            self._streams[descriptor].feed(data)
+            self._pass_on(descriptor, data)
         return bool(data)
+
+    def _pass_on(self, descriptor: int, data: bytes) -> None:
+        stream = self._streams[descriptor]
+        stream.feed(data)
+        self._attached.copy(stream.name, data)
 
     def _heed(self, numbers: bytes) -> None:
         if signal.SIGHUP in numbers:
@@ -188,6 +200,7 @@ class Monitor:
         for descriptor, stream in self._streams.items():
             self._drain(descriptor)
             stream.end()
+        self._attached.end()
         status = self._status or 0
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
         reason = "Completed" if code == 0 else "OOMKilled" if self._was_out_of_memory() else "Error"
@@ -201,7 +214,8 @@ class Monitor:
                 return
             if not data:
                 return
-            self._streams[descriptor].feed(data)
+            self._pass_on(descriptor, data)
+            self._attached.wait()
 
     def _reap(self) -> bool:
         """-> whether there still are children."""
@@ -246,6 +260,25 @@ class Monitor:
         return counts.get("oom_kill", "0") != "0"
 
 
+def _pipes(spec: ContainerSpec) -> tuple[list[int], list[int], int]:
+    """-> the program's three ends, ours of its outputs, and ours of its input, if it has any."""
+    out, out_end = os.pipe()
+    err, err_end = os.pipe()
+    os.set_blocking(out, False)
+    os.set_blocking(err, False)
+    if not spec["stdin"]:
+        return [os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC), out_end, err_end], [out, err], -1
+    stdin, program_input = os.pipe()  # our end stays open, so that reading waits for somebody to attach
+    os.set_blocking(program_input, False)
+    return [stdin, out_end, err_end], [out, err], program_input
+
+
+def _way_back() -> tuple[list[int], list[int], int]:
+    """The program's process makes its terminal when its root is there, and hands our end of it back along this."""
+    ours, theirs = socket.socketpair()
+    return [theirs.detach()], [], ours.detach()
+
+
 def _read_line(descriptor: int) -> str:
     data = b""
     while not data.endswith(b"\n"):
@@ -256,7 +289,7 @@ def _read_line(descriptor: int) -> str:
     return data.decode("utf-8", "replace").rstrip("\n")
 
 
-def _become(spec: ContainerSpec, ends: tuple[int, int, int], says: int, go: int) -> NoReturn:
+def _become(spec: ContainerSpec, ends: list[int], says: int, go: int) -> NoReturn:
     """In the new process."""
     try:
         signal.set_wakeup_fd(-1)
@@ -267,21 +300,17 @@ def _become(spec: ContainerSpec, ends: tuple[int, int, int], says: int, go: int)
         program.enter_cgroups(spec["program"])
         if spec["root"] is not None:
             Root(spec["root"]).enter()
+        if spec["tty"]:
+            ours, theirs = terminal.open_pair()
+            handed.hand(socket.socket(fileno=ends[0]), [ours])
+            terminal.take(theirs)
+            ends = [theirs] * 3
         os.write(says, f"pid {me['pid']} {me['start']}\n".encode())
         if os.read(go, 1) != b"!":
             os._exit(START_ERROR)
         for position, end in enumerate(ends):
             os.dup2(end, position)
-        if spec["tty"]:
-            _take_terminal()
         program.run(spec["program"], end_with_parent=not spec["own_pids"])
     except BaseException as error:  # the boundary: this process must not go on as a copy of its parent
         os.write(says, files.explain(error).encode("utf-8", "replace") + b"\n")
     os._exit(START_ERROR)
-
-
-def _take_terminal() -> None:
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,0 +1,148 @@
+"""The Streams port on this machine's kernel: commands with their input and output held open, attaching, and
+connections to what a pod listens on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from pykubelet.base.errors import Invalid, NotFound, Retry
+from pykubelet.pod.observed import State
+from pykubelet.pod.server_ports import Connection, Session, StreamUrl
+from pykubelet.runtime.process import attach as attaching
+from pykubelet.runtime.process import exec as execution
+from pykubelet.runtime.process.assembly import Assembly
+from pykubelet.runtime.process.attach import AttachSession
+from pykubelet.runtime.process.exec import ExecSession
+from pykubelet.runtime.process.known import Container, Sandbox
+from pykubelet.runtime.process.spawner import Spawner
+from pykubelet.runtime.process.table import Table
+
+_CONNECTING: Final = 10.0
+_CHUNK: Final = 65536
+_HERE: Final = ("127.0.0.1", "::1")
+
+
+class ProcessStreams:
+    """`opened` is the runtime's own first look at the machine, after which the table is true."""
+
+    def __init__(self, opened: Callable[[], Awaitable[Assembly]], table: Table, spawner: Spawner) -> None:
+        self._opened = opened
+        self._table = table
+        self._spawner = spawner
+        self._sessions: set[ExecSession | AttachSession] = set()
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], *, stdin: bool, stdout: bool, stderr: bool, tty: bool
+    ) -> StreamUrl | Session:
+        assembly = await self._opened()
+        container = self._running(container_id)
+        if not command:
+            raise Invalid("there is no command to run")
+        spec = await asyncio.to_thread(assembly.command, container, tuple(command))
+        session = await execution.open_session(
+            self._spawner,
+            spec,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            tty=tty,
+            container_ended=container.ended,
+        )
+        self._keep(session)
+        return session
+
+    async def attach(
+        self, container_id: str, *, stdin: bool, stdout: bool, stderr: bool, tty: bool
+    ) -> StreamUrl | Session:
+        await self._opened()
+        container = self._running(container_id)
+        folder = self._table.store.folder(container.record)
+        session = await attaching.open_session(container, folder, stdin=stdin, stdout=stdout, stderr=stderr)
+        self._keep(session)
+        return session
+
+    async def port_forward(self, sandbox_id: str, ports: Sequence[int]) -> StreamUrl | None:
+        await self._opened()
+        self._ready(sandbox_id)
+        return None
+
+    async def connect(self, sandbox_id: str, port: int) -> Connection:
+        """Pods have this machine's network, so what they listen on is here."""
+        await self._opened()
+        self._ready(sandbox_id)
+        if not 0 < port < 65536:
+            raise Invalid(f"port {port} does not exist: ports are from 1 to 65535")
+        reasons = []
+        for address in _HERE:
+            try:
+                async with asyncio.timeout(_CONNECTING):
+                    return _Connection(*await asyncio.open_connection(address, port))
+            except TimeoutError:
+                reasons.append(f"{address}: no answer within {_CONNECTING:.0f} s")
+            except OSError as error:
+                reasons.append(f"{address}: {_why(error)}")
+        raise Retry(f"failed to connect to localhost:{port} of sandbox {sandbox_id}: {'; '.join(reasons)}")
+
+    async def checkpoint(self, container_id: str, location: str) -> None:
+        raise Invalid("the embedded runtime cannot write checkpoints of containers: that takes a container runtime")
+
+    async def close(self) -> None:
+        """The agent ends: commands that somebody has open end with it, containers do not."""
+        await asyncio.gather(*(session.close() for session in self._sessions), return_exceptions=True)
+        self._sessions.clear()
+
+    # --- inside
+
+    def _running(self, container_id: str) -> Container:
+        container = self._table.containers.get(container_id)
+        if container is None:
+            raise NotFound(f"container {container_id} does not exist")
+        if container.state is not State.RUNNING:
+            raise Retry(f"container {container_id} does not run")
+        return container
+
+    def _ready(self, sandbox_id: str) -> Sandbox:
+        sandbox = self._table.sandboxes.get(sandbox_id)
+        if sandbox is None:
+            raise NotFound(f"sandbox {sandbox_id} does not exist")
+        if sandbox.process is None:
+            raise Retry(f"sandbox {sandbox_id} is not ready")
+        return sandbox
+
+    def _keep(self, session: ExecSession | AttachSession) -> None:
+        self._sessions = {each for each in self._sessions if not each.is_closed} | {session}
+
+
+class _Connection:
+    """The Connection port."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def receive(self) -> bytes:
+        try:
+            return await self._reader.read(_CHUNK)
+        except OSError:
+            return b""
+
+    async def send(self, data: bytes) -> None:
+        try:
+            self._writer.write(data)
+            await self._writer.drain()
+        except (OSError, RuntimeError) as error:
+            raise Retry(f"the connection into the pod is broken: {error}") from error
+
+    async def end(self) -> None:
+        with suppress(OSError, RuntimeError):
+            self._writer.write_eof()
+
+    async def close(self) -> None:
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+
+def _why(error: OSError) -> str:
+    return "connection refused" if isinstance(error, ConnectionRefusedError) else (error.strerror or str(error))
