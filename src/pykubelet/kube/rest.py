@@ -61,6 +61,21 @@ def object_path(resource: str, *, namespace: str = "", name: str = "", subresour
     return "/".join(part for part in parts if part)
 
 
+class ApiMeter(Protocol):
+    """Told of what is asked of an API server. Neither method waits or fails."""
+
+    def api_answered(self, method: str, host: str, code: str) -> None:
+        """One request, one answer: its status, or `<error>` when there was none."""
+        ...
+
+    def api_request(
+        self, method: str, host: str, *, waited: float, seconds: float, sent: int, received: int | None
+    ) -> None:
+        """A request is over, with all tries: seconds that the rate limit and the server took, bytes out and in. None:
+        it failed."""
+        ...
+
+
 class ApiServer:
     """A client of one API server: `async with ApiServer(credentials) as server: ...`.
 
@@ -78,12 +93,14 @@ class ApiServer:
         burst: int = 100,
         max_answer: int = 512 << 20,
         max_line: int = 16 << 20,
+        meter: ApiMeter | None = None,
     ) -> None:
         self._credentials = credentials
         self._timeout = timeout
         self._bucket = TokenBucket(qps, burst)
         self._max_answer = max_answer
         self._max_line = max_line
+        self._meter = meter
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -172,6 +189,8 @@ class ApiServer:
         timeout: float | None = None,
     ) -> bytes:
         """Any request. A body other than bytes becomes JSON. `timeout` counts from when the rate limit lets go."""
+        now = asyncio.get_running_loop().time
+        asked = now()
         await self._bucket.wait()
         headers = {"Accept": accept}
         if self._credentials.disable_compression:
@@ -180,11 +199,21 @@ class ApiServer:
             headers["Content-Type"] = content_type
         deadline = aiohttp.ClientTimeout(total=timeout or self._timeout)
         data = body if isinstance(body, bytes | None) else codec.encode(body)
-        with self._translated(method, path):
-            response = await self._send(method, self._full_url(path, params), headers, deadline, data)
-            async with response:
-                await self._raise_refusal(response, method, path)
-                return await self._read(response, self._max_answer, path)
+        url, began, received = self._full_url(path, params), now(), None
+        try:
+            with self._translated(method, path):
+                response = await self._send(method, url, headers, deadline, data)
+                async with response:
+                    await self._raise_refusal(response, method, path)
+                    answer = await self._read(response, self._max_answer, path)
+            received = len(answer)
+            return answer
+        finally:
+            if self._meter is not None:
+                waited, seconds, sent = began - asked, now() - began, len(data or b"")
+                self._meter.api_request(
+                    method, url.authority, waited=waited, seconds=seconds, sent=sent, received=received
+                )
 
     @asynccontextmanager
     async def stream(
@@ -253,11 +282,18 @@ class ApiServer:
         assert self._session is not None, "an ApiServer is used inside of its async with"
         arguments = self._credentials.arguments(grant)
         arguments["headers"] += headers.items()
-        async with asyncio.timeout(timeout.total or self._timeout):
-            # A redirect would carry the credentials to an address that nobody configured.
-            return await self._session.request(
-                method, url, data=data, timeout=timeout, allow_redirects=False, **arguments
-            )
+        code = "<error>"
+        try:
+            async with asyncio.timeout(timeout.total or self._timeout):
+                # A redirect would carry the credentials to an address that nobody configured.
+                response = await self._session.request(
+                    method, url, data=data, timeout=timeout, allow_redirects=False, **arguments
+                )
+            code = str(response.status)
+            return response
+        finally:
+            if self._meter is not None:
+                self._meter.api_answered(method, url.authority, code)
 
     async def _raise_refusal(self, response: aiohttp.ClientResponse, method: str, path: str) -> None:
         if response.status >= 300:

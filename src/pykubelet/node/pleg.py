@@ -7,6 +7,7 @@ is the safety net, and the only source when there is no stream.
 import asyncio
 import logging
 import math
+from collections.abc import Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Final
 
@@ -34,6 +35,16 @@ class Pleg:
         """What is wrong with the runtime, if anything; empty while it answers."""
         self.network_trouble = ""
         """What is wrong with its network, if anything."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Told when one of these has changed."""
+        self.on_relist: Callable[[float, float | None], None] = lambda seconds, interval: None
+        """Told of each look at everything: how long it took, and how long after the one before it began."""
+        self._relisted: float | None = None
+
+    @property
+    def seen(self) -> Mapping[str, ObservedPod]:
+        """What the last look at everything has shown, by uid."""
+        return self._seen
 
     async def follow_events(self) -> None:
         """Pass the runtime's hints on. While there are none, relisting is the faster."""
@@ -52,9 +63,14 @@ class Pleg:
     async def relist(self) -> None:
         while True:
             began = asyncio.get_running_loop().time()
+            before = self.trouble, self.network_trouble
             self._lost.clear()
             try:
-                for uid in self._changed(await self._runtime.pods()):
+                try:
+                    pods = await self._runtime.pods()
+                finally:
+                    self._tell(began)
+                for uid in self._changed(pods):
                     await self._inbox.put(RuntimeChanged(uid))
                 status = await self._runtime.status()
                 self.network_trouble = "" if status.network_ready else status.network_message or "no reason given"
@@ -66,7 +82,14 @@ class Pleg:
                 if self.trouble:
                     log.info("the runtime answers again")
                 self.trouble = ""
+            if (self.trouble, self.network_trouble) != before:
+                self.on_change()
             await self._rest(began)
+
+    def _tell(self, began: float) -> None:
+        before, self._relisted = self._relisted, began
+        seconds = asyncio.get_running_loop().time() - began
+        self.on_relist(seconds, None if before is None else began - before)
 
     async def _rest(self, began: float) -> None:
         """Until the next look is due. The long rest needs a look that began well after the stream was opened: nobody

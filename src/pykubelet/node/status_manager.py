@@ -46,6 +46,8 @@ class _Entry:
         self.has_ended = False
         self.is_gone = False
         """The API server no longer has the pod."""
+        self.since = 0.0
+        """When there was first something to tell that is not told yet, on the loop's clock."""
         self.wanted = 0
         self.done = 0
         """Which of the `wanted` turns was the last to succeed. While they differ there is something to do."""
@@ -95,6 +97,8 @@ class StatusManager:
         self._static_uids: dict[str, str] = {}
         self._line: asyncio.Queue[_Entry] = asyncio.Queue()
         self._is_away = False
+        self.on_synced: Callable[[float], None] = lambda seconds: None
+        """Told how long it took until the API server knew all that was to be told of a pod."""
 
     # --- what the node says
 
@@ -263,6 +267,8 @@ class StatusManager:
         return True
 
     def _want(self, entry: _Entry) -> None:
+        if entry.wanted == entry.done:
+            entry.since = asyncio.get_running_loop().time()
         entry.wanted += 1
         self._take_place(entry)
 
@@ -275,6 +281,8 @@ class StatusManager:
 
     def _succeeded(self, entry: _Entry, turn: int) -> None:
         entry.done = turn
+        if turn == entry.wanted:
+            self.on_synced(asyncio.get_running_loop().time() - entry.since)
         entry.backoff = None
         entry.refusal = ""
         if self._is_away:

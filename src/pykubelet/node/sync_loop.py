@@ -27,17 +27,32 @@ class SyncLoop:
         self._config = config
         self._handlers = handlers
         self._ready: set[str] = set()
+        self._came_round: float | None = None
+        """When the last message was done with, on the loop's clock; None: it does not run."""
 
     @property
     def all_sources_ready(self) -> bool:
         """Whether every source has spoken and its first word has been handled. Clean-up waits for that."""
         return self._config.merge.seen_all(self._ready)
 
+    @property
+    def lateness(self) -> float:
+        """For how many seconds the loop has not come round. There is a tick every second, so more than a few mean that
+        it is stuck. One that does not run is not late."""
+        return 0.0 if self._came_round is None else asyncio.get_running_loop().time() - self._came_round
+
     async def run(self) -> None:
         """Until the stream closes. A crowd of messages is worked off in slices: timers and sockets come in between."""
-        clock = time.perf_counter
+        try:
+            await self._run()
+        finally:
+            self._came_round = None
+
+    async def _run(self) -> None:
+        clock, now = time.perf_counter, asyncio.get_running_loop().time
         rested = clock()
         while True:
+            self._came_round = now()
             message = await self._inbox.get()
             if isinstance(message, Closed):
                 log.info("the stream of pods has ended")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pykubelet.api.pod import Pod
 from pykubelet.base.journal import Journal
 from pykubelet.base.turnstile import Turnstile
+from pykubelet.node.metered import MeteredSyncer, Meters
 from pykubelet.node.worker import Phase, PodWorker, Wish
 from pykubelet.pod.kinds import full_name
 from pykubelet.pod.ports import Syncer
@@ -28,6 +29,10 @@ class PodWorkers:
         self._workers: dict[str, PodWorker] = {}
         self._holders: dict[str, PodWorker] = {}
         """By full name: the newest pod of that name, whom the next one has to wait for."""
+
+    def metered_by(self, meters: Meters) -> None:
+        """Whoever begins to live from now on is timed."""
+        self._syncer = MeteredSyncer(self._syncer, meters)
 
     def tell(self, pod: Pod, *, grace: float | None = None, removed: bool = False, after: Iterable[str] = ()) -> None:
         """The newest word on a pod. A pod that is not known begins its life, if only to end it properly.

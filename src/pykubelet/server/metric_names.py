@@ -1,0 +1,221 @@
+"""Every series that the agent shows, in one table: name, kind, labels and buckets are the Go kubelet's, because
+dashboards and alerts are written in them. What starts with `pykubelet_` is our own."""
+
+from itertools import accumulate, repeat
+from typing import Final, Literal, NamedTuple
+
+
+class Named(NamedTuple):
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+def _counter(name: str, help: str, *labels: str) -> Named:
+    return Named(name, "counter", help, labels)
+
+
+def _gauge(name: str, help: str, *labels: str) -> Named:
+    return Named(name, "gauge", help, labels)
+
+
+def _histogram(name: str, buckets: tuple[float, ...], help: str, *labels: str) -> Named:
+    return Named(name, "histogram", help, labels, buckets)
+
+
+def _exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+    return tuple(accumulate(repeat(factor, count - 1), float.__mul__, initial=start))
+
+
+_USUAL: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_STARTUP: Final = (
+    *(0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0),
+    *(480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0),
+)
+_PULL: Final = (
+    *(1.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0),
+    *(2700.0, 3600.0),
+)
+_STATUS: Final = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0)
+_REQUEST: Final = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+_BYTES: Final = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
+_LIFETIME: Final = (
+    *(60.0, 3600.0, 14400.0, 86400.0, 604800.0, 2592000.0, 7776000.0, 15552000.0, 31104000.0, 124416000.0),
+)
+
+_OPERATION: Final = "operation_type"
+_REQUEST_LABELS: Final = ("method", "path", "server_type", "long_running")
+_CLAIM: Final = ("namespace", "persistentvolumeclaim")
+
+PODS: Final = (
+    _gauge("kubelet_node_name", "The name of this node; the value is always 1.", "node"),
+    _gauge("kubelet_running_pods", "Pods that have a running sandbox."),
+    _gauge("kubelet_running_containers", "Containers in the runtime, by state.", "container_state"),
+    _gauge("kubelet_desired_pods", "Pods that the node was told to run.", "static"),
+    _gauge("kubelet_active_pods", "Pods that have not ended and count when others are admitted.", "static"),
+    _gauge("kubelet_mirror_pods", "Mirror pods, which show static pods to the cluster."),
+    _gauge("kubelet_working_pods", "Pods that have a worker, by how far they are.", *("lifecycle", "config", "static")),
+    _gauge("kubelet_managed_ephemeral_containers", "Ephemeral containers in the pods of this node."),
+    _counter("kubelet_orphaned_runtime_pods_total", "Pods found in the runtime that nobody knew."),
+    _counter("kubelet_restarted_pods_total", "Pods that came back with the uid that they had before.", "static"),
+    _histogram("kubelet_containers_per_pod_count", _exponential(1.0, 2.0, 5), "Containers of each pod."),
+    _histogram(
+        "kubelet_pod_worker_start_duration_seconds", _USUAL, "From the first sight of a pod to its worker's first step."
+    ),
+    _histogram("kubelet_pod_worker_duration_seconds", _USUAL, "How long each step of a pod's worker took.", _OPERATION),
+    _histogram("kubelet_pod_start_duration_seconds", _STARTUP, "From the first sight of a pod until it runs."),
+    _histogram(
+        "kubelet_pod_start_sli_duration_seconds",
+        _STARTUP,
+        "From a pod's creation until it is reported to run, without image pulls and init containers; stateless pods.",
+    ),
+    _histogram(
+        "kubelet_pod_start_total_duration_seconds",
+        _STARTUP,
+        "From a pod's creation until it is reported to run, everything included.",
+    ),
+    _gauge(
+        "kubelet_first_network_pod_start_sli_duration_seconds",
+        "The start of the first pod with a network of its own, without image pulls and init containers.",
+    ),
+    _histogram(
+        "kubelet_pod_status_sync_duration_seconds",
+        _STATUS,
+        "From a change of a pod's status until the API server has it.",
+    ),
+    _counter("kubelet_started_pods_total", "Attempts to start a pod's sandbox."),
+    _counter("kubelet_started_pods_errors_total", "Attempts to start a pod's sandbox that failed."),
+    _counter("kubelet_started_user_namespaced_pods_total", "Attempts to start a pod with a user namespace of its own."),
+    _counter("kubelet_started_user_namespaced_pods_errors_total", "Those of them that failed."),
+    _counter("kubelet_started_containers_total", "Attempts to start a container.", "container_type"),
+    _counter(
+        "kubelet_started_containers_errors_total",
+        "Attempts to start a container that failed, by reason.",
+        *("container_type", "code"),
+    ),
+    _counter("kubelet_started_host_process_containers_total", "Only Windows has such containers.", "container_type"),
+    _counter(
+        "kubelet_started_host_process_containers_errors_total",
+        "Only Windows has such containers.",
+        *("container_type", "code"),
+    ),
+    _counter("kubelet_admission_rejections_total", "Pods that were not admitted, by reason.", "reason"),
+    _counter("kubelet_evictions", "Pods that were evicted, by what ran short.", "eviction_signal"),
+    _counter("kubelet_preemptions", "Pods that made room for critical ones, by what ran short.", "preemption_signal"),
+    _counter(
+        "kubelet_lifecycle_handler_http_fallbacks_total", "Hooks that were asked for over HTTPS and ran over HTTP."
+    ),
+    _gauge("kubelet_orphan_pod_cleaned_volumes", "Unknown pods whose folders the last sweep took away."),
+    _gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Unknown pods whose folders could not be taken away."),
+)
+
+RUNTIME: Final = (
+    _histogram("kubelet_pleg_relist_duration_seconds", _USUAL, "How long it took to look at all pods of the runtime."),
+    _histogram("kubelet_pleg_relist_interval_seconds", _USUAL, "Time between two looks at all pods of the runtime."),
+    _gauge("kubelet_pleg_last_seen_seconds", "When all pods of the runtime were last looked at."),
+    _counter("kubelet_pleg_discard_events", "Events of the runtime that were thrown away; this agent never does."),
+    _counter("kubelet_runtime_operations_total", "Calls to the runtime.", _OPERATION),
+    _counter("kubelet_runtime_operations_errors_total", "Calls to the runtime that failed.", _OPERATION),
+    _histogram(
+        "kubelet_runtime_operations_duration_seconds",
+        _exponential(0.005, 2.5, 14),
+        "How long calls to the runtime took.",
+        _OPERATION,
+    ),
+    _histogram(
+        "kubelet_run_podsandbox_duration_seconds", _USUAL, "How long it took to start a sandbox.", "runtime_handler"
+    ),
+    _counter("kubelet_run_podsandbox_errors_total", "Sandboxes that could not be started.", "runtime_handler"),
+    _histogram(
+        "kubelet_cgroup_manager_duration_seconds",
+        _USUAL,
+        "How long it took to change the control groups of pods.",
+        _OPERATION,
+    ),
+    _gauge("kubelet_cgroup_version", "The version of the machine's control groups."),
+    _histogram(
+        "kubelet_image_pull_duration_seconds", _PULL, "How long it took to pull an image.", "image_size_in_bytes"
+    ),
+    _counter("kubelet_image_garbage_collected_total", "Images that were cleared away, by reason.", "reason"),
+)
+
+MACHINE: Final = (
+    _gauge("kubelet_node_startup_pre_kubelet_duration_seconds", "From the machine's boot to the agent's start."),
+    _gauge("kubelet_node_startup_pre_registration_duration_seconds", "From there until the node asked to be known."),
+    _gauge("kubelet_node_startup_registration_duration_seconds", "From there until the API server knew the node."),
+    _gauge("kubelet_node_startup_post_registration_duration_seconds", "From there until the node was ready."),
+    _gauge("kubelet_node_startup_duration_seconds", "From the machine's boot until the node was ready."),
+    _gauge("kubelet_volume_stats_capacity_bytes", "The size of a claimed volume.", *_CLAIM),
+    _gauge("kubelet_volume_stats_available_bytes", "What is free of a claimed volume.", *_CLAIM),
+    _gauge("kubelet_volume_stats_used_bytes", "What is used of a claimed volume.", *_CLAIM),
+    _gauge("kubelet_volume_stats_inodes", "The inodes of a claimed volume.", *_CLAIM),
+    _gauge("kubelet_volume_stats_inodes_free", "The free inodes of a claimed volume.", *_CLAIM),
+    _gauge("kubelet_volume_stats_inodes_used", "The used inodes of a claimed volume.", *_CLAIM),
+    _gauge("kubelet_volume_stats_health_status_abnormal", "1: the claimed volume is not well.", *_CLAIM),
+    _gauge(
+        "kubelet_container_log_filesystem_used_bytes",
+        "What a container's logs take.",
+        *("uid", "namespace", "pod", "container"),
+    ),
+    _gauge("kubelet_certificate_manager_client_ttl_seconds", "Until the client certificate expires; +Inf: none."),
+    _gauge("kubelet_certificate_manager_server_ttl_seconds", "Until the serving certificate expires; +Inf: none."),
+    _histogram(
+        "kubelet_certificate_manager_server_rotation_seconds", _LIFETIME, "How long serving certificates were used."
+    ),
+    _counter("kubelet_certificate_manager_client_expiration_renew_errors", "Failed renewals of client certificates."),
+    _counter("kubelet_server_expiration_renew_errors", "Failed renewals of serving certificates."),
+    _gauge("pykubelet_sync_loop_lateness_seconds", "For how long the sync loop has not come round."),
+)
+
+HTTP: Final = (
+    _counter("kubelet_http_requests_total", "Requests to the agent's HTTP API.", *_REQUEST_LABELS),
+    _histogram("kubelet_http_requests_duration_seconds", _USUAL, "How long requests took.", *_REQUEST_LABELS),
+    _gauge("kubelet_http_inflight_requests", "Requests that are being answered.", *_REQUEST_LABELS),
+    _counter("rest_client_requests_total", "Requests to API servers.", *("code", "method", "host")),
+    _histogram("rest_client_request_duration_seconds", _REQUEST, "How long API servers took.", *("verb", "host")),
+    _histogram("rest_client_request_size_bytes", _BYTES, "The size of requests to API servers.", *("verb", "host")),
+    _histogram("rest_client_response_size_bytes", _BYTES, "The size of API servers' answers.", *("verb", "host")),
+    _histogram(
+        "rest_client_rate_limiter_duration_seconds",
+        _REQUEST,
+        "How long requests to API servers were held back here.",
+        *("verb", "host"),
+    ),
+)
+
+_BUILD_LABELS: Final = (
+    *("major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version", "compiler"),
+    "platform",
+)
+
+METRICS: Final = (
+    *PODS,
+    *RUNTIME,
+    *MACHINE,
+    *HTTP,
+    _gauge("kubernetes_build_info", "Which program this is; the value is always 1.", *_BUILD_LABELS),
+)
+"""Of `/metrics`, besides those of the process."""
+
+PROBES: Final = (
+    _counter(
+        "prober_probe_total",
+        "Probes, by result.",
+        *("probe_type", "result", "container", "pod", "namespace", "pod_uid"),
+    ),
+    _histogram(
+        "prober_probe_duration_seconds",
+        _USUAL,
+        "How long probes took.",
+        *("probe_type", "container", "pod", "namespace"),
+    ),
+)
+"""Of `/metrics/probes`."""
+
+SLIS: Final = (
+    _gauge("kubernetes_healthcheck", "1: the check passed when it was last made.", *("name", "type")),
+    _counter("kubernetes_healthchecks_total", "Checks that were made, by result.", *("name", "type", "status")),
+)
+"""Of `/metrics/slis`."""
