@@ -24,9 +24,11 @@ from pykubelet.config import Config
 from pykubelet.host.checkpoint import PodCheckpoint
 from pykubelet.host.machine import LocalMachine
 from pykubelet.node.agent import Agent
+from pykubelet.node.census import take_census
 from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_recorder import LogRecorder
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
+from pykubelet.node.metered import metered_cgroups, metered_runtime
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.outside import Outside
 from pykubelet.node.ownership import Ownership, OwnPods
@@ -43,6 +45,7 @@ from pykubelet.sources.files import FileSource
 
 if TYPE_CHECKING:
     from pykubelet.app_api import ApiParts
+    from pykubelet.server.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -87,40 +90,25 @@ class App:
         runtime: Runtime,
         journal: Journal,
         api: "ApiParts | None",
+        metrics: "Metrics | None",
     ) -> None:
         self._config = config
+        self._machine = machine
         self._facts = facts
         self._runtime = runtime
         self._journal = journal
         self._api = api
+        self._metrics = metrics
         self._local: MachineParts | None = None
         self.agent: Agent | None = None
         """Once everything has been started."""
         self._running: list[asyncio.Task[Any]] = []
+        self._server_parts: dict[str, Callable[[], Awaitable[None]]] = {}
         self._recorder = api.recorder if api else LogRecorder(config.node_name, journal=journal)
         self._checkpoint = PodCheckpoint(
             config.root_dir / "checkpoints" / "pods", machine=f"{facts.machine_id} {facts.system_uuid}"
         )
-        self._reporter = NodeReporter(
-            api.nodes if api else None,
-            NodeSettings(
-                name=config.node_name,
-                labels=config.node.labels,
-                taints=config.node.taints,
-                max_pods=config.node.max_pods,
-                reserved=config.node.reserved,
-                port=config.server.port,
-                provider_id=config.node.provider_id,
-            ),
-            facts=machine.facts,
-            runtime=runtime,
-            recorder=self._recorder,
-            register_node=config.node.register,
-            seen=(lambda: api.view.node) if api else (lambda: None),
-            lease_renewed=partial(api.leases.renewed_at, config.node_name) if api else None,
-            period=config.node.update_period,
-            report_period=config.node.report_period,
-        )
+        self._reporter = self._made_reporter(config.server.port)
         self._sources = _sources(config, api, self._reporter.ownership)
         self._is_cri = config.runtime.endpoint.startswith(("unix://", "/"))
         options = config.images
@@ -132,10 +120,10 @@ class App:
         )
         self._image_gc = ImageGc(runtime, self._recorder, self._gc_settings)
         self._keyring: Keyring | None = None
-        if config.images.credential_config:
+        if options.credential_config:
             from pykubelet.host.credential_providers import load_credential_providers
 
-            self._keyring = load_credential_providers(config.images.credential_config, config.images.credential_bin_dir)
+            self._keyring = load_credential_providers(options.credential_config, options.credential_bin_dir)
 
     @classmethod
     async def build(cls, config: Config, stack: AsyncExitStack) -> "App":
@@ -144,30 +132,45 @@ class App:
         machine = LocalMachine(str(config.root_dir), hostname=config.node_name, node_ips=config.node_ips)
         facts = await machine.facts()
         journal = Journal()
-        api = None
-        if config.kubeconfig:
-            from pykubelet.app_api import connect  # an HTTP client takes long to load
+        api, metrics = None, None
+        if config.server.enabled:
+            from pykubelet.server.metrics import Metrics  # a web server and its libraries take long to load
 
-            api = await connect(config, journal, stack)
-        runtime = make_runtime(
-            RuntimeSettings(
-                endpoint=config.runtime.endpoint,
-                root=config.root_dir / "runtime",
-                log_root=config.pod_logs_dir,
-                hidden=(config.root_dir, config.pod_logs_dir),
-                node_ips=facts.ips,
-                seccomp_default=config.runtime.seccomp_default,
-                cpu_cfs_quota=config.runtime.cpu_cfs_quota,
-                cpu_cfs_quota_period=config.runtime.cpu_cfs_quota_period,
-                request_timeout=config.runtime.request_timeout,
-                log_max_size=config.runtime.log_max_size,
-                log_max_files=config.runtime.log_max_files,
-            )
-        )
+            metrics = Metrics(config.node_name)
+            journal.read_by(metrics.read)
+        if config.kubeconfig:
+            from pykubelet.app_api import connect  # so does an HTTP client
+
+            api = await connect(config, journal, stack, metrics)
+        runtime = make_runtime(_runtime_settings(config, facts, metrics))
         stack.push_async_callback(runtime.close)
-        app = cls(config, machine, facts, runtime, journal, api)
+        app = cls(config, machine, facts, runtime, journal, api, metrics)
         await stack.enter_async_context(control_socket(config.socket, {"ping": lambda: "pong", "pods": app.pods}))
+        await app.serve(stack)
         return app
+
+    async def serve(self, stack: AsyncExitStack) -> None:
+        """The agent's own HTTP API, until the stack is unwound. Raises Invalid when a port cannot be had."""
+        config = self._config
+        if not (config.server.enabled or config.server.healthz_port):
+            return
+        from pykubelet.app_server import KubeletServer, ServerParts
+
+        server = KubeletServer(
+            config,
+            lambda: self.agent,
+            ServerParts(
+                runtime=self._runtime,
+                facts=self._machine.facts,
+                reviews=self._api.reviews if self._api else None,
+                addresses=self._facts.ips,
+                metrics=self._metrics,
+            ),
+        )
+        ports = await server.start(stack)
+        self._reporter = self._made_reporter(ports.get("https", config.server.port))
+        self._sources = _sources(config, self._api, self._reporter.ownership)
+        self._server_parts = server.parts()
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
         """Start everything, as soon as the runtime answers."""
@@ -175,10 +178,13 @@ class App:
         version, status = await _answered(self._runtime.version), await _answered(self._runtime.status)
         local = self._local = await machine_parts(config, self._facts, self._runtime, status)
         agent = self._agent(tasks, local, runtime_name=version.name)
+        agent.pleg.on_change = self._reporter.changed
+        self._measure(agent)
         self._running.append(tasks.create_task(supervise("node status", self._reporter.run)))
         await _until(lambda: self._reporter.node is not None)  # nothing can be admitted to a node that nobody knows
         self._running += [tasks.create_task(supervise("checkpoint", self._checkpoint.run)), *agent.start()]
-        self._running += [tasks.create_task(supervise(name, part)) for name, part in self._chores(local).items()]
+        chores = self._chores(local) | self._server_parts
+        self._running += [tasks.create_task(supervise(name, part)) for name, part in chores.items()]
         if self._api is not None:
             self._running += [tasks.create_task(supervise(name, part)) for name, part in self._api.parts.items()]
             while_ours = self._reporter.ownership.while_ours
@@ -206,6 +212,39 @@ class App:
         """All pods of the node, as a PodList."""
         return {"apiVersion": "v1", "kind": "PodList", "items": self.agent.pods() if self.agent else []}
 
+    def _made_reporter(self, port: int) -> NodeReporter:
+        config, api = self._config, self._api
+        return NodeReporter(
+            api.nodes if api else None,
+            NodeSettings(
+                name=config.node_name,
+                labels=config.node.labels,
+                taints=config.node.taints,
+                max_pods=config.node.max_pods,
+                reserved=config.node.reserved,
+                port=port,
+                provider_id=config.node.provider_id,
+            ),
+            facts=self._machine.facts,
+            runtime=self._runtime,
+            recorder=self._recorder,
+            register_node=config.node.register,
+            seen=(lambda: api.view.node) if api else (lambda: None),
+            lease_renewed=partial(api.leases.renewed_at, config.node_name) if api else None,
+            period=config.node.update_period,
+            report_period=config.node.report_period,
+        )
+
+    def _measure(self, agent: Agent) -> None:
+        metrics = self._metrics
+        if metrics is None:
+            return
+        agent.workers.metered_by(metrics)
+        agent.pleg.on_relist = metrics.relisted
+        agent.statuses.on_synced = metrics.status_synced
+        metrics.know_pods(agent.table.get, agent.statuses.get)
+        metrics.count_pods(lambda: take_census(agent))
+
     def _chores(self, local: MachineParts) -> dict[str, Callable[[], Awaitable[None]]]:
         """What has to be done now and then."""
         options = self._config.runtime
@@ -222,7 +261,7 @@ class App:
         return chores
 
     def _agent(self, tasks: asyncio.TaskGroup, local: MachineParts, *, runtime_name: str) -> Agent:
-        api, facts = self._api, self._facts
+        api, facts, metrics = self._api, self._facts, self._metrics
         node_facts = NodeFacts(host_ips=facts.ips, runtime_name=runtime_name)
 
         def machine() -> Machine:
@@ -237,9 +276,9 @@ class App:
 
         outside = Outside(
             sources=self._sources,
-            runtime=self._runtime,
+            runtime=metered_runtime(self._runtime, metrics, calls=not self._is_cri) if metrics else self._runtime,
             host=local.host,
-            cgroups=local.cgroups,
+            cgroups=metered_cgroups(local.cgroups, metrics) if local.cgroups and metrics else local.cgroups,
             logs=local.logs,
             image_used=self._image_gc.keep,
             recorder=self._recorder,
@@ -257,6 +296,24 @@ class App:
             allowed_unsafe_sysctls=self._config.allowed_unsafe_sysctls,
         )
         return Agent(tasks, outside)
+
+
+def _runtime_settings(config: Config, facts: MachineFacts, metrics: "Metrics | None") -> RuntimeSettings:
+    options = config.runtime
+    return RuntimeSettings(
+        endpoint=options.endpoint,
+        root=config.root_dir / "runtime",
+        log_root=config.pod_logs_dir,
+        hidden=(config.root_dir, config.pod_logs_dir),
+        node_ips=facts.ips,
+        seccomp_default=options.seccomp_default,
+        cpu_cfs_quota=options.cpu_cfs_quota,
+        cpu_cfs_quota_period=options.cpu_cfs_quota_period,
+        request_timeout=options.request_timeout,
+        log_max_size=options.log_max_size,
+        log_max_files=options.log_max_files,
+        on_call=metrics.runtime_call if metrics else None,
+    )
 
 
 def _sources(config: Config, api: "ApiParts | None", ownership: Ownership) -> dict[str, PodSource]:

@@ -22,7 +22,7 @@ from pykubelet.kube.node import NodeView
 from pykubelet.kube.nodes import KubeNodes
 from pykubelet.kube.objects import KubeLeases, KubePods, KubeRuntimeClasses, KubeSecrets
 from pykubelet.kube.pods import ApiSource
-from pykubelet.kube.rest import ApiServer
+from pykubelet.kube.rest import ApiMeter, ApiServer
 from pykubelet.kube.reviews import KubeReviews
 
 
@@ -44,14 +44,14 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     """What has to run while the node is ours."""
 
 
-async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> ApiParts:
+async def connect(config: Config, journal: Journal, stack: AsyncExitStack, meter: ApiMeter | None = None) -> ApiParts:
     """Raises Invalid for a kubeconfig that cannot be used; a server that does not answer is waited for later, but for
     the one that is to issue the first certificate."""
     client, keep_client = await _client(config)
     credentials = Credentials(client)
-    server = await stack.enter_async_context(ApiServer(credentials))
+    server = await stack.enter_async_context(ApiServer(credentials, meter=meter))
     # The node's sign of life must not wait behind hundreds of pods.
-    heartbeat = await stack.enter_async_context(ApiServer(credentials, timeout=10.0, qps=0))
+    heartbeat = await stack.enter_async_context(ApiServer(credentials, timeout=10.0, qps=0, meter=meter))
     view = NodeView(server, config.node_name)
     recorder = EventRecorder(server, config.node_name, journal=journal)
     parts: dict[str, Callable[[], Awaitable[None]]] = {"node view": view.follow, "events": recorder.run}
@@ -68,7 +68,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
             lambda: serving_template(config.node_name, view.node.status.addresses if view.node else ()),
         ).run
     # Strangers decide how often it is asked: that must not slow down anything else.
-    asked = await stack.enter_async_context(ApiServer(credentials, timeout=10.0))
+    asked = await stack.enter_async_context(ApiServer(credentials, timeout=10.0, meter=meter))
     return ApiParts(
         pods=KubePods(server),
         secrets=KubeSecrets(server),

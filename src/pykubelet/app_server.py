@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
+from aiohttp import web
 from msgspec import Struct
 
 from pykubelet.api.pod import Pod
@@ -18,7 +19,8 @@ from pykubelet.pod.server_ports import HasStreams, Reviews
 from pykubelet.server import about, health, pods, system_logs
 from pykubelet.server.auth import Gate, GateSettings
 from pykubelet.server.container_logs import ContainerLogs
-from pykubelet.server.http import Measure, Route, application, serving
+from pykubelet.server.http import Route, application, serving
+from pykubelet.server.metrics import Metrics
 from pykubelet.server.streams import ContainerStreams
 from pykubelet.server.tls import ServingTls, TlsSettings
 
@@ -28,20 +30,23 @@ _SYSTEM_LOGS = Path("/var/log")
 
 
 class Inside:
-    """The agent, as its HTTP API sees it."""
+    """The agent, as its HTTP API sees it: with nothing in it while it is still starting."""
 
-    def __init__(self, node_name: str, agent: Agent) -> None:
+    def __init__(self, node_name: str, agent: Callable[[], Agent | None]) -> None:
         self.node_name = node_name
         self._agent = agent
 
     def pods(self) -> Sequence[Pod]:
-        return self._agent.pods()
+        agent = self._agent()
+        return agent.pods() if agent else ()
 
     def sandbox_id(self, uid: str) -> str:
-        return self._agent.sandbox_id(uid)
+        agent = self._agent()
+        return agent.sandbox_id(uid) if agent else ""
 
     def lateness(self) -> float:
-        return self._agent.loop.lateness
+        agent = self._agent()
+        return agent.loop.lateness if agent else 0.0
 
 
 class ServerParts(Struct, frozen=True, kw_only=True):
@@ -51,19 +56,18 @@ class ServerParts(Struct, frozen=True, kw_only=True):
     facts: Callable[[], Awaitable[MachineFacts]]
     reviews: Reviews | None
     addresses: tuple[str, ...]
-    routes: tuple[Route, ...] = ()
-    """Of statistics and metrics."""
-    measure: Measure | None = None
+    metrics: Metrics | None = None
 
 
 class KubeletServer:
-    """Everything about the HTTP API. `ports` tells where it is served, by name."""
+    """Everything about the HTTP API."""
 
-    def __init__(self, config: Config, inside: Inside, parts: ServerParts) -> None:
+    def __init__(self, config: Config, agent: Callable[[], Agent | None], parts: ServerParts) -> None:
         self._config = config
-        self._inside = inside
+        self._inside = Inside(config.node_name, agent)
         self._parts = parts
-        self._checks = health.checks(inside.lateness)
+        checks = health.checks(self._inside.lateness)
+        self._checks = parts.metrics.checked(checks) if parts.metrics else checks
         options = config.server
         self.tls = ServingTls(
             TlsSettings(
@@ -91,26 +95,34 @@ class KubeletServer:
             config.node_name,
             certificate=self.tls.client_certificate,
         )
-        self.ports: Mapping[str, int] = {}
 
-    async def start(self, stack: AsyncExitStack) -> None:
-        """Serve until the stack is unwound. Raises Invalid when a port cannot be had."""
+    async def start(self, stack: AsyncExitStack) -> Mapping[str, int]:
+        """Serve until the stack is unwound. -> the ports, by name. Raises Invalid when one cannot be had."""
         options, routes = self._config.server, self.routes()
         ports = {}
         if options.enabled:
-            app = application(routes, self._gate, self._parts.measure)
+            app = self._measured(application(routes, self._gate), "readwrite")
             serve = serving(app, options.address, options.port, tls=self.tls.context())
             ports["https"] = await stack.enter_async_context(serve)
         if options.enabled and options.read_only_port:
-            app = application(routes, None, self._parts.measure)
+            app = self._measured(application(routes, None), "readonly")
             ports["read-only"] = await stack.enter_async_context(serving(app, options.address, options.read_only_port))
         if options.healthz_port:
             app = application(health.routes(self._checks), None)
             serve = serving(app, options.healthz_address, options.healthz_port)
             ports["healthz"] = await stack.enter_async_context(serve)
-        self.ports = ports
         if ports:
             log.info("serving: %s", ", ".join(f"{name} on port {port}" for name, port in ports.items()))
+        return ports
+
+    def parts(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What has to run, by name."""
+        return {"certificates": self.tls.run} if self._config.server.enabled else {}
+
+    def _measured(self, app: web.Application, server_type: str) -> web.Application:
+        if self._parts.metrics is not None:
+            self._parts.metrics.attend(app, server_type)
+        return app
 
     def routes(self) -> tuple[Route, ...]:
         config, inside, runtime = self._config, self._inside, self._parts.runtime
@@ -129,8 +141,9 @@ class KubeletServer:
             *system_logs.routes(
                 _SYSTEM_LOGS, (config.pod_logs_dir,), enabled=options.system_logs and options.debugging
             ),
-            *self._parts.routes,
         ]
+        if self._parts.metrics is not None:
+            routes += self._parts.metrics.routes()
         if isinstance(runtime, HasStreams):
             streams = ContainerStreams(
                 inside,

@@ -158,6 +158,7 @@ class Background:
     def _start(self, manifests: Path, runtime: str) -> None:
         command = [sys.executable, "-m", "pykubelet", "run", "--stop-pods-on-exit"]
         command += ["--root-dir", str(self._state), "--pod-manifest-path", str(manifests)]
+        command += ["--enable-server=false", "--healthz-port=0"]  # without an API server nobody could be let in
         command += ["--container-runtime-endpoint", runtime] if runtime else []
         name = hashlib.sha256(str(self._data).encode()).hexdigest()[:8]
         command += ["--cgroup-root", f"/pykubelet-{name}"]  # apart from any other agent's pods

@@ -178,7 +178,16 @@ class Agent:
 
 @asynccontextmanager
 async def agent(root: Path, *args: str) -> AsyncIterator[Agent]:
-    command = [*AGENT, "run", "--root-dir", str(root / ".state"), "--stop-pods-on-exit", *args]
+    command = [
+        *AGENT,
+        "run",
+        "--root-dir",
+        str(root / ".state"),
+        "--stop-pods-on-exit",
+        "--port=0",
+        "--healthz-port=0",
+        *args,
+    ]
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     try:
         yield Agent(process)

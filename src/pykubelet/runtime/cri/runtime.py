@@ -35,6 +35,7 @@ from pykubelet.runtime.cri.shown import shown_cgroup_driver
 from pykubelet.runtime.cri.streaming import CriStreams
 
 _LONGEST_SECONDS: Final = 2**31
+_PATIENCE: Final = 10.0
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -116,7 +117,7 @@ class CriRuntime:
         request = cri.RunPodSandboxRequest(config=wanted, runtime_handler=config.runtime_handler)
         await _make_folder(config.log_directory)
         longer = 2 * self._deadline  # its network may take its time
-        answer = await self._call("RunPodSandbox", request, cri.RunPodSandboxResponse, deadline=longer)
+        answer = await self._whole("RunPodSandbox", request, cri.RunPodSandboxResponse, deadline=longer)
         return answer.pod_sandbox_id
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
@@ -147,7 +148,7 @@ class CriRuntime:
             await _make_folder(str(Path(sandbox.log_directory, config.log_path).parent))
         request = cri.CreateContainerRequest(pod_sandbox_id=sandbox_id, config=made, sandbox_config=sandbox)
         try:
-            answer = await self._call("CreateContainer", request, cri.CreateContainerResponse)
+            answer = await self._whole("CreateContainer", request, cri.CreateContainerResponse)
         except (NotFound, Retry) as error:
             return await self._found_after(error, sandbox_id, made)
         return answer.container_id
@@ -157,7 +158,7 @@ class CriRuntime:
             raise Invalid(f"container {container_id} was stopped before it was started")
         request = cri.StartContainerRequest(container_id=container_id)
         try:
-            await self._call("StartContainer", request, cri.StartContainerResponse)
+            await self._whole("StartContainer", request, cri.StartContainerResponse)
         except Retry as error:
             status = await self._observer.container_status(container_id)
             if isinstance(error, Lost) and status.state == cri.CONTAINER_RUNNING:
@@ -229,6 +230,17 @@ class CriRuntime:
 
     async def _call(self, name: str, request: Message, reply: type[Reply], *, deadline: float | None = None) -> Reply:
         return await self._channel.call(f"{SERVICE}/{name}", request, reply, deadline=deadline)
+
+    async def _whole(self, name: str, request: Message, reply: type[Reply], *, deadline: float | None = None) -> Reply:
+        """A call that is not given up half-way: a runtime would leave behind what it has made so far."""
+        call = asyncio.ensure_future(self._call(name, request, reply, deadline=deadline))
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            await asyncio.wait([call], timeout=_PATIENCE)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            raise
 
     async def _call_if_there(
         self, name: str, request: Message, reply: type[Reply], *, deadline: float | None = None
