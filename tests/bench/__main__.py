@@ -2,9 +2,9 @@
 
 import sys
 
-from bench import agent, cri, merge
+from bench import agent, cri, merge, stats
 
-SUITES = {"merge": merge.run, "agent": agent.run, "cri": cri.run}
+SUITES = {"merge": merge.run, "agent": agent.run, "cri": cri.run, "stats": stats.run}
 
 
 def main() -> None:

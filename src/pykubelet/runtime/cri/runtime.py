@@ -32,6 +32,7 @@ from pykubelet.runtime.cri.images import Images
 from pykubelet.runtime.cri.lost_tasks import end_lost_task
 from pykubelet.runtime.cri.observe import SERVICE, Observer
 from pykubelet.runtime.cri.shown import shown_cgroup_driver
+from pykubelet.runtime.cri.stats import CriPlaces
 from pykubelet.runtime.cri.streaming import CriStreams
 
 _LONGEST_SECONDS: Final = 2**31
@@ -61,6 +62,7 @@ class CriRuntime:
         self._machine = machine or Machine()
         self._observer = Observer(self._channel, now=now)
         self.streams = CriStreams(self._channel)
+        self.places = CriPlaces(self._channel)
         self._images = Images(self._channel)
 
     async def version(self) -> RuntimeVersion:

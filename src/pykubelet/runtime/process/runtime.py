@@ -33,6 +33,7 @@ from pykubelet.runtime.process.images import Images
 from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.process import Identity, Process
 from pykubelet.runtime.process.spawner import Answer, Spawner
+from pykubelet.runtime.process.stats import ProcessPlaces
 from pykubelet.runtime.process.store import ContainerRecord, SandboxRecord, Store
 from pykubelet.runtime.process.streams import ProcessStreams
 from pykubelet.runtime.process.table import Table
@@ -78,6 +79,7 @@ class ProcessRuntime:
         self._table = Table(self._store, machine_ips)
         self._spawner = Spawner(python or getattr(sys, "_base_executable", sys.executable))
         self.streams = ProcessStreams(self._opened, self._table, self._spawner)
+        self.places = ProcessPlaces(self._table)
         self._cgroups: Cgroups | None = None
         self._abilities: Abilities | None = None
         self._assembly: Assembly | None = None

@@ -1,0 +1,5 @@
+"""What pods, containers and the node use, read from this machine's kernel when somebody asks."""
+
+from pykubelet.host.stats.reader import StatsReader, StatsSettings
+
+__all__ = ["StatsReader", "StatsSettings"]

@@ -1,0 +1,351 @@
+"""The work of one reading, all of it in one thread: control groups, networks and files of every pod, then the node."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import PykubeletError
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.mount import parse_mount_info
+from pykubelet.host.stats import node
+from pykubelet.host.stats.cgroups import Folders, GroupReader, Hierarchy
+from pykubelet.host.stats.files import read
+from pykubelet.host.stats.network import interfaces
+from pykubelet.host.stats.processes import ProcessTable, descriptors
+from pykubelet.host.stats.storage import file_system, file_systems, files_in
+from pykubelet.host.stats.volumes import FoundVolume, volume_usage
+from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
+from pykubelet.pod.stats import (
+    ContainerReading,
+    Disk,
+    GroupReading,
+    ImageStore,
+    Interface,
+    NodeReading,
+    Place,
+    PodReading,
+    Rates,
+    Reading,
+    SandboxReading,
+    Usage,
+    VolumeUsage,
+    summed,
+    total,
+)
+
+_KUBELET: Final = "kubelet"
+_PODS: Final = "pods"
+
+
+class Machine(Struct, frozen=True, kw_only=True):
+    proc: str = "/proc"
+    sys: str = "/sys"
+    system_groups: Mapping[str, str] = {}
+    pods_group: str = "/kubepods"
+
+
+class PodReader:
+    """Remembers where groups are and how much time they had used; called by one thread at a time."""
+
+    def __init__(self, dirs: PodDirs, machine: Machine, known: Callable[[str], Disk | None]) -> None:
+        self._dirs = dirs
+        self._machine = machine
+        self._known = known
+        self._groups = GroupReader(machine.proc, machine.sys)
+        self._hierarchy: Hierarchy | None = None
+        self._folders: dict[str, tuple[int, Folders]] = {}
+        self._rates = Rates()
+        self._boot = 0.0
+        self._started = time.time()
+
+    def read(
+        self,
+        observed: Sequence[ObservedPod],
+        places: Mapping[str, Place],
+        images: ImageStore | None,
+        volumes: Mapping[str, Sequence[FoundVolume]],
+        at: int,
+        *,
+        details: bool,
+    ) -> Reading:
+        if self._hierarchy is None:
+            self._hierarchy = Hierarchy.found(self._machine.proc)
+            self._boot = node.boot_time(self._machine.proc)
+        self._folders = {key: known for key, known in self._folders.items() if key in places}
+        disk = file_system(_existing(self._dirs.root), at) if details else None
+        image_disk = self._image_disk(images, at, disk) if details else None
+        look = _Look(self._machine.proc, places, volumes, at, details, disk, image_disk)
+        pods = tuple(filter(None, (self._pod(pod, look) for pod in observed)))
+        reading = Reading(at=at, node=self._node(look, pods), pods=pods, has_details=details)
+        self._rates.forget_others()
+        self._groups.forget_old(at)
+        return reading
+
+    # --- pods
+
+    def _pod(self, pod: ObservedPod, look: "_Look") -> PodReading | None:
+        sandbox = next((each for each in pod.sandboxes if each.ready), None)
+        running = [each for each in pod.containers if each.state is State.RUNNING and each.id in look.places]
+        if sandbox is None and not running:
+            return None
+        containers = tuple(self._container(pod, each, look) for each in reversed(running))
+        place = look.places.get(sandbox.id) if sandbox else None
+        ids = [each.id for each in running] + ([sandbox.id] if sandbox and place else [])
+        own = self._own_group(pod.uid, [self._folders_of(each, look.places[each]) for each in ids])
+        group = self._hierarchy_now.path_of(own) if own else ""
+        usage = self._usage(f"pod {pod.uid}", own, look) if own else None
+        if usage is None or usage.cpu is None or usage.memory is None:
+            usage = summed(look.at, [each.usage for each in containers])
+        volumes = tuple(_volumes(look.volumes.get(pod.uid, ()), self._known))
+        reading = PodReading(
+            uid=pod.uid,
+            name=pod.name,
+            namespace=pod.namespace,
+            created_at=sandbox.created_at if sandbox else None,
+            group=group,
+            usage=usage,
+            containers=containers,
+            sandbox=self._sandbox(sandbox.id, place, look) if sandbox and place else None,
+            interfaces=self._network(place, look),
+            volumes=volumes,
+        )
+        return changed(reading, ephemeral=self._ephemeral(reading, look)) if look.details else reading
+
+    def _container(self, pod: ObservedPod, container: ObservedContainer, look: "_Look") -> ContainerReading:
+        place = look.places[container.id]
+        folders = self._folders_of(container.id, place)
+        usage = self._groups.usage(folders, look.at, details=look.details)
+        if place.tree and (usage.cpu is None or usage.memory is None):
+            usage = _filled(usage, look.processes.tree(place.tree, look.at))
+        elif look.details:
+            usage = self._counted(usage, folders)
+        return ContainerReading(
+            id=container.id,
+            name=container.name,
+            image=container.image,
+            group=self._hierarchy_now.path_of(folders) or f"/{container.id}",
+            created_at=container.created_at,
+            usage=self._with_rate(container.id, usage),
+            root=_root(place, look) if look.details else None,
+            logs=self._logs(pod, container, look) if look.details else None,
+        )
+
+    def _sandbox(self, sandbox_id: str, place: Place, look: "_Look") -> SandboxReading:
+        folders = self._folders_of(sandbox_id, place)
+        usage = self._groups.usage(folders, look.at, details=False)  # it sleeps: there is nothing more to see
+        return SandboxReading(
+            id=sandbox_id,
+            image=place.image,
+            group=self._hierarchy_now.path_of(folders),
+            usage=self._with_rate(sandbox_id, usage),
+        )
+
+    def _network(self, place: Place | None, look: "_Look") -> tuple[Interface, ...] | None:
+        if not look.details or place is None or not place.pid:
+            return None
+        return interfaces(f"{self._machine.proc}/{place.pid}/net/dev")
+
+    def _logs(self, pod: ObservedPod, container: ObservedContainer, look: "_Look") -> Disk | None:
+        folder = f"{self._dirs.log_root}/{pod.namespace}_{pod.name}_{pod.uid}/{container.name}"
+        used, inodes = files_in(folder)
+        return changed(look.disk, used=used, inodes_used=inodes) if look.disk else None
+
+    def _ephemeral(self, pod: PodReading, look: "_Look") -> Disk | None:
+        """What a pod has of the node's own disk."""
+        if look.disk is None:
+            return None
+        logs = files_in(f"{self._dirs.log_root}/{pod.namespace}_{pod.name}_{pod.uid}")
+        parts = [part for each in pod.containers for part in (each.root, each.logs) if part is not None]
+        parts += [each.disk for each in pod.volumes if each.is_ephemeral]
+        hosts = _file(self._dirs, pod.uid)
+        used = total([logs[0], hosts[0], *(each.used for each in parts)])
+        inodes = total([logs[1], hosts[1], *(each.inodes_used for each in parts)])
+        return changed(look.disk, used=used, inodes_used=inodes)
+
+    # --- the node
+
+    def _node(self, look: "_Look", pods: Sequence[PodReading]) -> NodeReading:
+        proc, details = self._machine.proc, look.details
+        usage = node.node_usage(self._groups, self._hierarchy_now.everywhere("/"), look.at, details=details)
+        reading = NodeReading(
+            usage=self._with_rate("/", usage),
+            booted=self._boot,
+            groups=self._groups_between(pods, look) if details else (),
+            system=self._system(look),
+        )
+        if not details:
+            return reading
+        points = parse_mount_info((read(f"{proc}/self/mountinfo") or b"").decode(errors="surrogateescape"))
+        return changed(
+            reading,
+            interfaces=interfaces(f"{proc}/1/net/dev") or interfaces(f"{proc}/net/dev") or (),
+            disk=look.disk,
+            images=look.images,
+            disks=file_systems(points, look.at),
+            max_pid=node.max_pid(proc),
+            tasks=node.tasks(proc),
+        )
+
+    def _image_disk(self, images: ImageStore | None, at: int, disk: Disk | None) -> Disk | None:
+        """Where the runtime does not say, its images are taken to be where all else is."""
+        found = file_system(images.path, at) if images else None
+        if images is None or found is None:
+            return disk
+        number = os.stat(images.path).st_dev
+        return changed(
+            found,
+            device=self._groups.device(f"{os.major(number)}:{os.minor(number)}"),
+            used=found.used if images.used is None else images.used,
+            inodes_used=found.inodes_used if images.inodes_used is None else images.inodes_used,
+        )
+
+    def _groups_between(self, pods: Sequence[PodReading], look: "_Look") -> tuple[GroupReading, ...]:
+        paths: set[str] = set()
+        for pod in pods:
+            above = os.path.dirname(pod.group)
+            while len(above) > 1 and above not in paths:
+                paths.add(above)
+                above = os.path.dirname(above)
+        return tuple(self._group(path, look) for path in sorted(paths))
+
+    def _group(self, path: str, look: "_Look") -> GroupReading:
+        folders = self._hierarchy_now.everywhere(path)
+        try:
+            started = max(self._boot, os.stat(next(iter(folders.values()))).st_mtime)
+        except (OSError, StopIteration):
+            started = 0.0
+        return GroupReading(group=path, usage=self._usage(path, folders, look), started=started)
+
+    def _system(self, look: "_Look") -> dict[str, GroupReading]:
+        wanted = {_PODS: self._machine.pods_group, **self._machine.system_groups}
+        found = {name: self._group(path, look) for name, path in wanted.items() if path}
+        found = {name: each for name, each in found.items() if each.usage.cpu is not None}
+        if _KUBELET not in found:
+            found[_KUBELET] = self._own_usage(look)
+        return found
+
+    def _own_usage(self, look: "_Look") -> GroupReading:
+        """The agent itself: its control group, or, when it shares the topmost one with everybody, its process."""
+        paths = self._hierarchy_now.paths(read(f"{self._machine.proc}/self/cgroup") or b"")
+        if paths and "/" not in paths.values():
+            folders = self._hierarchy_now.folders(paths)
+            path = self._hierarchy_now.path_of(folders)
+            return GroupReading(group=path, usage=self._usage(_KUBELET, folders, look), started=self._started)
+        pid = os.getpid()
+        usage = ProcessTable(self._machine.proc, (str(pid),)).usage((pid,), look.at)
+        return GroupReading(group="", usage=self._with_rate(_KUBELET, usage), started=self._started)
+
+    # --- groups
+
+    @property
+    def _hierarchy_now(self) -> Hierarchy:
+        assert self._hierarchy is not None
+        return self._hierarchy
+
+    def _folders_of(self, key: str, place: Place) -> Folders:
+        if place.cgroups is not None:
+            return place.cgroups
+        known = self._folders.get(key)
+        if known is None or known[0] != place.pid:
+            membership = read(f"{self._machine.proc}/{place.pid}/cgroup") if place.pid else None
+            if membership is None:
+                return {}
+            paths = self._hierarchy_now.paths(membership)
+            known = self._folders[key] = (place.pid, self._hierarchy_now.folders(paths))
+        return known[1]
+
+    def _own_group(self, uid: str, below: Iterable[Folders]) -> Folders | None:
+        """The parent of a container's groups, where its name says that it is the pod's."""
+        endings = (f"pod{uid}", f"pod{uid.replace('-', '_')}.slice")
+        for folders in below:
+            parents = {name: os.path.dirname(folder) for name, folder in folders.items()}
+            own = {name: folder for name, folder in parents.items() if folder.endswith(endings)}
+            if own:
+                return own
+        return None
+
+    def _counted(self, usage: Usage, folders: Folders) -> Usage:
+        pids = self._groups.pids(folders)
+        if pids is None:
+            return usage
+        return changed(usage, processes=len(pids), descriptors=descriptors(self._machine.proc, pids))
+
+    def _usage(self, key: str, folders: Folders, look: "_Look") -> Usage:
+        return self._with_rate(key, self._groups.usage(folders, look.at, details=look.details))
+
+    def _with_rate(self, key: str, usage: Usage) -> Usage:
+        if usage.cpu is None:
+            return usage
+        rate = self._rates.of(key, usage.at, usage.cpu.total)
+        return usage if rate is None else changed(usage, cpu=changed(usage.cpu, rate=rate))
+
+
+class _Look:
+    """What is the same for everybody in one reading."""
+
+    def __init__(
+        self,
+        proc: str,
+        places: Mapping[str, Place],
+        volumes: Mapping[str, Sequence[FoundVolume]],
+        at: int,
+        details: bool,
+        disk: Disk | None,
+        images: Disk | None,
+    ) -> None:
+        self._proc = proc
+        self.places = places
+        self.volumes = volumes
+        self.at = at
+        self.details = details
+        self.disk = disk
+        self.images = images
+        self._processes: ProcessTable | None = None
+
+    @property
+    def processes(self) -> ProcessTable:
+        if self._processes is None:
+            self._processes = ProcessTable(self._proc)
+        return self._processes
+
+
+def _filled(usage: Usage, processes: Usage) -> Usage:
+    """What the groups do not count is taken from the processes."""
+    memory = processes.memory if usage.memory is None else usage.memory
+    return changed(
+        usage,
+        cpu=usage.cpu or processes.cpu,
+        memory=memory,
+        processes=processes.processes,
+        threads=usage.threads if usage.threads is not None else processes.threads,
+        descriptors=processes.descriptors,
+    )
+
+
+def _root(place: Place, look: _Look) -> Disk | None:
+    if look.images is None:
+        return None
+    return changed(look.images, used=place.written, inodes_used=place.written_inodes)
+
+
+def _volumes(volumes: Iterable[FoundVolume], known: Callable[[str], Disk | None]) -> Iterable[VolumeUsage]:
+    for volume in volumes:
+        if (usage := volume_usage(volume, known)) is not None:
+            yield usage
+
+
+def _file(dirs: PodDirs, uid: str) -> tuple[int, int]:
+    try:
+        return os.stat(dirs.etc_hosts(uid)).st_blocks * 512, 1
+    except (OSError, PykubeletError):
+        return 0, 0
+
+
+def _existing(path: str) -> str:
+    while len(path) > 1 and not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path

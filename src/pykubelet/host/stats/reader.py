@@ -1,0 +1,105 @@
+"""One reading of everything: the runtime says what runs and where it is, one thread asks the kernel, and for a moment
+all who ask get the same answer."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from pykubelet.api.pod import Pod
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.stats.pods import Machine, PodReader
+from pykubelet.host.stats.storage import FolderMeter
+from pykubelet.host.stats.volumes import measured_folders, pod_volumes
+from pykubelet.host.threads import in_thread
+from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.stats import ContainerPlaces, ImageStore, Place, Reading
+
+_FRESH: Final = 1.5
+_PATIENCE: Final = 0.1
+"""Seconds that a first answer waits for volumes to be measured."""
+
+
+class StatsSettings(Struct, frozen=True, kw_only=True):
+    system_groups: Mapping[str, str] = {}
+    """Control groups of the node's own programs, by upstream's names: runtime, misc, kubelet."""
+    pods_group: str = "/kubepods"
+    """The control group of all pods, as a path below the mount point."""
+    fresh: float = _FRESH
+    """Seconds for which a reading is given to everybody who asks."""
+    volume_period: float = 60.0
+    """Seconds after which volumes are measured again."""
+    proc: str = "/proc"
+    sys: str = "/sys"
+
+
+class StatsReader:
+    """The Stats port. `observe` says what the runtime holds, `wanted` which pods the node knows, with their specs.
+
+    Everything it remembers goes with the pods that it is about. Belongs to one event loop; `close` it.
+    """
+
+    def __init__(
+        self,
+        observe: Callable[[], Awaitable[Sequence[ObservedPod]]],
+        places: ContainerPlaces,
+        dirs: PodDirs,
+        *,
+        wanted: Callable[[], Sequence[Pod]] = tuple,
+        settings: StatsSettings | None = None,
+        now: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._observe = observe
+        self._places = places
+        self._dirs = dirs
+        self._wanted = wanted
+        self._settings = settings or StatsSettings()
+        self._now = now
+        self._meter = FolderMeter(period=self._settings.volume_period)
+        machine = Machine(
+            proc=self._settings.proc,
+            sys=self._settings.sys,
+            system_groups=self._settings.system_groups,
+            pods_group=self._settings.pods_group,
+        )
+        self._pods = PodReader(dirs, machine, self._meter.known)
+        self._turn = asyncio.Lock()
+        self._newest: Reading | None = None
+        self._read_at = float("-inf")
+
+    async def read(self, *, details: bool = True) -> Reading:
+        if (fresh := self._fresh(details)) is not None:
+            return fresh
+        async with self._turn:  # who comes meanwhile takes what the first one brings
+            if (fresh := self._fresh(details)) is not None:
+                return fresh
+            reading = await self._read(details)
+            self._newest, self._read_at = reading, asyncio.get_running_loop().time()
+            return reading
+
+    async def close(self) -> None:
+        await self._meter.close()
+
+    def _fresh(self, details: bool) -> Reading | None:
+        newest = self._newest
+        if newest is None or asyncio.get_running_loop().time() - self._read_at >= self._settings.fresh:
+            return None
+        return newest if newest.has_details or not details else None
+
+    async def _read(self, details: bool) -> Reading:
+        observed = [pod for pod in await self._observe() if pod.is_running]
+        places, images = await self._found(observed, details)
+        specs = {pod.metadata.uid: pod for pod in self._wanted()} if details else {}
+        volumes = await in_thread(pod_volumes, self._dirs, observed, specs) if details else {}
+        if details:
+            await self._meter.refresh(measured_folders(volumes), patience=_PATIENCE)
+        return await in_thread(self._pods.read, observed, places, images, volumes, self._now(), details=details)
+
+    async def _found(
+        self, observed: Sequence[ObservedPod], details: bool
+    ) -> tuple[Mapping[str, Place], ImageStore | None]:
+        if not details:
+            return await self._places.places(observed, details=False), None
+        return await asyncio.gather(self._places.places(observed, details=True), self._places.images())

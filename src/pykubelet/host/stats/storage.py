@@ -1,0 +1,142 @@
+"""What folders and file systems hold. Folders are measured in a thread of their own and remembered for a while: a
+large volume must not hold up those who ask about processor time."""
+
+import asyncio
+import os
+import stat
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Final
+
+from pykubelet.api.struct import changed
+from pykubelet.host.mount import MountPoint
+from pykubelet.pod.stats import Disk
+
+_BLOCK: Final = 512
+_LOOK_UP: Final = 1000
+"""Entries after which a walk looks whether it is still wanted."""
+_FAREWELL: Final = 2.0
+
+
+class FolderMeter:
+    """How much is in folders, and how full file systems are, each looked at again when the last look is `period`
+    seconds old.
+
+    The work is done by one task, which this object owns: `close` ends it. A file system that does not answer holds up
+    only this work.
+    """
+
+    def __init__(self, *, period: float = 60.0) -> None:
+        self._period = period
+        self._known: dict[str, Disk] = {}
+        self._walking: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def refresh(self, folders: Mapping[str, bool], *, patience: float) -> None:
+        """See to it that these folders are measured: those that are True by adding up their content, the others as the
+        file systems that they are.
+
+        Waits for those that never were, at most `patience` seconds: a walk that takes longer goes on, and whoever asks
+        then has its result.
+        """
+        if self._walking is None or self._walking.done():
+            wanted = self._due(folders)
+            self._known = {path: seen for path, seen in self._known.items() if path in folders}
+            if wanted and not self._is_closed:
+                self._walking = asyncio.create_task(asyncio.to_thread(self._walk, wanted))
+        if self._walking is not None and any(path not in self._known for path in folders):
+            await asyncio.wait([self._walking], timeout=patience)
+
+    def known(self, folder: str) -> Disk | None:
+        """None while it has not been measured."""
+        return self._known.get(folder)
+
+    async def close(self) -> None:
+        """A walk that is going on stops, unless a file system does not answer."""
+        self._is_closed = True
+        if self._walking is not None:
+            await asyncio.wait([self._walking], timeout=_FAREWELL)
+
+    def _due(self, folders: Mapping[str, bool]) -> list[tuple[str, bool]]:
+        """Those that were never measured, then those whose last look is longest ago."""
+        before = time.time_ns() - round(self._period * 1e9)
+        age = {path: seen.at if (seen := self._known.get(path)) else 0 for path in folders}
+        return sorted((each for each in folders.items() if age[each[0]] <= before), key=lambda each: age[each[0]])
+
+    def _walk(self, folders: Iterable[tuple[str, bool]]) -> None:
+        for folder, is_counted in folders:
+            disk = file_system(folder, time.time_ns())
+            if disk is None:
+                continue
+            if is_counted:
+                try:
+                    used, inodes = self._usage(folder)
+                except OSError:
+                    continue
+                disk = changed(disk, used=used, inodes_used=inodes)
+            if self._is_closed:
+                return
+            self._known[folder] = disk
+
+    def _usage(self, folder: str) -> tuple[int, int]:
+        """Bytes and inodes, as `du` counts them: one file system, and each file once, however many names it has."""
+        top = os.stat(folder)
+        used, inodes, waiting, seen = top.st_blocks * _BLOCK, 1, [folder], set()
+        while waiting:
+            with suppress(OSError), os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    found = entry.stat(follow_symlinks=False)
+                    if found.st_dev != top.st_dev:
+                        continue
+                    if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
+                        if found.st_ino in seen:
+                            continue
+                        seen.add(found.st_ino)
+                    used += found.st_blocks * _BLOCK
+                    inodes += 1
+                    if stat.S_ISDIR(found.st_mode):
+                        waiting.append(entry.path)
+                    if inodes % _LOOK_UP == 0 and self._is_closed:
+                        return used, inodes
+        return used, inodes
+
+
+def file_system(path: str, at: int, device: str = "") -> Disk | None:
+    """None for a place that cannot be looked at."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return None
+    return Disk(
+        at=at,
+        device=device,
+        capacity=found.f_blocks * found.f_frsize,
+        available=found.f_bavail * found.f_frsize,
+        used=(found.f_blocks - found.f_bfree) * found.f_frsize,
+        inodes=found.f_files,
+        inodes_free=found.f_ffree,
+        inodes_used=found.f_files - found.f_ffree,
+    )
+
+
+def file_systems(points: Iterable[MountPoint], at: int) -> tuple[Disk, ...]:
+    """Every one that is on a device, once."""
+    places: dict[str, str] = {}
+    for point in points:
+        if point.source.startswith("/dev/"):
+            places.setdefault(point.source, point.path)
+    found = (file_system(path, at, device) for device, path in places.items())
+    return tuple(disk for disk in found if disk is not None and disk.capacity)
+
+
+def files_in(folder: str) -> tuple[int, int]:
+    """Bytes and inodes of the files of one small folder, such as a container's logs; not of folders in it."""
+    used = count = 0
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                found = entry.stat()
+                if stat.S_ISREG(found.st_mode):
+                    used, count = used + found.st_blocks * _BLOCK, count + 1
+    return used, count

@@ -1,0 +1,135 @@
+"""What volumes hold."""
+
+import os
+from pathlib import Path
+
+from kit.waiting import eventually
+from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.pod import Pod, PodSpec
+from pykubelet.api.volumes import EmptyDirVolumeSource, Volume
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.stats.storage import FolderMeter, file_system
+from pykubelet.host.stats.volumes import measured_folders, pod_volumes, volume_usage
+from pykubelet.pod.observed import ObservedPod
+from unit.host.stats.trees import Clock, FakeMachine, reader_of
+
+UID = "uid-web"
+PATIENCE = 20.0
+
+
+def fill(folder: Path, count: int = 3) -> int:
+    """-> bytes, as the file system counts them."""
+    folder.mkdir(parents=True)
+    for number in range(count):
+        (folder / str(number)).write_bytes(b"x" * 5000)
+    return sum(path.stat().st_blocks * 512 for path in (folder, *folder.iterdir()))
+
+
+async def test_a_folder_holds_its_files_each_once_and_itself(tmp_path: Path) -> None:
+    used = fill(tmp_path / "a")
+    os.link(tmp_path / "a/0", tmp_path / "a/again")
+    used += fill(tmp_path / "a/below", count=1)
+    (tmp_path / "a/elsewhere").symlink_to("/")
+    meter = FolderMeter()
+    await meter.refresh({str(tmp_path / "a"): True}, patience=PATIENCE)
+    measured = meter.known(str(tmp_path / "a"))
+    assert measured is not None
+    assert measured.inodes_used == 1 + 3 + 2 + 1
+    assert measured.used == used + os.lstat(tmp_path / "a/elsewhere").st_blocks * 512
+    await meter.close()
+
+
+async def test_a_folder_is_measured_again_after_a_while_and_forgotten_with_its_pod(tmp_path: Path) -> None:
+    fill(tmp_path / "a")
+    folder = str(tmp_path / "a")
+    meter = FolderMeter(period=3600.0)
+    await meter.refresh({folder: True}, patience=PATIENCE)
+    first = meter.known(folder)
+    (tmp_path / "a/more").write_text("x")
+    await meter.refresh({folder: True}, patience=PATIENCE)
+    assert meter.known(folder) is first
+    await meter.refresh({}, patience=PATIENCE)
+    assert meter.known(folder) is None
+    await meter.close()
+
+    impatient = FolderMeter(period=0.0)
+    await impatient.refresh({folder: True}, patience=PATIENCE)
+    before = impatient.known(folder)
+    assert before is not None
+    await impatient.refresh({folder: True}, patience=PATIENCE)  # it is known: nobody waits for the next look
+    await eventually(lambda: impatient.known(folder) != before)
+    await impatient.close()
+
+
+async def test_a_closed_meter_begins_no_new_walk(tmp_path: Path) -> None:
+    fill(tmp_path / "a")
+    meter = FolderMeter()
+    await meter.close()
+    await meter.refresh({str(tmp_path / "a"): True}, patience=PATIENCE)
+    assert meter.known(str(tmp_path / "a")) is None
+
+
+async def test_a_folder_that_is_not_there_has_no_measure(tmp_path: Path) -> None:
+    meter = FolderMeter()
+    await meter.refresh({str(tmp_path / "none"): True}, patience=PATIENCE)
+    assert meter.known(str(tmp_path / "none")) is None
+    await meter.close()
+
+
+def test_a_file_system_says_how_full_it_is(tmp_path: Path) -> None:
+    disk = file_system(str(tmp_path), 5)
+    assert disk is not None
+    assert disk.capacity is not None
+    assert disk.used is not None
+    assert disk.at == 5
+    assert 0 < disk.used <= disk.capacity
+    assert file_system(str(tmp_path / "none"), 5) is None
+
+
+async def test_what_is_a_file_system_of_its_own_says_itself_how_full_it_is(tmp_path: Path) -> None:
+    meter = FolderMeter()
+    await meter.refresh({str(tmp_path): False}, patience=PATIENCE)
+    measured, disk = meter.known(str(tmp_path)), os.statvfs(tmp_path)
+    assert measured is not None
+    assert measured.capacity == disk.f_blocks * disk.f_frsize
+    assert measured.used is not None
+    assert measured.used > 5000
+    await meter.close()
+
+
+def test_volumes_are_found_in_the_folders_of_pods(tmp_path: Path) -> None:
+    dirs = PodDirs(str(tmp_path))
+    memory = Volume(name="fast", empty_dir=EmptyDirVolumeSource(medium="Memory"))
+    spec = PodSpec(volumes=(memory, Volume(name="cache", empty_dir=EmptyDirVolumeSource())))
+    pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid=UID), spec=spec)
+    for plugin, name in (
+        ("empty-dir", "cache"),
+        ("empty-dir", "fast"),
+        ("configmap", "settings"),
+        ("csi", "unmounted"),
+    ):
+        fill(Path(dirs.volume(UID, f"kubernetes.io/{plugin}", name)))
+    found = pod_volumes(dirs, [ObservedPod(uid=UID), ObservedPod(uid="../bad")], {UID: pod})
+    assert {(each.name, each.is_counted, each.is_ephemeral) for each in found[UID]} == {
+        ("cache", True, True),
+        ("fast", True, False),
+        ("settings", True, True),
+    }
+    assert len(measured_folders(found)) == 3
+    assert volume_usage(found[UID][0], lambda _: None) is None
+
+
+async def test_a_reading_has_small_volumes_at_once(tmp_path: Path) -> None:
+    machine = FakeMachine(tmp_path, unified=True)
+    used = fill(Path(machine.dirs.volume(UID, "kubernetes.io/empty-dir", "cache")))
+    reader = reader_of(machine, {100: machine.pod("web", 100)}, Clock())
+
+    async def volumes() -> int:
+        return len((await reader.read()).pods[0].volumes)
+
+    while not await volumes():  # on a busy machine the first answer may come before the first measure
+        pass
+    (volume,) = (await reader.read()).pods[0].volumes
+    await reader.close()
+    assert (volume.name, volume.disk.used, volume.disk.inodes_used) == ("cache", used, 4)
+    assert volume.disk.capacity is not None
