@@ -12,11 +12,15 @@ from msgspec import Struct
 
 from pykubelet.api.pod import Pod
 from pykubelet.config import Config
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.stats.reader import StatsReader, StatsSettings
 from pykubelet.node.agent import Agent
+from pykubelet.pod.cgroup import group_of, path_of
 from pykubelet.pod.node_ports import MachineFacts
 from pykubelet.pod.ports import Runtime
 from pykubelet.pod.server_ports import HasStreams, Reviews
-from pykubelet.server import about, health, pods, system_logs
+from pykubelet.pod.stats import HasPlaces
+from pykubelet.server import about, cadvisor, debug, health, pods, resource_metrics, stats, system_logs
 from pykubelet.server.auth import Gate, GateSettings
 from pykubelet.server.container_logs import ContainerLogs
 from pykubelet.server.http import Route, application, serving
@@ -98,7 +102,7 @@ class KubeletServer:
 
     async def start(self, stack: AsyncExitStack) -> Mapping[str, int]:
         """Serve until the stack is unwound. -> the ports, by name. Raises Invalid when one cannot be had."""
-        options, routes = self._config.server, self.routes()
+        options, routes = self._config.server, (*self.routes(), *self._stats_routes(stack))
         ports = {}
         if options.enabled:
             app = self._measured(application(routes, self._gate), "readwrite")
@@ -124,12 +128,31 @@ class KubeletServer:
             self._parts.metrics.attend(app, server_type)
         return app
 
+    def _stats_routes(self, stack: AsyncExitStack) -> tuple[Route, ...]:
+        """What pods, containers and the node use, where the runtime can say."""
+        config, runtime, inside = self._config, self._parts.runtime, self._inside
+        if not (config.server.enabled and isinstance(runtime, HasPlaces)):
+            return ()
+        reader = StatsReader(
+            runtime.pods,
+            runtime.places,
+            PodDirs(str(config.root_dir), str(config.pod_logs_dir)),
+            wanted=inside.pods,
+            settings=StatsSettings(pods_group=pods_group(config.cgroups.root, config.cgroups.driver)),
+        )
+        stack.push_async_callback(reader.close)
+        return (
+            *stats.routes(inside, reader),
+            *cadvisor.routes(reader, self._parts.facts),
+            *resource_metrics.routes(reader),
+        )
+
     def routes(self) -> tuple[Route, ...]:
         config, inside, runtime = self._config, self._inside, self._parts.runtime
         options = config.server
         said = about.About(
             configuration=config.source,
-            flags={},
+            flags=config.flags,
             started=datetime.now(UTC),
             now=lambda: datetime.now(UTC),
             facts=self._parts.facts,
@@ -142,6 +165,8 @@ class KubeletServer:
                 _SYSTEM_LOGS, (config.pod_logs_dir,), enabled=options.system_logs and options.debugging
             ),
         ]
+        if options.debugging:
+            routes += debug.routes(profiling=options.profiling)
         if self._parts.metrics is not None:
             routes += self._parts.metrics.routes()
         if isinstance(runtime, HasStreams):
@@ -155,3 +180,9 @@ class KubeletServer:
             )
             routes += streams.routes()
         return (*routes, *about.routes(said, lambda: {route.path for route in routes}))
+
+
+def pods_group(root: str, driver: str) -> str:
+    """The control group that all pods are in."""
+    group = (*group_of(root or "/"), "kubepods")
+    return path_of(group, "systemd" if driver == "systemd" else "cgroupfs")

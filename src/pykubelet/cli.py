@@ -105,7 +105,13 @@ def run(
     configuration = flags.overridden(configuration, of_the_file)
     if manifest_url_header:
         configuration = changed(configuration, static_pod_url_header=flags.headers(manifest_url_header))
-    config = make_config(configuration, node_labels=flags.node_labels(node_labels), **given)
+    written = {name: value for name, value in (given | of_the_file).items() if value}
+    config = make_config(
+        configuration,
+        node_labels=flags.node_labels(node_labels),
+        flags={name.replace("_", "-"): str(value) for name, value in written.items()},
+        **given,
+    )
     asyncio.run(run_agent(config))
 
 

@@ -138,7 +138,9 @@ class Config(Struct, frozen=True, kw_only=True):
     dns: DnsOptions = DnsOptions()
     server: ServerOptions = ServerOptions()
     source: KubeletConfiguration = KubeletConfiguration()
-    """The file and flags as they were given, for people who ask."""
+    """File and flags together, as they were given, for people who ask."""
+    flags: Mapping[str, str] = {}
+    """Those of the command line, but for secrets."""
 
     @property
     def socket(self) -> Path:
@@ -159,6 +161,7 @@ def make_config(
     image_credential_provider_config: str = "",
     image_credential_provider_bin_dir: str = "",
     stop_pods_on_exit: bool = False,
+    flags: Mapping[str, str] | None = None,
 ) -> Config:
     """Put file and flags together. Raises Invalid."""
     given = configuration
@@ -196,6 +199,7 @@ def make_config(
         dns=_dns(given),
         server=_server(given, Path(cert_dir).absolute() if cert_dir else root / "pki"),
         source=configuration,
+        flags=flags or {},
     )
 
 

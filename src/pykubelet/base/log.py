@@ -45,6 +45,10 @@ def configure_logging(*, verbosity: int = 0, format: LogFormat = "text", stream:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
+    set_verbosity(verbosity)
+
+
+def set_verbosity(verbosity: int) -> None:
     logging.getLogger("pykubelet").setLevel(logging.DEBUG if verbosity >= 4 else logging.INFO)
 
 
