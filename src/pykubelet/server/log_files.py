@@ -6,13 +6,13 @@ the next file to read is the one that comes after ours, even when several were b
 
 import gzip
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import BinaryIO, Final, cast
 
 BLOCK: Final = 256 << 10
 _PACKED: Final = ".gz"
 _HALF_PACKED: Final = ".tmp"
+_MOST_LOOKS: Final = 100
 
 
 class LogFile:
@@ -41,21 +41,25 @@ class LogFile:
             return self.read()
         if block := self.read():  # written after our last look, before the other one was begun
             return block
+        path, inode = following
         try:
-            opened = _opened(following)
+            opened = _opened(path)
         except OSError:
             return b""  # it was moved just now: the next look finds it
+        if os.fstat(opened.fileno()).st_ino != inode:  # and another has taken its name
+            opened.close()
+            return b""
         self._file.close()
-        self._file, self._inode = opened, os.fstat(opened.fileno()).st_ino
+        self._file, self._inode = opened, inode
         return self.read()
 
-    def _following(self) -> str | None:
-        there = list(self._files())
+    def _following(self) -> tuple[str, int] | None:
+        there = self._files()
         ours = next((place for place, (_, inode) in enumerate(there) if inode == self._inode), None)
         if ours is None:
             ours = self._place_when_packed([path for path, _ in there])
         younger = there[ours + 1 :]
-        return younger[0][0] if younger else None
+        return younger[0] if younger else None
 
     def _place_when_packed(self, paths: list[str]) -> int:
         """A packed file keeps the time of the plain one. When there is none of that time, ours was removed, being the
@@ -67,18 +71,31 @@ class LogFile:
                     return place
         return -1
 
-    def _files(self) -> Iterator[tuple[str, int]]:
-        """Names and inodes, the oldest first, the one that is written to last."""
+    def _files(self) -> list[tuple[str, int]]:
+        """Names and inodes, the oldest first, the one that is written to last. Of one moment: when the log is rotated
+        while we look, a file could have been in neither place, so we look again."""
+        before, rotated = _inode(self._path), self._rotated()
+        for _ in range(_MOST_LOOKS):
+            if _inode(self._path) == before:
+                break
+            before, rotated = _inode(self._path), self._rotated()
+        return [*rotated, *([(self._path, before)] if before is not None else [])]
+
+    def _rotated(self) -> list[tuple[str, int]]:
         folder, base = os.path.split(self._path)
         with os.scandir(folder) as entries:
-            rotated = sorted(
+            return sorted(
                 (entry.path, entry.inode())
                 for entry in entries
                 if entry.name.startswith(f"{base}.") and not entry.name.endswith(_HALF_PACKED)
             )
-        yield from rotated
-        with suppress(OSError):
-            yield self._path, os.stat(self._path).st_ino
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return None
 
 
 def _opened(path: str) -> BinaryIO:

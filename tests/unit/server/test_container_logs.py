@@ -3,7 +3,7 @@
 import gzip
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from pykubelet.api.struct import changed
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 from pykubelet.pod.sandbox import log_directory
 from pykubelet.pod.server_ports import Decision, Identity
+from pykubelet.server import log_files
 from pykubelet.server.container_logs import ContainerLogs
 from pykubelet.server.http import application, serving
 from pykubelet.server.log_files import LogFile
@@ -245,4 +246,48 @@ def test_a_last_line_without_an_end_counts_as_one(node: Node) -> None:
     node.log.write_text("a\nb\nc")
     file = LogFile(str(node.log), tail=2)
     assert file.read() == b"b\nc"
+    file.close()
+
+
+@pytest.mark.parametrize("moment", ["before the folder was read", "after the folder was read"])
+def test_a_rotation_at_the_moment_of_looking_hides_no_file(
+    node: Node, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    node.write("1")
+    file = LogFile(str(node.log))
+    assert lines_of(file) == ["1"]
+    node.rotate("20260101-120000")
+    node.write("2")
+    real, rotations = os.scandir, iter(["20260101-120001"])
+
+    def rotating(folder: str) -> Any:
+        found = real(folder) if moment.startswith("after") else None
+        entries = list(found) if found else []
+        for stamp in rotations:
+            node.rotate(stamp)
+            node.write("3")
+        return nullcontext(entries if found else list(real(folder)))
+
+    monkeypatch.setattr(os, "scandir", rotating)
+    assert lines_of(file) == ["2", "3"]
+    file.close()
+
+
+def test_a_rotation_between_looking_and_opening_hides_no_file(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.write("1")
+    file = LogFile(str(node.log))
+    assert lines_of(file) == ["1"]
+    node.rotate("20260101-120000")
+    node.write("2")
+    real, rotations = log_files._opened, iter(["20260101-120001"])
+
+    def rotating(path: str) -> Any:
+        for stamp in rotations:
+            node.rotate(stamp)
+            node.write("3")
+        return real(path)
+
+    monkeypatch.setattr(log_files, "_opened", rotating)
+    assert lines_of(file) == []  # the next look finds it
+    assert lines_of(file) == ["2", "3"]
     file.close()
