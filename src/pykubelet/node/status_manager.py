@@ -267,7 +267,7 @@ class StatusManager:
         return True
 
     def _want(self, entry: _Entry) -> None:
-        if entry.wanted == entry.done:
+        if self._api is not None and entry.wanted == entry.done:
             entry.since = asyncio.get_running_loop().time()
         entry.wanted += 1
         self._take_place(entry)

@@ -1,0 +1,126 @@
+"""Sets of fields, as `managedFields` records who owns what.
+
+A field is a path, a tuple of elements as FieldsV1 spells them: `f:spec`, `k:{"name":"web"}` for the item of a list
+that has these keys, `v:"x"` for the item that is this value. A set of fields is a plain set of paths: owning `spec.a`
+does not mean owning `spec`.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeAlias
+
+from pykubelet.apiserver.patch.errors import PatchRefused
+from pykubelet.apiserver.schema import Json
+
+Path: TypeAlias = tuple[str, ...]
+Fields: TypeAlias = frozenset[Path]
+
+NO_FIELDS: Final[Fields] = frozenset()
+
+_SELF: Final = "."
+_RANK: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
+# As the JSON of Go has them inside of strings.
+_ESCAPED: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def field(name: str) -> str:
+    return f"f:{name}"
+
+
+def keys(values: dict[str, Json]) -> str:
+    return f"k:{_text(dict(sorted(values.items())))}"
+
+
+def value(plain: Json) -> str:
+    return f"v:{_text(plain)}"
+
+
+def _text(plain: Json) -> str:
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPED)
+
+
+def encoded(fields: Fields) -> dict[str, Any]:
+    """As FieldsV1, a tree in which `.` marks a field that is owned beside some of its own fields."""
+    return _collapsed(tree(fields))
+
+
+def decoded(tree_: Json) -> Fields:
+    return frozenset(_paths(tree_, ()))
+
+
+def tree(fields: Iterable[Path]) -> dict[str, Any]:
+    """Every field that is in the set has a `.`"""
+    root: dict[str, Any] = {}
+    for path in fields:
+        node = root
+        for element in path:
+            node = node.setdefault(element, {})
+        node[_SELF] = {}
+    return root
+
+
+def is_member(node: dict[str, Any]) -> bool:
+    return _SELF in node
+
+
+def has_inner(node: dict[str, Any]) -> bool:
+    return len(node) > (_SELF in node)
+
+
+def _collapsed(node: dict[str, Any]) -> dict[str, Any]:
+    inner = {key: _collapsed(node[key]) for key in sorted(node, key=_place) if key != _SELF}
+    return {_SELF: {}, **inner} if _SELF in node and inner else inner
+
+
+def _place(element: str) -> tuple[int, str]:
+    return _RANK.get(element[0], 4), element
+
+
+def _paths(node: Json, path: Path) -> Iterator[Path]:
+    if not isinstance(node, dict):
+        raise PatchRefused("managedFields must be a tree of objects")
+    if path and (not node or _SELF in node):
+        yield path
+    for element, inner in node.items():
+        if element != _SELF:
+            yield from _paths(inner, (*path, _canonical(element)))
+
+
+def _canonical(element: str) -> str:
+    """Equal elements are spelled alike, whoever wrote them."""
+    kind, rest = element[:2], element[2:]
+    try:
+        if kind == "k:":
+            return keys(dict(json.loads(rest)))
+        if kind == "v:":
+            return value(json.loads(rest))
+    except (TypeError, ValueError):
+        raise PatchRefused(f"{element!r} is no field: it needs JSON after the colon") from None
+    if kind not in ("f:", "i:"):
+        raise PatchRefused(f"{element!r} is no field: it must begin with f:, k:, v: or i:")
+    return element
+
+
+def in_order(fields: Fields) -> list[Path]:
+    """Outer fields come before what is in them."""
+    return sorted(fields, key=lambda path: (len(path), [_place(element) for element in path]))
+
+
+def shown(path: Path) -> str:
+    """For a person: `.spec.containers[name="web"].image`."""
+    return "".join(map(_shown, path))
+
+
+def _shown(element: str) -> str:
+    kind, rest = element[0], element[2:]
+    if kind == "f":
+        return f".{rest}"
+    if kind == "k":
+        return (
+            "["
+            + ",".join(f"{name}={json.dumps(inner, ensure_ascii=False)}" for name, inner in json.loads(rest).items())
+            + "]"
+        )
+    if kind == "v":
+        return f"[={rest}]"
+    return f"[{rest}]"

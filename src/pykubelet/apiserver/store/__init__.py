@@ -1,0 +1,1 @@
+"""Where the API server keeps its objects: one port, and what stands behind it."""

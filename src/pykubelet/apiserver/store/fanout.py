@@ -1,0 +1,352 @@
+"""One read of the store for any number of watchers: what is there now, the last changes, and who is told of the next.
+
+A thousand watchers cost the store one watch, and share one event object each time, so that what one of them made of it
+(`Event.cache`) is there for the others. Nobody is waited for: who does not take its events in time is let go, and comes
+back from the revision that it saw last.
+"""
+
+import asyncio
+import logging
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Final
+
+from pykubelet.apiserver.store.port import Entry, Event, Expired, Listing, Progress, Store, TooSlow, prefix_end
+from pykubelet.apiserver.store.window import Window
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import PykubeletError, Retry
+
+log = logging.getLogger(__name__)
+
+RECENT: Final = 4_096
+RECENT_BYTES: Final = 32 * 1024 * 1024
+QUEUE: Final = 1_024
+"""Events that may wait for one watcher."""
+BOOKMARK_EVERY: Final = 60.0
+_PATIENCE: Final = 3.0
+"""Seconds in which the cache has to come to a revision that somebody asks for, as upstream."""
+_BACKFILL: Final = 1_000
+"""Revisions before the start that are remembered: after a restart, watchers go on instead of all listing at once."""
+_PAGE: Final = 1_000
+
+Wanted = Callable[[Event], bool]
+
+
+class WatchCache:
+    """The entries below one prefix. `run` keeps it true; until it is ready, everything else waits."""
+
+    def __init__(
+        self,
+        store: Store,
+        prefix: str,
+        *,
+        recent: int = RECENT,
+        recent_bytes: int = RECENT_BYTES,
+        queue: int = QUEUE,
+        bookmark_every: float = BOOKMARK_EVERY,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self.prefix = prefix
+        self._store = store
+        self._limits = (recent, recent_bytes)
+        self._queue = queue
+        self._bookmark_every = bookmark_every
+        self._patience = patience
+        self._entries: dict[str, Entry] = {}
+        self._keys: list[str] = []
+        self._revision = 0
+        self._window = Window(0)
+        self._ready = asyncio.Event()
+        self._audience = _Audience()
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    @property
+    def revision(self) -> int:
+        """Everything up to here is in the cache."""
+        return self._revision
+
+    @property
+    def is_ready(self) -> bool:
+        return self._ready.is_set()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    # --- reading the store
+
+    async def run(self) -> None:
+        """Follow the store until cancelled. When it has forgotten where we were, all watchers start over, too."""
+        backoff = Backoff(0.1, 10.0, now=asyncio.get_running_loop().time)
+        try:
+            while True:
+                try:
+                    await self._follow()
+                except PykubeletError as error:
+                    delay = 0.0 if isinstance(error, Expired) and self.is_ready else backoff.next()
+                    log.warning("cache of %s: %s; reading all of it again in %.1f s", self.prefix, error, delay)
+                    self._start_over(error)
+                    await asyncio.sleep(delay)
+        finally:
+            self._start_over(Retry(f"the cache of {self.prefix} has ended"))
+
+    async def _follow(self) -> None:
+        listing = await self._store.list(self.prefix, limit=_PAGE)
+        pages, at = [listing.entries], listing.revision
+        while listing.more:
+            listing = await self._store.list(self.prefix, limit=_PAGE, start_key=listing.next_key, revision=at)
+            pages.append(listing.entries)
+        self._entries = {entry.key: entry for page in pages for entry in page}
+        self._keys = list(self._entries)
+        self._revision = at
+        self._wake()
+        since = max(at - _BACKFILL, 1) if self._store.progress_on_request else at
+        while True:
+            self._window = Window(since, most=self._limits[0], most_bytes=self._limits[1])
+            try:
+                await self._watch(since, at)
+            except Expired:
+                if self.is_ready or since == at:
+                    raise
+                since = at  # there is no such past: begin with the present
+
+    async def _watch(self, since: int, listed: int) -> None:
+        if since == listed:
+            self._ready.set()
+        async with aclosing(self._store.watch(self.prefix, since=since)) as changes, asyncio.TaskGroup() as group:
+            asking = group.create_task(self._ask_progress())
+            try:
+                async for change in changes:
+                    self._take(change, listed)
+                failure: PykubeletError = Retry("the watch has ended")
+            except PykubeletError as error:
+                failure = error
+            asking.cancel()
+        raise failure
+
+    def _take(self, change: Event | Progress, listed: int) -> None:
+        if isinstance(change, Event):
+            self._window.append(change)
+            if change.revision > listed:
+                self._apply(change)
+                self._audience.tell(change, self._queue)
+        if change.revision >= listed:
+            self._ready.set()
+        if change.revision > self._revision:
+            self._revision = change.revision
+            self._wake()
+
+    def _apply(self, event: Event) -> None:
+        if event.kind == "delete":
+            if self._entries.pop(event.key, None) is not None:
+                del self._keys[bisect_left(self._keys, event.key)]
+            return
+        if event.key not in self._entries:
+            insort(self._keys, event.key)
+        self._entries[event.key] = Entry(event.key, event.value, event.revision, event.created)
+
+    async def _ask_progress(self) -> None:
+        while not self.is_ready:
+            self._store.request_progress()
+            await asyncio.sleep(0.05)
+        while True:
+            await asyncio.sleep(self._bookmark_every)
+            self._store.request_progress()
+            self._audience.tell_all(Progress(self._revision))
+
+    def _start_over(self, error: PykubeletError) -> None:
+        self._ready.clear()
+        self._audience.end(error)
+
+    def _wake(self) -> None:
+        if self._waiting:
+            still = []
+            for revision, waiter in self._waiting:
+                if revision > self._revision:
+                    still.append((revision, waiter))
+                elif not waiter.done():
+                    waiter.set_result(None)
+            self._waiting = still
+
+    # --- answering from it
+
+    async def get(self, key: str, *, at_least: int = 0) -> Entry | None:
+        """As the cache knows it, which may be older than the store's unless `at_least` says how old it may be."""
+        if await self._only_store_has(at_least):
+            return await self._store.get(key)
+        await self._reach(at_least)
+        return self._entries.get(key)
+
+    async def list(
+        self, prefix: str = "", *, limit: int = 0, start_key: str = "", revision: int = 0, at_least: int = 0
+    ) -> Listing:
+        """As `Store.list`: of the cache's moment, or one that is not before `at_least`, or exactly of `revision`.
+
+        A moment that the cache has not come to within some seconds is one that the store has not come to either: Retry.
+        """
+        prefix = prefix or self.prefix
+        if not revision and await self._only_store_has(at_least):
+            return await self._store.list(prefix, limit=limit, start_key=start_key)
+        await self._reach(at_least)
+        if revision and revision != self._revision:
+            return await self._store.list(prefix, limit=limit, start_key=start_key, revision=revision)
+        return self._page(prefix, limit, start_key)
+
+    async def list_newest(self, prefix: str = "", *, limit: int = 0, start_key: str = "") -> Listing:
+        """With everything that was acknowledged before the call, as if it came from the store itself."""
+        prefix = prefix or self.prefix
+        newest = await self._store.revision()
+        if self._revision < newest and not self._store.progress_on_request:
+            return await self._store.list(prefix, limit=limit, start_key=start_key)
+        try:
+            await self._reach(newest)
+        except Retry as error:
+            log.warning("%s; it is read from the store", error)
+            return await self._store.list(prefix, limit=limit, start_key=start_key)
+        return self._page(prefix, limit, start_key)
+
+    def _page(self, prefix: str, limit: int, start_key: str) -> Listing:
+        first = bisect_left(self._keys, max(prefix, start_key))
+        after = prefix_end(prefix)
+        last = bisect_left(self._keys, after) if after else len(self._keys)
+        end = min(last, first + limit) if limit else last
+        entries = tuple(map(self._entries.__getitem__, self._keys[first:end]))
+        return Listing(entries, self._revision, more=end < last, remaining=max(last - end, 0))
+
+    async def _only_store_has(self, revision: int) -> bool:
+        """A store that cannot be asked for progress may leave a quiet cache behind for long: then it is read itself."""
+        if self._revision >= revision or self._store.progress_on_request:
+            return False
+        return await self._store.revision() >= revision
+
+    async def _reach(self, revision: int) -> None:
+        """Return once the cache is ready and has come to this revision."""
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._ready.wait()
+                while self._revision < revision:
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._waiting.append((revision, waiter))
+                    self._store.request_progress()
+                    await waiter
+        except TimeoutError:
+            where = f"is at revision {self._revision}, not yet at {revision}" if self.is_ready else "is not ready yet"
+            raise Retry(f"the cache of {self.prefix} {where}", after=1.0) from None
+
+    # --- telling watchers
+
+    async def watch(
+        self, prefix: str = "", *, since: int, wanted: Wanted | None = None
+    ) -> AsyncGenerator[Event | Progress, None]:
+        """As `Store.watch`, of the changes that are `wanted`. Ends with Expired when `since` is too long ago, and with
+        TooSlow when more events wait than a watcher may leave waiting."""
+        prefix = prefix or self.prefix
+        await self._reach(0)
+        if since < self._window.since:
+            raise Expired(f"revision {since} is too old: changes are known after {self._window.since}; list again")
+        watcher = _Watcher(prefix, since, wanted)
+        past = self._window.after(since)
+        self._audience.add(watcher)
+        try:
+            for event in past:
+                if event.key.startswith(prefix) and (wanted is None or wanted(event)):
+                    yield event
+            while True:
+                for told in await watcher.next():
+                    yield told
+        finally:
+            self._audience.remove(watcher)
+
+
+class _Watcher:
+    """What waits for one watcher."""
+
+    __slots__ = ("_news", "_waiting", "failure", "prefix", "since", "wanted")
+
+    def __init__(self, prefix: str, since: int, wanted: Wanted | None) -> None:
+        self.prefix = prefix
+        self.since = since
+        self.wanted = wanted
+        self.failure: PykubeletError | None = None
+        self._news: deque[Event | Progress] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._news and self.failure is None
+
+    def put(self, told: Event | Progress, most: int) -> None:
+        if len(self._news) >= most:
+            self._news.clear()
+            self.fail(TooSlow("the watcher did not take its events in time: watch again from the last one"))
+            return
+        self._news.append(told)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    def fail(self, error: PykubeletError) -> None:
+        if self.failure is None:
+            self.failure = error
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def next(self) -> list[Event | Progress]:
+        """All there is by now, at least one."""
+        if self.is_idle:
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        if not self._news and self.failure is not None:
+            raise self.failure
+        news = list(self._news)
+        self._news.clear()
+        return news
+
+
+class _Audience:
+    """All watchers, by prefix: an event finds those it is for by the few lengths that prefixes have."""
+
+    def __init__(self) -> None:
+        self._by_prefix: dict[str, set[_Watcher]] = {}
+        self._lengths: tuple[int, ...] = ()
+
+    def add(self, watcher: _Watcher) -> None:
+        if watcher.prefix in self._by_prefix:
+            self._by_prefix[watcher.prefix].add(watcher)
+            return
+        self._by_prefix[watcher.prefix] = {watcher}
+        self._measure()
+
+    def remove(self, watcher: _Watcher) -> None:
+        same = self._by_prefix.get(watcher.prefix, set())
+        same.discard(watcher)
+        if not same:
+            self._by_prefix.pop(watcher.prefix, None)
+            self._measure()
+
+    def tell(self, event: Event, most: int) -> None:
+        for length in self._lengths:
+            for watcher in self._by_prefix.get(event.key[:length], ()):
+                if (
+                    watcher.failure is None
+                    and event.revision > watcher.since
+                    and (watcher.wanted is None or watcher.wanted(event))
+                ):
+                    watcher.put(event, most)
+
+    def tell_all(self, progress: Progress) -> None:
+        for watchers in self._by_prefix.values():
+            for watcher in watchers:
+                if watcher.is_idle and progress.revision >= watcher.since:
+                    watcher.put(progress, 1)
+
+    def end(self, error: PykubeletError) -> None:
+        everybody = [watcher for watchers in self._by_prefix.values() for watcher in watchers]
+        for watcher in everybody:
+            watcher.fail(Expired(str(error)) if isinstance(error, Expired) else Retry(str(error)))
+
+    def _measure(self) -> None:
+        self._lengths = tuple(sorted({len(prefix) for prefix in self._by_prefix}))
