@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pykubelet import __version__
-from pykubelet.app_machine import MachineParts, machine_parts
+from pykubelet.app_machine import MachineParts, VolumeNeeds, check_reserved, machine_parts
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.journal import Journal
-from pykubelet.base.tasks import supervise
+from pykubelet.base.tasks import supervise, unless
 from pykubelet.config import Config
 from pykubelet.host.checkpoint import PodCheckpoint
+from pykubelet.host.dirs import PodDirs
 from pykubelet.host.machine import LocalMachine
 from pykubelet.node.agent import Agent
 from pykubelet.node.census import take_census
@@ -60,7 +61,10 @@ async def run_agent(config: Config) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signals.put_nowait, number)
     async with AsyncExitStack() as stack:
-        app = await App.build(config, stack)
+        app = await unless(signals.get(), App.build(config, stack))  # a new node may have to wait to be approved
+        if app is None:
+            log.info("stopping before anything was started")
+            return
         gc.collect()
         gc.freeze()  # what is here now stays: no need to look through it again and again
         async with asyncio.TaskGroup() as tasks:
@@ -100,6 +104,8 @@ class App:
         self._api = api
         self._metrics = metrics
         self._local: MachineParts | None = None
+        self._has_begun = False
+        """The runtime has answered: from now on there may be something to stop."""
         self.agent: Agent | None = None
         """Once everything has been started."""
         self._running: list[asyncio.Task[Any]] = []
@@ -131,6 +137,7 @@ class App:
         stack.callback(_only_agent_here(config.root_dir).close)
         machine = LocalMachine(str(config.root_dir), hostname=config.node_name, node_ips=config.node_ips)
         facts = await machine.facts()
+        check_reserved(config, facts)
         journal = Journal()
         api, metrics = None, None
         if config.server.enabled:
@@ -176,7 +183,10 @@ class App:
         """Start everything, as soon as the runtime answers."""
         config = self._config
         version, status = await _answered(self._runtime.version), await _answered(self._runtime.status)
-        local = self._local = await machine_parts(config, self._facts, self._runtime, status)
+        self._has_begun = True
+        objects = self._api.objects if self._api else None
+        needs = VolumeNeeds(objects=objects, recorder=self._recorder, node=lambda: self._reporter.node)
+        local = self._local = await machine_parts(config, self._facts, self._runtime, status, needs)
         agent = self._agent(tasks, local, runtime_name=version.name)
         agent.pleg.on_change = self._reporter.changed
         self._measure(agent)
@@ -197,7 +207,12 @@ class App:
             log.warning("limitation: %s", limitation)
 
     async def stop_pods(self, start: "asyncio.Task[None]") -> None:
-        """Also when the agent was still starting: then it has to have started first."""
+        """Also when the agent was still starting: then it has to have started first. One that waits for the runtime in
+        vain is not waited for, unless an earlier agent has left pods."""
+        if not self._has_begun:
+            if not await PodDirs(str(self._config.root_dir)).uids():
+                return
+            log.warning("the pods of an earlier agent can be stopped only once the runtime answers")
         await start
         if self.agent is not None:
             await self.agent.stop_pods()
@@ -230,6 +245,7 @@ class App:
             recorder=self._recorder,
             register_node=config.node.register,
             seen=(lambda: api.view.node) if api else (lambda: None),
+            troubles=lambda: self.agent.pleg.silence() if self.agent else (),
             lease_renewed=partial(api.leases.renewed_at, config.node_name) if api else None,
             period=config.node.update_period,
             report_period=config.node.report_period,
@@ -242,6 +258,7 @@ class App:
         agent.workers.metered_by(metrics)
         agent.pleg.on_relist = metrics.relisted
         agent.statuses.on_synced = metrics.status_synced
+        agent.prober.on_probed, agent.prober.on_ended = metrics.probed, metrics.probe_ended
         metrics.know_pods(agent.table.get, agent.statuses.get)
         metrics.count_pods(lambda: take_census(agent))
 
@@ -287,6 +304,7 @@ class App:
             machine=machine,
             api=api.pods if api else None,
             secrets=api.secrets if api else None,
+            objects=api.objects if api else None,
             classes=api.classes if api else None,
             keyring=self._keyring,
             most_pulls=self._config.images.most_pulls,

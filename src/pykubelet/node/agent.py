@@ -21,6 +21,7 @@ from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.outside import Outside
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
+from pykubelet.node.prober import Prober
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.sync_loop import SyncLoop
 from pykubelet.node.sync_pod import PodSync
@@ -51,12 +52,14 @@ class Agent:
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
         self._mirrors = MirrorPods(api, self.table, outside.api_node) if api is not None else None
         self.pleg = Pleg(runtime, self.inbox)
+        self.prober = Prober(outside, self.statuses.get, self.inbox)
         self._syncer = syncer = PodSync(
             outside,
             self.statuses,
             show=self._mirrors.show if self._mirrors else None,
             network_trouble=lambda: self.pleg.network_trouble,
             pods=self._active_pods,
+            prober=self.prober,
         )
         self.workers = PodWorkers(syncer, journal, tasks)
         self.handlers = PodHandlers(
@@ -89,6 +92,7 @@ class Agent:
                 partial(keep_house, self._outside.runtime, self._outside.host, self._outside.cgroups, self.inbox),
             ),
             "status manager": supervise("status manager", self.statuses.run),
+            "probes": supervise("probes", self.prober.run),
         }
         if self._outside.cgroups is not None:
             work["classes of service"] = supervise("classes of service", self._syncer.keep_balance)

@@ -130,6 +130,8 @@ class PodHandlers:
             self._statuses.reconcile(pod)
             if shown is pod:
                 self.workers.learn(pod)
+                if pod.metadata.uid in self.usage:
+                    self._save(pod)  # with what is known of it: an agent that comes later must not flip its readiness
             if pod.spec.readiness_gates:
                 self.workers.wake(shown.metadata.uid)
 

@@ -13,9 +13,11 @@ from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.tasks import every
 from pykubelet.node.act import Acting
 from pykubelet.node.outside import Outside
+from pykubelet.node.prober import Prober
 from pykubelet.node.scene import Memory, Scene
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.pod.kinds import is_static
+from pykubelet.pod.mount_failed import MountFailed
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.phase import is_terminal_phase
 from pykubelet.pod.plan import plan
@@ -49,6 +51,7 @@ class PodSync:
         show: Callable[[Pod], Awaitable[None]] | None = None,
         network_trouble: Callable[[], str] = lambda: "",
         pods: Callable[[], Collection[Pod]] = tuple,
+        prober: Prober | None = None,
     ) -> None:
         self._runtime = outside.runtime
         self._host = outside.host
@@ -58,13 +61,16 @@ class PodSync:
         self._machine = outside.machine
         self._show = show
         self._secrets = outside.secrets
+        self._objects = outside.objects
         self._network_trouble = network_trouble
         self._pods = pods
+        self._prober = prober
         self._now = outside.now
         self._acting = Acting(outside)
         self._memories: dict[str, Memory] = {}
         self._failures: dict[str, Failure] = {}
         self._results: dict[str, dict[str, Result]] = {"liveness": {}, "readiness": {}, "startup": {}}
+        self._stopping: dict[str, Scene] = {}
 
     # --- the three lists
 
@@ -75,6 +81,7 @@ class PodSync:
             self._look,
             self._report,
             self._refuse_late_pod,
+            self._probe,
             self._await_network,
             self._show_mirror,
             self._make_cgroup,
@@ -93,10 +100,18 @@ class PodSync:
         scene = Scene(pod=pod, memory=memory, observed=ObservedPod(uid=pod.metadata.uid), due=[])
         await self._look(scene)
         await self._report_if_possible(scene)
-        await self._acting.stop(pod, scene.observed, grace)
+        if self._prober is not None:
+            self._prober.stopping(pod.metadata.uid)
+        self._stopping[pod.metadata.uid] = scene
+        try:
+            await self._acting.stop(pod, scene.observed, grace)
+        finally:
+            del self._stopping[pod.metadata.uid]
         await self._look(scene)
         if scene.observed.is_running:
             raise Retry("some containers do not end")
+        if self._prober is not None:
+            self._prober.remove(pod.metadata.uid)
         await self._report_if_possible(scene)
 
     async def release(self, pod: Pod) -> None:
@@ -108,9 +123,8 @@ class PodSync:
 
     async def remove(self, uid: str) -> None:
         observed = await self._runtime.observe(uid)
-        for results in self._results.values():
-            for container in observed.containers:
-                results.pop(container.id, None)
+        for container in observed.containers:
+            self._forget_results(container.id)
         await _every(
             *(self._runtime.remove_container(container.id) for container in observed.containers),
             *(self._runtime.remove_sandbox(sandbox.id) for sandbox in observed.sandboxes),
@@ -126,6 +140,8 @@ class PodSync:
         self._failures.setdefault(uid, failure)
 
     def forget(self, uid: str) -> None:
+        if self._objects is not None:
+            self._objects.forget(uid)
         self._memories.pop(uid, None)
         self._failures.pop(uid, None)
 
@@ -149,7 +165,15 @@ class PodSync:
         """-> whether that is news."""
         before = self._results[kind].get(container_id)
         self._results[kind][container_id] = result
+        if kind == "readiness" and before is not result:  # a pod that takes its time to stop is not synced meanwhile
+            for scene in self._stopping.values():
+                if any(container.id == container_id for container in scene.observed.containers):
+                    self._say(scene)
         return before is not result
+
+    def _forget_results(self, container_id: str) -> None:
+        for results in self._results.values():
+            results.pop(container_id, None)
 
     # --- steps
 
@@ -158,9 +182,15 @@ class PodSync:
         scene.memory.observed = scene.observed
 
     async def _report(self, scene: Scene) -> None:
+        self._say(scene)
+
+    def _say(self, scene: Scene) -> None:
         if _is_stranger(scene.pod):
             return
-        self._statuses.set(scene.pod, self._status(scene.pod, scene.observed, scene.memory))
+        status = self._status(scene.pod, scene.observed, scene.memory)
+        self._statuses.set(scene.pod, status)
+        if self._prober is not None:
+            self._prober.reported(scene.pod.metadata.uid, status)
 
     async def _report_if_possible(self, scene: Scene) -> None:
         try:
@@ -179,6 +209,11 @@ class PodSync:
         self._recorder.event(scene.pod, "Normal", _DEADLINE.reason, _DEADLINE.message)
         await self._report(scene)
 
+    async def _probe(self, scene: Scene) -> None:
+        """Also a pod that cannot be set up right now: what runs of it is probed."""
+        if self._prober is not None:
+            self._prober.add(scene.pod)
+
     async def _await_network(self, scene: Scene) -> None:
         trouble = "" if scene.pod.spec.host_network else self._network_trouble()
         if trouble:
@@ -190,7 +225,9 @@ class PodSync:
             try:
                 await self._show(scene.pod)
             except PykubeletError as error:  # the pod runs, shown or not
-                log.warning("pod %s has no mirror pod: %s", scene.pod.metadata.name, error)
+                level = logging.DEBUG if scene.memory.mirror_trouble == str(error) else logging.WARNING
+                log.log(level, "pod %s has no mirror pod: %s", scene.pod.metadata.name, error)
+                scene.memory.mirror_trouble = str(error)
                 scene.due.append(_MIRROR_RETRY)
 
     async def _make_cgroup(self, scene: Scene) -> None:
@@ -228,12 +265,15 @@ class PodSync:
             scene.volumes = await self._host.set_up(scene.pod)
             scene.id_mappings = await self._host.id_mappings(scene.pod)
         except PykubeletError as error:
-            self._recorder.event(scene.pod, "Warning", "FailedMount", f"Unable to attach or mount volumes: {error}")
+            what = str(error) if isinstance(error, MountFailed) else f"Unable to attach or mount volumes: {error}"
+            self._recorder.event(scene.pod, "Warning", "FailedMount", what)
             spec, waiting = scene.pod.spec, Waiting(_CREATING, str(error))
             memory.waiting = {each.name: waiting for each in (*spec.init_containers, *spec.containers)}
             await self._report(scene)
             raise
         memory.waiting = {name: why for name, why in memory.waiting.items() if why.reason != _CREATING}
+        if self._objects is not None and (left := self._objects.renewal_in(scene.pod.metadata.uid)) is not None:
+            scene.due.append(left)
 
     async def _fetch_pull_secrets(self, scene: Scene) -> None:
         """Those that cannot be had are told of; the pull itself will show whether they were needed."""
@@ -262,10 +302,13 @@ class PodSync:
             actions = plan(scene.pod, scene.observed, self._probe_results())
             if actions.is_empty:
                 return
+            known = {container.id for container in scene.observed.containers}
             has_changed = await self._acting.act(scene, actions)
             await self._look(scene)
             await self._report(scene)
             if not has_changed or is_terminal_phase(self._phase(scene.pod)):
+                if any(c.id not in known and c.state is State.EXITED for c in scene.observed.containers):
+                    scene.due.append(_SOON)  # a program that could not be started: no event tells of its end
                 return
         scene.due.append(_SOON)
 
@@ -281,6 +324,7 @@ class PodSync:
             unwanted = [c for c in older if c.state in (State.CREATED, State.RUNNING)]
             for container in (*dead, *unwanted):
                 await self._runtime.remove_container(container.id)
+                self._forget_results(container.id)
         used = {container.sandbox_id for container in observed.containers}
         for sandbox in observed.sandboxes[1:]:
             if not sandbox.ready and sandbox.id not in used:

@@ -1,0 +1,113 @@
+"""Keeps the parts of a small cluster running, each a process of its own: one that dies is started again.
+
+They are stopped in the reverse of their order: the agent needs the API server while it stops its pods.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from msgspec import Struct
+
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import Invalid
+
+log = logging.getLogger(__name__)
+
+_SOONEST: Final = 0.5
+_LATEST: Final = 30.0
+_SETTLED: Final = 60.0
+"""Who has lived for so long has not died of a bad start."""
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    name: str
+    command: Sequence[str]
+    log: Path
+
+
+async def keep(parts: Sequence[Part], lock: Path) -> None:
+    """Until SIGTERM or SIGINT, which is passed on; returns when all have ended. Raises Invalid when another does it."""
+    held = _locked(lock)
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            keepers = [_Keeper(part) for part in parts]
+            running = [tasks.create_task(keeper.run()) for keeper in keepers]
+            await told.wait()
+            for keeper, task in zip(reversed(keepers), reversed(running), strict=True):
+                await keeper.stop()
+                task.cancel()
+    finally:
+        held.close()
+
+
+class _Keeper:
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        backoff = Backoff(_SOONEST, _LATEST, now=loop.time)
+        while not self._stopping.is_set():
+            began = loop.time()
+            code = await self._live()
+            if self._stopping.is_set():
+                return
+            if loop.time() - began > _SETTLED:
+                backoff.reset()
+            wait = backoff.next()
+            log.warning("%s has ended with code %d, and is started again in %.1f s", self._part.name, code, wait)
+            await asyncio.sleep(wait)
+
+    async def stop(self) -> None:
+        """However long it takes: pods have a grace of their own."""
+        self._stopping.set()
+        process = self._process
+        if process is not None and process.returncode is None:
+            log.info("stopping %s", self._part.name)
+            process.terminate()
+            await process.wait()
+
+    async def _live(self) -> int:
+        with self._part.log.open("ab") as file:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._part.command, stdin=asyncio.subprocess.DEVNULL, stdout=file, stderr=file
+            )
+        log.info("%s is started, pid %d", self._part.name, self._process.pid)
+        return await self._process.wait()
+
+
+def holder(lock: Path) -> int | None:
+    """The pid of who keeps the parts, if anybody does. It is told by the lock, not by a pid that may be another's."""
+    try:
+        with lock.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return int(file.read() or b"0") or None
+    except (OSError, ValueError):
+        return None
+    return None
+
+
+def _locked(path: Path) -> IO[bytes]:
+    file = path.open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise Invalid(f"it is running already: somebody holds {path}") from None
+    file.truncate(0)
+    file.write(str(os.getpid()).encode())
+    file.flush()
+    return file
