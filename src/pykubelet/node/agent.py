@@ -115,10 +115,12 @@ class Agent:
     async def stop_pods(self) -> None:
         """Stop every pod, each within its own grace, and wait until nothing is left of them, known or not.
 
-        From now on nobody is listened to: a source would only bring its pods back.
+        From now on nobody is listened to: a source would only bring its pods back. And nobody is told: these pods have
+        not ended, they go on when an agent comes again.
         """
-        for name in ("pod sources", "housekeeping", "tick", "sync loop"):
-            self._running[name].cancel()
+        for name in ("pod sources", "housekeeping", "tick", "sync loop", "status manager", "mirror pods"):
+            if name in self._running:
+                self._running[name].cancel()
         self.handlers.remove(self.pods())
         while True:
             try:

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import pytest
+
 from kit.node import Running, World, make_node
 from kit.pod_api import MemoryPods
 from kit.pods import make_pod
@@ -14,7 +16,7 @@ from pykubelet.api.container import Container, ResourceRequirements
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import parse
 from pykubelet.api.struct import changed
-from pykubelet.base.errors import Retry
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.kinds import MIRROR_ANNOTATION
 from pykubelet.pod.static import static_pod
 
@@ -31,6 +33,11 @@ def static(name: str = "static", image: str = "busybox:1.36") -> Pod:
 def hungry(name: str, cpu: str) -> Pod:
     resources = ResourceRequirements(requests={"cpu": parse(cpu)})
     return pod(name, containers=(Container(name="c", image="i", resources=resources),))
+
+
+class RefusesMirrors(MemoryPods):
+    async def create(self, pod: Pod) -> Pod:
+        raise Invalid("disallowed by cluster policy")
 
 
 @asynccontextmanager
@@ -119,6 +126,20 @@ async def test_a_static_pod_is_shown_by_a_mirror_that_comes_back_when_it_is_dele
         assert [c.id for c in world.runtime.seen("static-busybox:1.36").containers] == [container]
         world.files.remove("static-busybox:1.36")
         await eventually(lambda: stored(api, "static-n1") is None and world.runtime.is_empty, seconds=120)
+
+
+@virtual_time
+async def test_a_mirror_that_the_api_server_refuses_is_told_of_once_by_each_who_asks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api = RefusesMirrors()
+    world = World(api)
+    async with cluster(world, api):
+        world.files.apply(static())
+        await eventually(world.runtime.running)
+        await asyncio.sleep(600)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len([text for text in told if "disallowed by cluster policy" in text]) == 2
 
 
 @virtual_time
@@ -217,3 +238,24 @@ async def test_a_static_pod_that_ended_before_the_node_was_registered_is_shown_a
         assert stored(api, "job-n1") is None
         world.is_registered = True
         await eventually(lambda: (p := stored(api, "job-n1")) is not None and p.status.phase == "Succeeded")
+
+
+@virtual_time
+async def test_pods_that_are_stopped_with_the_agent_go_on_with_the_next_one() -> None:
+    api = MemoryPods()
+    world = World(api=api)
+    api.put(pod())
+    async with cluster(world, api) as node:
+        await eventually(lambda: phase_of(api) == "Running")
+        await node.agent.stop_pods()
+        assert world.runtime.is_empty
+    assert phase_of(api) == "Running"  # it has not ended
+    async with cluster(world, api):
+        await eventually(world.runtime.running)
+        await asyncio.sleep(5)
+        assert phase_of(api) == "Running"
+
+
+def phase_of(api: MemoryPods) -> str:
+    there = stored(api, "web")
+    return there.status.phase if there else ""

@@ -100,7 +100,7 @@ def _arguments(config: ContainerConfig, image: ImageConfig, folder: Path | None)
     if config.command:
         found = [*config.command, *config.args]
     elif config.args:
-        found = [*image.entrypoint, *config.args] if image.entrypoint else []
+        found = [*image.entrypoint, *config.args]  # what has no entrypoint takes its arguments for the command
     else:
         found = [*image.entrypoint, *image.cmd]
     if not found:

@@ -1,0 +1,49 @@
+"""Every controller of a small cluster, in one list: whoever runs the server starts them all."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Protocol
+
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.controllers.cluster import Cluster
+from pykubelet.apiserver.controllers.csr import CsrController
+from pykubelet.apiserver.controllers.endpoints import EndpointsController
+from pykubelet.apiserver.controllers.expiry import Expiry
+from pykubelet.apiserver.controllers.garbage import GarbageCollector
+from pykubelet.apiserver.controllers.namespaces import NamespaceController
+from pykubelet.apiserver.controllers.nodes import NodeLifecycle
+from pykubelet.apiserver.controllers.pods import PodCollector
+from pykubelet.apiserver.controllers.root_ca import RootCa
+from pykubelet.apiserver.controllers.scheduler import Scheduler
+from pykubelet.apiserver.security.authority import Authority
+from pykubelet.base.tasks import supervise
+
+
+class Controller(Protocol):
+    async def run(self) -> None:
+        """Until cancelled."""
+        ...
+
+
+def controllers(
+    backend: Backend, authority: Authority, *, scheduler: bool = True
+) -> Iterator[tuple[str, Controller]]:
+    """Without a scheduler, others bind pods."""
+    cluster = Cluster(backend)
+    yield "namespaces", NamespaceController(cluster)
+    yield "root authority", RootCa(cluster, authority.pem.decode())
+    if scheduler:
+        yield "scheduler", Scheduler(cluster)
+    yield "certificate requests", CsrController(cluster, authority)
+    yield "node lifecycle", NodeLifecycle(cluster)
+    yield "pod collector", PodCollector(cluster)
+    yield "garbage collector", GarbageCollector(cluster)
+    yield "endpoints", EndpointsController(cluster)
+    yield "expiry", Expiry(cluster)
+
+
+async def run_all(backend: Backend, authority: Authority, *, scheduler: bool = True) -> None:
+    """Until cancelled; each starts again when it breaks."""
+    async with asyncio.TaskGroup() as group:
+        for name, controller in controllers(backend, authority, scheduler=scheduler):
+            group.create_task(supervise(name, controller.run), name=name)

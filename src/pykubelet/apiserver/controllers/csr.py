@@ -1,0 +1,114 @@
+"""Approves and signs the certificate requests of kubelets."""
+
+import base64
+import logging
+from datetime import timedelta
+from typing import Any, Final
+
+from cryptography import x509
+
+from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver.controllers import csr_rules
+from pykubelet.apiserver.controllers.cluster import NODES, Cluster, Kind, condition, with_condition
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.security.authority import YEAR, Authority, public_key_of
+from pykubelet.apiserver.security.node_restriction import CLIENT, SERVING
+from pykubelet.apiserver.security.users import NODE_PREFIX
+from pykubelet.base.errors import Invalid
+
+log = logging.getLogger(__name__)
+
+REQUESTS: Final[Kind] = ("certificates.k8s.io", "certificatesigningrequests")
+_SHORTEST: Final = 600
+
+
+def is_open(request: Object) -> Object | None:
+    """The request, if there is something left to do about it."""
+    if at(request, "status.certificate") or at(request, "spec.signerName") not in csr_rules.SIGNERS:
+        return None
+    answered = any(condition(request, kind).get("status") == "True" for kind in ("Denied", "Failed"))
+    return None if answered else request
+
+
+class CsrController:
+    def __init__(self, cluster: Cluster, authority: Authority) -> None:
+        self._cluster = cluster
+        self._authority = authority
+
+    async def run(self) -> None:
+        async with self._cluster.bell(REQUESTS, NODES) as bell:
+            while True:
+                await bell.wait()
+                await self.sync()
+
+    async def sync(self) -> None:
+        for request in await self._cluster.views(REQUESTS, is_open):
+            if request is not None:
+                await self._look_at(request)
+
+    async def _look_at(self, request: Object) -> None:
+        is_approved = condition(request, "Approved").get("status") == "True"
+        try:
+            asked = csr_rules.parsed(request)
+            why = csr_rules.fault(request, asked)
+        except Invalid as error:
+            asked, why = None, str(error)
+        if not is_approved and asked is not None:
+            name = csr_rules.common_name(asked).removeprefix(NODE_PREFIX)
+            node = await self._cluster.find(NODES, "", name) if name else None
+            text = csr_rules.approval(request, asked, node)
+            if not text:
+                return
+            new = {"type": "Approved", "status": "True", "reason": "AutoApproved", "message": text}
+            request = await self._conditioned(request, new) or request
+            is_approved = condition(request, "Approved").get("status") == "True"
+        if is_approved:
+            await self._sign(request, asked, why)
+
+    async def _sign(self, request: Object, asked: x509.CertificateSigningRequest | None, why: str) -> None:
+        try:
+            if why or asked is None:
+                raise Invalid(why)
+            pem = self._signed(request, asked)
+        except Invalid as error:
+            new = {"type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": str(error)}
+            await self._conditioned(request, new)
+            return
+        certificate = base64.b64encode(pem).decode()
+        await self._cluster.change(REQUESTS, request, lambda live: issued(live, certificate))
+        log.info("certificate request %s is signed", request["metadata"]["name"])
+
+    def _signed(self, request: Object, asked: x509.CertificateSigningRequest) -> bytes:
+        seconds = at(request, "spec.expirationSeconds")
+        lifetime = YEAR if seconds is None else min(YEAR, timedelta(seconds=max(_SHORTEST, seconds)))
+        signer = at(request, "spec.signerName")
+        return self._authority.sign(
+            public_key_of(asked),
+            asked.subject,
+            self._cluster.now(),
+            lifetime,
+            hosts=csr_rules.subject_names(asked) if signer == SERVING else (),
+            client=signer == CLIENT,
+            server=signer == SERVING,
+            enciphers="key encipherment" in at(request, "spec.usages", []),
+        )
+
+    async def _conditioned(self, request: Object, new: dict[str, Any]) -> Object | None:
+        now = rfc3339(self._cluster.now())
+
+        def change(live: Object) -> Object | None:
+            if any(condition(live, kind).get("status") == "True" for kind in ("Denied", "Failed", new["type"])):
+                return None
+            status = live.get("status", {})
+            made = with_condition(status.get("conditions", []), {**new, "lastUpdateTime": now}, now)
+            return {**live, "status": {**status, "conditions": made}}
+
+        return await self._cluster.change(REQUESTS, request, change)
+
+
+def issued(request: Object, certificate: str) -> Object | None:
+    """With its certificate, unless somebody was faster, or has forbidden it meanwhile."""
+    status = request.get("status", {})
+    if status.get("certificate") or condition(request, "Denied").get("status") == "True":
+        return None
+    return {**request, "status": {**status, "certificate": certificate}}

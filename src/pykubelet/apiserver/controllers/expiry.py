@@ -1,0 +1,61 @@
+"""Removes what is only good for a time: certificate requests and bootstrap tokens. (Events have their own broom.)"""
+
+from datetime import datetime
+from typing import Final
+
+from pykubelet.apiserver.controllers.cluster import Cluster, Kind, condition
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.security.bootstrap_tokens import NAMESPACE, SECRET_TYPE, expiration, is_expired
+from pykubelet.base.tasks import every
+
+REQUESTS: Final[Kind] = ("certificates.k8s.io", "certificatesigningrequests")
+SECRETS: Final[Kind] = ("", "secrets")
+_PERIOD: Final = 60.0
+_HOUR: Final = 3600.0
+Head = dict[str, str]
+
+
+def request_end(request: Object) -> tuple[Head, float]:
+    """The request, and when it has been there for long enough: an answered one an hour, an open one a day."""
+    answers = [condition(request, kind) for kind in ("Approved", "Denied", "Failed")]
+    answered = [each for each in answers if each.get("status") == "True"]
+    if not answered:
+        return _head(request), _seconds(at(request, "metadata.creationTimestamp")) + 24 * _HOUR
+    created = at(request, "metadata.creationTimestamp")
+    return _head(request), max(_seconds(each.get("lastUpdateTime") or created) for each in answered) + _HOUR
+
+
+class Expiry:
+    def __init__(self, cluster: Cluster, *, period: float = _PERIOD) -> None:
+        self._cluster = cluster
+        self._period = period
+
+    async def run(self) -> None:
+        async for _ in every(self._period):
+            await self.sync()
+
+    async def sync(self) -> None:
+        now = self._cluster.now()
+        for head, end in await self._cluster.views(REQUESTS, request_end):
+            if end <= now.timestamp():
+                await self._cluster.remove(REQUESTS, {"metadata": head})
+        for secret in await self._cluster.views(SECRETS, token_end, NAMESPACE):
+            if secret is not None and is_expired(secret[1], now):
+                await self._cluster.remove(SECRETS, {"metadata": secret[0]})
+
+
+def token_end(secret: Object) -> tuple[Head, str] | None:
+    """A bootstrap token, and when it ends; None when it is none, or never does."""
+    end = expiration(secret) if secret.get("type") == SECRET_TYPE else ""
+    return (_head(secret), end) if end else None
+
+
+def _head(obj: Object) -> Head:
+    return {name: obj["metadata"].get(name, "") for name in ("namespace", "name", "uid")}
+
+
+def _seconds(text: str | None) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else 0.0
+    except ValueError:
+        return 0.0

@@ -1,0 +1,92 @@
+"""The end of a namespace: first everything in it goes, then it goes itself."""
+
+import logging
+from typing import Any, Final
+
+from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver.controllers.cluster import NAMESPACES, Cluster, with_condition
+from pykubelet.apiserver.objects import Object, at, of_entry
+from pykubelet.apiserver.registry import Resource
+from pykubelet.apiserver.strategies.namespaces import FINALIZER
+
+log = logging.getLogger(__name__)
+
+_LOOK_AGAIN: Final = 1.0
+
+
+class NamespaceController:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        kept: dict[str, Resource] = {}
+        for resource in cluster.registry:
+            if resource.namespaced and resource.row.is_stored and "delete" in resource.row.verbs:
+                kept.setdefault(resource.prefix, resource)
+        self._kinds = tuple(kept.values())
+
+    async def run(self) -> None:
+        async with self._cluster.bell(NAMESPACES) as bell:
+            while True:
+                is_busy = await self.sync()
+                await bell.wait(_LOOK_AGAIN if is_busy else None)
+
+    async def sync(self) -> bool:
+        """Whether something is still on its way out."""
+        is_busy = False
+        for namespace in await self._cluster.all(NAMESPACES):
+            if at(namespace, "metadata.deletionTimestamp"):
+                is_busy |= not await self._emptied(namespace)
+        return is_busy
+
+    async def _emptied(self, namespace: Object) -> bool:
+        name = namespace["metadata"]["name"]
+        left: dict[str, int] = {}
+        held: dict[str, int] = {}
+        for resource in self._kinds:
+            kind = (resource.group, resource.plural)
+            for obj in await self._content(resource, name):
+                await self._cluster.remove(kind, obj)
+            for obj in await self._content(resource, name):
+                where = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+                left[where] = left.get(where, 0) + 1
+                for finalizer in at(obj, "metadata.finalizers", []):
+                    held[finalizer] = held.get(finalizer, 0) + 1
+        now = rfc3339(self._cluster.now())
+        if left:
+            await self._cluster.change(NAMESPACES, namespace, lambda live: terminating(live, left, held, now))
+            return False
+        changed = await self._cluster.change(NAMESPACES, namespace, finalized)
+        if changed is not None and not at(changed, "spec.finalizers") and not at(changed, "metadata.finalizers"):
+            await self._cluster.remove(NAMESPACES, changed)
+            log.info("namespace %s is gone", name)
+        return True
+
+    async def _content(self, resource: Resource, namespace: str) -> list[Object]:
+        entries = await self._cluster.entries((resource.group, resource.plural), namespace)
+        return [of_entry(entry) for entry in entries]
+
+
+def terminating(namespace: Object, left: dict[str, int], held: dict[str, int], now: str) -> Object:
+    """What is still in it, for whoever wonders why it does not go."""
+    conditions: list[dict[str, Any]] = at(namespace, "status.conditions", [])
+    text = "Some resources are remaining: " + ", ".join(
+        f"{where} has {count} resource instances" for where, count in sorted(left.items())
+    )
+    new = {"type": "NamespaceContentRemaining", "status": "True", "reason": "SomeResourcesRemain", "message": text}
+    conditions = with_condition(conditions, new, now)
+    if held:
+        text = "Some content in the namespace has finalizers remaining: " + ", ".join(
+            f"{name} in {count} resource instances" for name, count in sorted(held.items())
+        )
+        new = {"type": "NamespaceFinalizersRemaining", "status": "True", "reason": "SomeFinalizersRemain"}
+        conditions = with_condition(conditions, {**new, "message": text}, now)
+    return {**namespace, "status": {**namespace.get("status", {}), "phase": "Terminating", "conditions": conditions}}
+
+
+def finalized(namespace: Object) -> Object | None:
+    """Without our own hold on it: there is nothing in it any more."""
+    finalizers = at(namespace, "spec.finalizers", [])
+    if FINALIZER not in finalizers:
+        return None
+    rest = [each for each in finalizers if each != FINALIZER]
+    spec = {name: value for name, value in namespace.get("spec", {}).items() if name != "finalizers"}
+    return {**namespace, "spec": {**spec, **({"finalizers": rest} if rest else {})}}

@@ -1,0 +1,105 @@
+"""Watches over the nodes: notices when one falls silent, marks it with taints, and drives its pods away in time."""
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver.controllers.cluster import LEASES, NODES, PODS, Cluster, condition
+from pykubelet.apiserver.controllers.node_health import (
+    driving_taints,
+    leaves_at,
+    lost,
+    not_ready,
+    stay,
+    tainted,
+)
+from pykubelet.apiserver.objects import Object, at
+
+log = logging.getLogger(__name__)
+
+GRACE: Final = 40.0
+_LEASE_NAMESPACE: Final = "kube-node-lease"
+_PERIOD: Final = 5.0
+NAME: Final = "node-controller"
+
+
+class NodeLifecycle:
+    def __init__(self, cluster: Cluster, *, grace: float = GRACE, period: float = _PERIOD) -> None:
+        self._cluster = cluster
+        self._grace = grace
+        self._period = period
+        self._heard: dict[str, tuple[tuple[Any, ...], float]] = {}
+        """What each node last said, and when that was by our own clock: theirs may be wrong."""
+
+    async def run(self) -> None:
+        async with self._cluster.bell(NODES) as bell:
+            while True:
+                await bell.wait(self._period)
+                await self.sync()
+
+    async def sync(self) -> None:
+        nodes = await self._cluster.all(NODES)
+        names = {node["metadata"]["name"] for node in nodes}
+        self._heard = {name: told for name, told in self._heard.items() if name in names}
+        for node in nodes:
+            await self._look_at(node)
+        await self._drive(await self._cluster.all(NODES))
+
+    async def _look_at(self, node: Object) -> None:
+        name, now = node["metadata"]["name"], rfc3339(self._cluster.now())
+        silent = await self._silence(node) >= self._grace
+        was_ready = condition(node, "Ready").get("status") == "True"
+        if silent and condition(node, "Ready").get("status") != "Unknown":
+            log.warning("node %s was silent for %g s", name, self._grace)
+            node = await self._cluster.change(NODES, node, lambda live: lost(live, now)) or node
+            if was_ready:
+                await self._cluster.tell(
+                    node, "NodeNotReady", f"Node {name} status is now: NodeNotReady", component=NAME
+                )
+        await self._cluster.change(NODES, node, lambda live: tainted(live, now))
+
+    async def _silence(self, node: Object) -> float:
+        """For how many seconds nothing new was heard."""
+        name, loop = node["metadata"]["name"], asyncio.get_running_loop()
+        lease = await self._cluster.backend.find(*LEASES, _LEASE_NAMESPACE, name)
+        said = (
+            at(lease, "spec.renewTime"),
+            condition(node, "Ready").get("lastHeartbeatTime"),
+            at(node, "metadata.uid"),
+        )
+        if condition(node, "Ready").get("status") == "Unknown":
+            said = (said[0], self._heard.get(name, (said, 0.0))[0][1], said[2])
+        if name not in self._heard or self._heard[name][0] != said:
+            self._heard[name] = (said, loop.time())
+        return loop.time() - self._heard[name][1]
+
+    async def _drive(self, nodes: list[Object]) -> None:
+        taints = {node["metadata"]["name"]: driving_taints(node) for node in nodes}
+        unready = {n["metadata"]["name"] for n in nodes if condition(n, "Ready").get("status") == "Unknown"}
+        if not any(taints.values()) and not unready:
+            return
+        now = self._cluster.now()
+        for pod in await self._cluster.views(PODS, stay):
+            if pod.is_leaving or not pod.node:
+                continue
+            end = leaves_at(pod, taints.get(pod.node, ()), now)
+            if pod.is_ready and pod.node in unready:
+                await self._mark(pod.namespace, pod.name)
+            if end is not None and end <= now:
+                await self._evict(pod.namespace, pod.name)
+
+    async def _mark(self, namespace: str, name: str) -> None:
+        pod, now = await self._cluster.find(PODS, namespace, name), rfc3339(self._cluster.now())
+        if pod is None:
+            return
+        await self._cluster.change(PODS, pod, lambda live: not_ready(live, now))
+        await self._cluster.tell(pod, "NodeNotReady", "Node is not ready", kind="Warning", component=NAME)
+
+    async def _evict(self, namespace: str, name: str) -> None:
+        pod = await self._cluster.find(PODS, namespace, name)
+        if pod is None or at(pod, "metadata.deletionTimestamp"):
+            return
+        text = f"Marking for deletion Pod {namespace}/{name}"
+        await self._cluster.tell(pod, "TaintManagerEviction", text, component="taint-eviction-controller")
+        await self._cluster.remove(PODS, pod)

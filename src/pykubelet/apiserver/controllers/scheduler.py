@@ -1,0 +1,177 @@
+"""Finds a node for every pod that has none: at once when there is room, else as soon as something changes."""
+
+import logging
+from functools import partial
+from typing import Any, Final
+
+from msgspec import Struct
+
+from pykubelet.api.codec import DecodeError, convert
+from pykubelet.api.pod import PodSpec
+from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver.controllers.cluster import NAMESPACES, NODES, PODS, Cluster, condition, with_condition
+from pykubelet.apiserver.controllers.fit import Place, Use, Wish, chosen, is_waiting, place, use, wish
+from pykubelet.apiserver.controllers.neighbours import Neighbour, Neighbourhood, neighbour
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.registry import ROOT
+from pykubelet.apiserver.store.port import Event
+
+log = logging.getLogger(__name__)
+
+NAME: Final = "default-scheduler"
+_LOOK_AGAIN: Final = 60.0
+_PODS: Final = f"{ROOT}pods/"
+_ENDED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')
+
+
+class Seen(Struct, frozen=True):
+    """A pod as the scheduler remembers it."""
+
+    namespace: str
+    name: str
+    node: str
+    is_waiting: bool
+    priority: int
+    created: str
+    wish: Wish | None
+    neighbour: Neighbour
+
+
+def seen(pod: Object) -> Seen:
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    is_over = at(pod, "status.phase") in ("Succeeded", "Failed")
+    waits = is_waiting(pod, NAME)
+    wanted: Wish | None = None
+    if waits or (spec.get("nodeName") and not is_over):
+        try:
+            wanted = wish(convert(PodSpec, spec))
+        except (DecodeError, ValueError) as error:
+            log.warning("pod %s/%s cannot be scheduled: %s", metadata.get("namespace"), metadata["name"], error)
+    return Seen(
+        metadata.get("namespace", ""),
+        metadata["name"],
+        "" if is_over else spec.get("nodeName", ""),
+        waits and wanted is not None,
+        spec.get("priority") or 0,
+        metadata.get("creationTimestamp", ""),
+        wanted,
+        neighbour(metadata.get("namespace", ""), metadata.get("labels") or {}, wanted.spec if wanted else PodSpec()),
+    )
+
+
+def namespace_labels(namespace: Object) -> tuple[str, dict[str, str]]:
+    return namespace["metadata"]["name"], at(namespace, "metadata.labels", {})
+
+
+class Scheduler:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def run(self) -> None:
+        async with self._cluster.bell(PODS, NODES, wanted=_matters) as bell:
+            while True:
+                await bell.wait(_LOOK_AGAIN)
+                await self.sync()
+
+    async def sync(self) -> None:
+        """Look once at all that wait: the most important first, then the oldest."""
+        pods = await self._cluster.views(PODS, seen)
+        waiting = sorted(
+            (pod for pod in pods if pod.is_waiting), key=lambda pod: (-pod.priority, pod.created, pod.name)
+        )
+        if not waiting:
+            return
+        nodes = await self._nodes(pods)
+        around = await self._around(pods, nodes)
+        for each in waiting:
+            pod = await self._cluster.find(PODS, each.namespace, each.name)
+            if pod is None or not is_waiting(pod, NAME):
+                continue
+            wanted = wish(convert(PodSpec, pod["spec"]))
+            itself = neighbour(each.namespace, at(pod, "metadata.labels", {}), wanted.spec)
+            name, why = chosen(wanted, nodes, partial(_reasons, around, itself))
+            if not name:
+                await self._leave(pod, why)
+            elif await self._bind(pod, name):
+                node, used = nodes[name]
+                nodes[name] = (node, _added(used, wanted))
+                around.add(itself, node.labels)
+
+    async def _nodes(self, pods: list[Seen]) -> dict[str, tuple[Place, Use]]:
+        on: dict[str, list[Wish]] = {}
+        for pod in pods:
+            if pod.node and pod.wish is not None:
+                on.setdefault(pod.node, []).append(pod.wish)
+        places = await self._cluster.views(NODES, place)
+        return {each.name: (each, use(on.get(each.name, ()))) for each in places}
+
+    async def _around(self, pods: list[Seen], nodes: dict[str, tuple[Place, Use]]) -> Neighbourhood:
+        """Nobody has to be looked at when nobody is choosy."""
+        if not any(pod.neighbour.is_picky for pod in pods):
+            return Neighbourhood((), {})
+        there = [(pod.neighbour, nodes[pod.node][0].labels) for pod in pods if pod.node in nodes]
+        return Neighbourhood(there, dict(await self._cluster.views(NAMESPACES, namespace_labels)))
+
+    async def _bind(self, pod: Object, node: str) -> bool:
+        now = rfc3339(self._cluster.now())
+        changed = await self._cluster.change(PODS, pod, lambda live: bound(live, node, now))
+        if changed is None or at(changed, "spec.nodeName") != node:
+            return False
+        metadata = pod["metadata"]
+        text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
+        await self._cluster.tell(changed, "Scheduled", text, component=NAME, action="Binding")
+        return True
+
+    async def _leave(self, pod: Object, why: str) -> None:
+        """It stays as it is, and says why. The same is not said twice."""
+        was = condition(pod, "PodScheduled")
+        if was.get("status") == "False" and was.get("message") == why:
+            return
+        now = rfc3339(self._cluster.now())
+        changed = await self._cluster.change(PODS, pod, lambda live: unschedulable(live, why, now))
+        if changed is not None:
+            await self._cluster.tell(
+                changed, "FailedScheduling", why, kind="Warning", component=NAME, action="Scheduling"
+            )
+
+
+def bound(pod: Object, node: str, now: str) -> Object | None:
+    """The pod on its node; None when somebody else has found it one, or nobody has to any more."""
+    if at(pod, "spec.nodeName") or at(pod, "metadata.deletionTimestamp"):
+        return None
+    scheduled: dict[str, Any] = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+    conditions = [each for each in at(pod, "status.conditions", []) if each.get("type") != "PodScheduled"]
+    status = {**pod.get("status", {}), "conditions": with_condition(conditions, scheduled, now)}
+    return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status}
+
+
+def unschedulable(pod: Object, why: str, now: str) -> Object | None:
+    if at(pod, "spec.nodeName"):
+        return None
+    refused = {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "reason": "Unschedulable",
+        "message": why,
+    }
+    status = pod.get("status", {})
+    return {**pod, "status": {**status, "conditions": with_condition(status.get("conditions", []), refused, now)}}
+
+
+def _reasons(around: Neighbourhood, pod: Neighbour, node: Place) -> list[str]:
+    return around.reasons(pod, node.labels)
+
+
+def _matters(event: Event) -> bool:
+    """Most news of pods is that they run on: that gives nobody a node."""
+    if event.kind == "delete" or not event.key.startswith(_PODS):
+        return True
+    return b'"nodeName":' not in event.value or any(each in event.value for each in _ENDED)
+
+
+def _added(used: Use, one: Wish) -> Use:
+    requests = dict(used.requests)
+    for name, amount in one.requests.items():
+        requests[name] = requests[name] + amount if name in requests else amount
+    return Use(requests, used.ports | one.ports, used.pods + 1)

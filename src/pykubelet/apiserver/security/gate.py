@@ -1,0 +1,109 @@
+"""The doorkeeper of the API server: who somebody is, whether he may, and whether he may write just this."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from pykubelet.apiserver import status
+from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.requests import RequestInfo
+from pykubelet.apiserver.security import node_restriction
+from pykubelet.apiserver.security.authorize import Authorizer, forbidden, is_public, sentence
+from pykubelet.apiserver.security.identify import Authenticator
+from pykubelet.apiserver.security.impersonate import acting
+from pykubelet.apiserver.security.node_rules import NodeRules
+from pykubelet.apiserver.security.references import PodFacts, facts
+from pykubelet.apiserver.security.tokens import DEFAULT_ISSUER, ServiceAccountTokens
+from pykubelet.apiserver.security.users import ANONYMOUS, MASTERS, User, node_name
+from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.store.port import Listing
+from pykubelet.base.errors import Invalid
+
+log = logging.getLogger(__name__)
+
+
+class Cache(Protocol):
+    async def list_newest(self, prefix: str, /) -> Listing: ...
+
+
+class Objects(Protocol):
+    """The part of the backend that the gate reads by."""
+
+    @property
+    def cache(self) -> Cache: ...
+
+    @property
+    def registry(self) -> Any: ...
+
+    async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
+
+
+class Gate:
+    def __init__(
+        self,
+        objects: Objects,
+        key: ec.EllipticCurvePrivateKey,
+        *,
+        static_tokens: Mapping[str, User] | None = None,
+        issuer: str = DEFAULT_ISSUER,
+        audiences: Iterable[str] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`key` signs the tokens of service accounts; `static_tokens` are users by their token."""
+        self._objects = objects
+        self.tokens = ServiceAccountTokens(key, objects.find, now=now, issuer=issuer, audiences=tuple(audiences))
+        self.authenticator = Authenticator(objects.find, self.tokens, now=now, static=static_tokens)
+        self.authorizer = Authorizer(NodeRules(self._pods, objects.find))
+
+    async def identify(self, request: web.Request) -> User | None:
+        """None when nobody has said who he is, or what he said does not hold: 401, unless it is public."""
+        try:
+            return await self.authenticator.identify(request)
+        except Invalid as error:
+            log.info("a request from %s is not believed: %s", request.remote, error)
+            return None
+
+    async def allowed(self, user: User | None, info: RequestInfo) -> str:
+        """Empty when the user may; else the sentence that says what he may not, and why."""
+        somebody = user or ANONYMOUS
+        reason = await self.authorizer.refusal(somebody, info)
+        return "" if reason is None else sentence(somebody, info, reason)
+
+    async def check(self, request: web.Request, info: RequestInfo) -> User:
+        """Both at once, for whom the request wants to be taken. Raises 401 or 403."""
+        user = await self.identify(request)
+        if user is None and not is_public(info):
+            raise status.unauthorized()
+        if user is not None:
+            user = acting(user, request.headers)
+        refused = await self.allowed(user, info)
+        if refused:
+            raise forbidden(info, refused)
+        return user or ANONYMOUS
+
+    def refusal(self, info: RequestInfo, text: str) -> ApiError:
+        """The answer for a sentence from `allowed`."""
+        return forbidden(info, text)
+
+    async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
+        """Once the object is known that would be stored, and the one that is. Raises 403."""
+        node = None if MASTERS in user.groups else node_name(user)
+        if node is None:
+            return
+        reason = (
+            await node_restriction.fault(node, info, body, live, self._objects.find)
+            if node
+            else f'could not determine node from user "{user.name}"'
+        )
+        if reason:
+            name = info.name or str((body or {}).get("metadata", {}).get("name") or "")
+            raise status.forbidden(info.resource, name, reason, info.group)
+
+    async def _pods(self, namespace: str) -> list[PodFacts]:
+        pods = self._objects.registry.of("", "pods")
+        listing = await self._objects.cache.list_newest(pods.folder(namespace))
+        return [facts(entry) for entry in listing.entries]

@@ -1,0 +1,138 @@
+"""Who makes a request: a client certificate of our authority, or else a bearer token. Nobody is anybody by default."""
+
+import hashlib
+import hmac
+import ssl
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
+
+from pykubelet.apiserver.security import bootstrap_tokens
+from pykubelet.apiserver.security.tokens import Find, ServiceAccountTokens
+from pykubelet.apiserver.security.users import CREDENTIAL, User, authenticated
+from pykubelet.base.errors import Invalid
+
+_UID: Final = ObjectIdentifier("1.3.6.1.4.1.57683.2")
+_MAY_BE_CLIENT: Final = (ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE)
+
+
+class Authenticator:
+    def __init__(
+        self,
+        find: Find,
+        tokens: ServiceAccountTokens,
+        *,
+        now: Callable[[], datetime],
+        static: Mapping[str, User] | None = None,
+    ) -> None:
+        """`static`: users by the token that names them."""
+        self._find = find
+        self._tokens = tokens
+        self._now = now
+        self._static = {_digest(token): user for token, user in (static or {}).items()}
+
+    async def identify(self, request: web.Request) -> User | None:
+        """None when it says nothing of whom it is from. Raises Invalid when what it says does not hold."""
+        certificate = peer_certificate(request)
+        if certificate is not None:
+            user = certificate_user(certificate, self._now())
+            if user is not None:
+                return user
+        token = bearer_token(request)
+        if token is None:
+            return None
+        user, _ = await self.token_user(token)
+        return user
+
+    async def token_user(self, token: str, audiences: tuple[str, ...] = ()) -> tuple[User, list[str]]:
+        """Whose token it is, and for which of the audiences. Raises Invalid."""
+        user = self._static_user(token)
+        if user is None and bootstrap_tokens.looks_like(token):
+            user = await bootstrap_tokens.bootstrap_user(token, self._find, self._now())
+        if user is not None:
+            accepted = [each for each in audiences or self._tokens.audiences if each in self._tokens.audiences]
+            if not accepted:
+                raise Invalid("the token is not for these audiences")
+            return user, accepted
+        if self._tokens.is_ours(token):
+            return await self._tokens.verify(token, audiences)
+        raise Invalid("nobody here knows the token")
+
+    def _static_user(self, token: str) -> User | None:
+        """All are compared, each in the same time, so that time tells nothing."""
+        digest, found = _digest(token), None
+        for known, user in self._static.items():
+            if hmac.compare_digest(known, digest):
+                found = user
+        return found
+
+
+def bearer_token(request: web.Request) -> str | None:
+    kind, _, token = request.headers.get("Authorization", "").strip().partition(" ")
+    if kind.lower() == "bearer" and token.strip():
+        return token.strip()
+    return None
+
+
+def peer_certificate(request: web.Request) -> x509.Certificate | None:
+    """What TLS has verified; None when nothing was shown."""
+    tls = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
+    if not isinstance(tls, ssl.SSLObject):
+        return None
+    der = tls.getpeercert(binary_form=True)
+    return _parsed(der) if der else None
+
+
+def certificate_user(certificate: x509.Certificate, now: datetime) -> User | None:
+    """None when it has no common name. Raises Invalid when it does not hold now, or not for a client.
+
+    Connections outlive their handshake, so the time is looked at for every request.
+    """
+    if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
+        raise Invalid(f"the client certificate does not hold now, but until {certificate.not_valid_after_utc}")
+    try:
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        pass  # good for everything
+    except (ValueError, x509.DuplicateExtension):
+        raise Invalid("the client certificate has extensions that cannot be read") from None
+    else:
+        if not any(usage in _MAY_BE_CLIENT for usage in usages):
+            raise Invalid("the client certificate is not for clients: its extended key usage lacks clientAuth")
+    names = _values(certificate, NameOID.COMMON_NAME)
+    if not names or not names[-1]:
+        return None
+    uids = _values(certificate, _UID)
+    fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
+    return authenticated(
+        names[-1],
+        tuple(_values(certificate, NameOID.ORGANIZATION_NAME)),
+        uids[0] if uids else "",
+        {CREDENTIAL: (f"X509SHA256={fingerprint}",)},
+    )
+
+
+def _values(certificate: x509.Certificate, oid: ObjectIdentifier) -> list[str]:
+    try:
+        attributes = certificate.subject.get_attributes_for_oid(oid)
+    except ValueError:
+        raise Invalid("the subject of the client certificate cannot be read") from None
+    return [each.value if isinstance(each.value, str) else each.value.decode("latin-1") for each in attributes]
+
+
+@lru_cache(maxsize=128)
+def _parsed(der: bytes) -> x509.Certificate:
+    try:
+        return x509.load_der_x509_certificate(der)
+    except ValueError:
+        raise Invalid("the client certificate cannot be read") from None
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

@@ -1,0 +1,303 @@
+"""What only a kubelet can answer, passed on to it: logs, exec, attach, port-forward, and proxies to nodes and pods.
+
+The kubelet sees us, by our own certificate, and never the client's credentials: whether he may was decided before.
+"""
+
+import asyncio
+import ipaddress
+import ssl
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from pykubelet.apiserver import status
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.calls import Call
+from pykubelet.apiserver.http import Connect
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.requests import flag
+from pykubelet.apiserver.subresources.tunnel import Refusal, is_ours_alone, tunnel, wants_upgrade
+from pykubelet.base.errors import Retry
+
+Contexts = Callable[[bool], ssl.SSLContext]
+"""whether the kubelet's certificate need not be verified -> TLS for connections to kubelets; blocking"""
+
+_LOG_OPTIONS: Final = (
+    "follow",
+    "previous",
+    "timestamps",
+    "sinceSeconds",
+    "sinceTime",
+    "tailLines",
+    "limitBytes",
+    "stream",
+)
+_STREAMS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+_ADDRESSES: Final = ("InternalIP", "ExternalIP", "Hostname")
+_PORT: Final = 10250
+_HOP_BY_HOP: Final = frozenset(
+    (
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    )
+)
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
+
+
+class KubeletProxy:
+    """Each method is a connection for the server's table."""
+
+    def __init__(self, contexts: Contexts, *, insecure: bool = False) -> None:
+        """`insecure`: kubelets are believed whatever their certificate; for trying things out."""
+        self._contexts = contexts
+        self._insecure = insecure
+
+    def connections(self) -> dict[tuple[str, str, str], Connect]:
+        return {
+            ("", "pods", "attach"): self.attach,
+            ("", "pods", "exec"): self.exec,
+            ("", "pods", "log"): self.log,
+            ("", "pods", "portforward"): self.port_forward,
+            ("", "pods", "proxy"): self.pod,
+            ("", "nodes", "proxy"): self.node,
+        }
+
+    async def log(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
+        pod = await _live(backend, "pods", call.info.namespace, call.info.name)
+        container = container_name(pod, request.query.get("container", ""))
+        if not at(pod, "spec.nodeName"):
+            return web.Response(text="")
+        options = {name: request.query[name] for name in _LOG_OPTIONS if name in request.query}
+        target = _target("containerLogs", pod, container) + (f"?{urlencode(options)}" if options else "")
+        insecure = flag(request.query, "insecureSkipTLSVerifyBackend")
+        return await self._pass_on(request, backend, at(pod, "spec.nodeName"), target, insecure=insecure)
+
+    async def exec(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
+        return await self._session(request, call, backend, "exec")
+
+    async def attach(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
+        return await self._session(request, call, backend, "attach")
+
+    async def port_forward(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
+        pod = await _live(backend, "pods", call.info.namespace, call.info.name)
+        node = _node_of(pod)
+        query = urlencode([("port", port) for port in request.query.getall("ports", [])])
+        target = _target("portForward", pod) + (f"?{query}" if query else "")
+        return await self._upgraded(request, backend, node, target)
+
+    async def node(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
+        target = _rest(request, call)
+        if wants_upgrade(request):
+            return await self._upgraded(request, backend, call.info.name, target)
+        return await self._pass_on(request, backend, call.info.name, target)
+
+    async def pod(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
+        """To the pod itself. Its name may be `scheme:name:port`."""
+        scheme, name, port = proxied(call.info.name)
+        pod = await _live(backend, "pods", call.info.namespace, name)
+        address = at(pod, "status.podIP", "")
+        if not address:
+            raise status.bad_request(f"pod {name} has no address yet")
+        check_proxyable(address)
+        number = port_number(pod, port)
+        context = _unverified() if scheme == "https" else None  # nobody can vouch for a pod's certificate
+        target = _rest(request, call)
+        where = f"pod {call.info.namespace}/{name}"
+        if wants_upgrade(request):
+            return await _tunneled(request, where, address, number, target, context)
+        return await _streamed(request, where, address, number, target, context)
+
+    async def _session(self, request: web.Request, call: Call, backend: Backend, what: str) -> web.StreamResponse:
+        pod = await _live(backend, "pods", call.info.namespace, call.info.name)
+        container = container_name(pod, request.query.get("container", ""))
+        node = _node_of(pod)
+        query = [(theirs, "1") for ours, theirs in _STREAMS.items() if flag(request.query, ours)]
+        query += [("command", each) for each in request.query.getall("command", [])]
+        return await self._upgraded(request, backend, node, f"{_target(what, pod, container)}?{urlencode(query)}")
+
+    async def _upgraded(self, request: web.Request, backend: Backend, node: str, target: str) -> web.StreamResponse:
+        if not wants_upgrade(request):
+            raise status.bad_request("Upgrade request required")
+        host, port = await endpoint(backend, node)
+        context = await asyncio.to_thread(self._contexts, self._insecure)
+        return await _tunneled(request, f"the kubelet of node {node}", host, port, target, context)
+
+    async def _pass_on(
+        self, request: web.Request, backend: Backend, node: str, target: str, *, insecure: bool = False
+    ) -> web.StreamResponse:
+        host, port = await endpoint(backend, node)
+        context = await asyncio.to_thread(self._contexts, self._insecure or insecure)
+        return await _streamed(request, f"the kubelet of node {node}", host, port, target, context)
+
+
+async def endpoint(backend: Backend, name: str) -> tuple[str, int]:
+    """Where the kubelet of a node listens."""
+    node = await _live(backend, "nodes", "", name)
+    addresses = at(node, "status.addresses", [])
+    for kind in _ADDRESSES:
+        for each in addresses:
+            if each.get("type") == kind and each.get("address"):
+                return each["address"], at(node, "status.daemonEndpoints.kubeletEndpoint.Port", 0) or _PORT
+    raise status.internal(f"no preferred addresses found for node {name}; known addresses: []")
+
+
+def container_name(pod: Object, wanted: str) -> str:
+    """The container that is meant; without a name there must be only one. Raises 400."""
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    parts = ("initContainers", "containers", "ephemeralContainers")
+    everything = [each["name"] for part in parts for each in spec.get(part) or ()]
+    if wanted:
+        if wanted not in everything:
+            raise status.bad_request(f"container {wanted} is not valid for pod {name}")
+        return wanted
+    containers = spec.get("containers") or []
+    if len(containers) == 1:
+        return str(containers[0]["name"])
+    choice = f", choose one of: [{' '.join(everything)}]" if containers else ""
+    raise status.bad_request(f"a container name must be specified for pod {name}{choice}")
+
+
+def proxied(text: str) -> tuple[str, str, str]:
+    """`scheme:name:port`, `name:port` or `name` -> all three. Raises 400."""
+    match text.split(":"):
+        case [name]:
+            return "http", name, ""
+        case [name, port]:
+            return "http", name, port
+        case ["http" | "https" | "" as scheme, name, port]:
+            return scheme or "http", name, port
+    raise status.bad_request(f'invalid pod request "{text}": it has to be name, name:port or https:name:port')
+
+
+def port_number(pod: Object, wanted: str) -> int:
+    """A port by its number or its name; without one, the first that the pod declares. Raises 400."""
+    if wanted.isascii() and wanted.isdigit() and 0 < int(wanted) < 65536:
+        return int(wanted)
+    ports = [port for each in pod["spec"].get("containers") or () for port in each.get("ports") or ()]
+    for port in ports:
+        if not wanted or port.get("name") == wanted:
+            return int(port["containerPort"])
+    if not wanted:
+        return 80
+    raise status.bad_request(f'pod {pod["metadata"]["name"]} has no port "{wanted}"')
+
+
+def check_proxyable(address: str) -> None:
+    """A pod must not lead us to ourselves, or to what only this machine can reach. Raises 400."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        raise status.bad_request("the pod's address cannot be read") from None
+    if found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified:
+        raise status.bad_request("address not allowed")
+
+
+async def _live(backend: Backend, plural: str, namespace: str, name: str) -> Object:
+    resource = backend.registry.of("", plural)
+    entry = await backend.read(resource, namespace, name)
+    return backend.object_of(resource, entry.value, entry.revision)
+
+
+def _node_of(pod: Object) -> str:
+    node = at(pod, "spec.nodeName", "")
+    if not node:
+        raise status.bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
+    return str(node)
+
+
+def _target(what: str, pod: Object, *more: str) -> str:
+    metadata = pod["metadata"]
+    return "/" + "/".join(quote(each, safe="") for each in (what, metadata["namespace"], metadata["name"], *more))
+
+
+def _rest(request: web.Request, call: Call) -> str:
+    """What comes after `/proxy` in the path, as it was written, and the query."""
+    raw = request.rel_url.raw_path
+    _, _, rest = raw.partition(f"/{call.info.resource}/")
+    _, _, path = rest.partition("/proxy")
+    path = path or "/"
+    query = request.rel_url.raw_query_string
+    return f"{path}?{query}" if query else path
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+async def _tunneled(
+    request: web.Request, where: str, host: str, port: int, target: str, context: ssl.SSLContext | None
+) -> web.StreamResponse:
+    try:
+        return await tunnel(request, host, port, target, context)
+    except Refusal as refusal:
+        return web.Response(status=refusal.status, text=refusal.text, content_type=refusal.content_type)
+    except Retry as error:
+        raise status.internal(f"{where} at {_shown(host, port)} cannot be reached: {error}") from None
+
+
+async def _streamed(
+    request: web.Request, where: str, host: str, port: int, target: str, context: ssl.SSLContext | None
+) -> web.StreamResponse:
+    scheme = "https" if context is not None else "http"
+    url = URL(f"{scheme}://{_shown(host, port)}{target}", encoded=True)
+    headers = [(name, value) for name, value in request.headers.items() if _is_passed_on(name)]
+    body: Any = request.content if request.can_read_body else None
+    connector = aiohttp.TCPConnector(ssl=context if context is not None else True, force_close=True)
+    async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT, auto_decompress=False) as session:
+        try:
+            answer = await session.request(
+                request.method,
+                url,
+                headers=headers,
+                data=body,
+                allow_redirects=False,
+                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise status.internal(f"{where} at {_shown(host, port)} cannot be reached: {_why(error)}") from None
+        async with answer:
+            return await _copied(request, answer)
+
+
+async def _copied(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    """Until it ends. When the client goes, this handler is cancelled, and with it what it asked for."""
+    headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
+    await response.prepare(request)
+    try:
+        async for part in answer.content.iter_any():
+            await response.write(part)
+        await response.write_eof()
+    except (ConnectionError, aiohttp.ClientError):
+        if request.transport is not None:
+            request.transport.abort()  # the client must not take a part for the whole
+    return response
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"its certificate is not believed: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.os_error.strerror or str(error.os_error)
+    return str(error) or "it does not answer in time"
+
+
+def _is_passed_on(name: str) -> bool:
+    return name.lower() not in (*_HOP_BY_HOP, "content-length") and not is_ours_alone(name)
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

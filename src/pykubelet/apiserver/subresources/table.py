@@ -1,0 +1,40 @@
+"""Which requests are answered here, entered into the server's tables."""
+
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from pykubelet.apiserver.http import Connect, Verb
+from pykubelet.apiserver.security.gate import Gate
+from pykubelet.apiserver.security.pki import Pki
+from pykubelet.apiserver.security.serving import kubelet_context
+from pykubelet.apiserver.subresources.kubelet_proxy import KubeletProxy
+from pykubelet.apiserver.subresources.reviews import AUTHENTICATION, AUTHORIZATION, Reviews
+from pykubelet.apiserver.subresources.token import token_requests
+
+
+class Tables(Protocol):
+    def answer(self, group: str, plural: str, subresource: str, verb: Verb) -> None: ...
+
+    def connect(self, group: str, plural: str, subresource: str, handler: Connect) -> None: ...
+
+
+def enter(server: Tables, gate: Gate, pki: Pki, *, insecure_kubelets: bool = False) -> None:
+    """`insecure_kubelets`: the serving certificates of kubelets are not verified."""
+    for (group, plural), verb in _reviews(gate).items():
+        server.answer(group, plural, "", verb)
+    server.answer("", "serviceaccounts", "token", token_requests(gate.tokens))
+    proxy = KubeletProxy(lambda insecure: kubelet_context(pki, insecure=insecure), insecure=insecure_kubelets)
+    for (group, plural, part), handler in proxy.connections().items():
+        server.connect(group, plural, part, handler)
+
+
+def _reviews(gate: Gate) -> Mapping[tuple[str, str], Verb]:
+    reviews: Final = Reviews(gate)
+    return {
+        (AUTHENTICATION, "tokenreviews"): reviews.token,
+        (AUTHENTICATION, "selfsubjectreviews"): reviews.myself,
+        (AUTHORIZATION, "subjectaccessreviews"): reviews.access,
+        (AUTHORIZATION, "localsubjectaccessreviews"): reviews.local_access,
+        (AUTHORIZATION, "selfsubjectaccessreviews"): reviews.own_access,
+        (AUTHORIZATION, "selfsubjectrulesreviews"): reviews.own_rules,
+    }

@@ -1,0 +1,136 @@
+"""Tokens for service accounts, as kubelets ask for them on behalf of pods: serviceaccounts/token."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver import status
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.bodies import read_object
+from pykubelet.apiserver.calls import Answer, Call
+from pykubelet.apiserver.http import Verb
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.security.tokens import Bound, ServiceAccountTokens
+
+GROUP: Final = "authentication.k8s.io"
+KIND: Final = "TokenRequest"
+_API_VERSION: Final = f"{GROUP}/v1"
+_SHORTEST: Final = 600
+_LONGEST: Final = 1 << 32
+_DEFAULT: Final = 3600
+_BINDABLE: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
+
+
+class _Reference(msgspec.Struct, frozen=True, rename="camel"):
+    kind: str = ""
+    api_version: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    audiences: list[str] = []
+    expiration_seconds: int | None = None
+    bound_object_ref: _Reference | None = None
+
+
+def token_requests(tokens: ServiceAccountTokens) -> Verb:
+    async def create(backend: Backend, call: Call) -> Answer:
+        body = read_object(call, backend.strategy(call.resource), kind=KIND, api_version=_API_VERSION)
+        spec = _spec(body)
+        seconds = _DEFAULT if spec.expiration_seconds is None else spec.expiration_seconds
+        account = await _account(backend, call, body)
+        await backend.gate.check_body(call.user, call.info, body, None)
+        _check(seconds)
+        audiences = spec.audiences or list(tokens.audiences)
+        bound, node = await _bound(backend, call, spec.bound_object_ref)
+        now = backend.now()
+        token = tokens.issue(account, audiences, seconds, bound=bound, node=node)
+        metadata = {name: account["metadata"][name] for name in ("name", "namespace", "uid")}
+        answer = {
+            "apiVersion": _API_VERSION,
+            "kind": KIND,
+            "metadata": {**metadata, "creationTimestamp": rfc3339(now)},
+            "spec": {
+                "audiences": audiences,
+                "expirationSeconds": seconds,
+                "boundObjectRef": at(body, "spec.boundObjectRef"),
+            },
+            "status": {"token": token, "expirationTimestamp": rfc3339(now + timedelta(seconds=seconds))},
+        }
+        return Answer(201, answer)
+
+    return create
+
+
+def _spec(body: Object) -> _Spec:
+    try:
+        return msgspec.convert(body.get("spec") or {}, _Spec)
+    except msgspec.ValidationError as error:
+        raise status.bad_request(f'{KIND} in version "v1" cannot be handled as a {KIND}: spec: {error}') from None
+
+
+async def _account(backend: Backend, call: Call, body: Object) -> Object:
+    info = call.info
+    for field, wanted in (("name", info.name), ("namespace", info.namespace)):
+        given = at(body, f"metadata.{field}")
+        if given and given != wanted:
+            text = f"must match the service account {field} if specified"
+            raise status.invalid(KIND, GROUP, info.name, [invalid(f"metadata.{field}", given, text)])
+    entry = await backend.read(call.resource, info.namespace, info.name)
+    account = backend.object_of(call.resource, entry.value, entry.revision)
+    uid = at(body, "metadata.uid")
+    if uid and uid != account["metadata"]["uid"]:
+        ours = account["metadata"]["uid"]
+        why = f"the UID in the token request ({uid}) does not match the UID of the service account ({ours})"
+        raise status.conflict(KIND, info.name, why, GROUP)
+    return account
+
+
+def _check(seconds: int) -> None:
+    errors: list[FieldError] = []
+    if seconds < _SHORTEST:
+        errors.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
+    elif seconds > _LONGEST:
+        errors.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
+    if errors:
+        raise status.invalid(KIND, GROUP, "", errors)
+
+
+async def _bound(backend: Backend, call: Call, asked: _Reference | None) -> tuple[Bound | None, Bound | None]:
+    """-> what the token is bound to, and the node of the pod if that is what it is bound to"""
+    if asked is None:
+        return None, None
+    plural = _BINDABLE.get(asked.kind) if asked.api_version in ("", "v1") else None
+    if plural is None:
+        raise status.bad_request(f"cannot bind token to object of type {asked.api_version}, Kind={asked.kind}")
+    found = await _live(backend, plural, "" if asked.kind == "Node" else call.info.namespace, asked.name)
+    uid = found["metadata"]["uid"]
+    if asked.uid and asked.uid != uid:
+        why = (
+            f"the UID in the bound object reference ({asked.uid}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+        raise status.conflict(asked.kind, asked.name, why)
+    bound = Bound(asked.kind, asked.name, uid)
+    if asked.kind != "Pod":
+        return bound, None
+    if at(found, "spec.serviceAccountName") != call.info.name:
+        raise status.bad_request(
+            f'cannot bind token for serviceaccount "{call.info.name}" to pod running with different '
+            "serviceaccount name."
+        )
+    name = at(found, "spec.nodeName", "")
+    if not name:
+        return bound, None
+    node: dict[str, Any] | None = await backend.find("", "nodes", "", name)
+    return bound, Bound("Node", name, at(node, "metadata.uid", ""))
+
+
+async def _live(backend: Backend, plural: str, namespace: str, name: str) -> Object:
+    resource = backend.registry.of("", plural)
+    entry = await backend.read(resource, namespace, name)
+    return backend.object_of(resource, entry.value, entry.revision)

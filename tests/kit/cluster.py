@@ -1,0 +1,76 @@
+"""The objects of a cluster in memory, for those who work on them from inside the API server."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pykubelet.apiserver.backend import ApiSettings, Backend
+from pykubelet.apiserver.controllers.cluster import Cluster
+from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.registry import ROOT, Registry
+from pykubelet.apiserver.store.fanout import WatchCache
+from pykubelet.apiserver.store.memory import MemoryStore
+
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = START
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def pass_(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+class TestCluster(Cluster):
+    """With a clock that a test moves, and short ways to put objects in."""
+
+    __test__ = False
+
+    def __init__(self, backend: Backend, clock: Clock) -> None:
+        super().__init__(backend)
+        self.clock = clock
+
+    async def add(self, group: str, plural: str, obj: Object) -> Object:
+        """As it is given, with a uid."""
+        resource = self.registry.of(group, plural)
+        metadata = {"uid": f"uid-of-{obj['metadata']['name']}", "creationTimestamp": "2026-01-02T03:04:05Z"}
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+        return await self.backend.create(resource, {**whole, "metadata": {**metadata, **obj["metadata"]}})
+
+    async def pod(self, name: str, spec: dict[str, Any] | None = None, **more: Any) -> Object:
+        metadata = {"name": name, "namespace": "default", **more.pop("metadata", {})}
+        whole = {"containers": [{"name": "main", "image": "x"}], "schedulerName": "default-scheduler", **(spec or {})}
+        return await self.add("", "pods", {"metadata": metadata, "spec": whole, "status": {"phase": "Pending"}, **more})
+
+    async def node(
+        self, name: str, *, ready: str = "True", spec: dict[str, Any] | None = None, **status: Any
+    ) -> Object:
+        allocatable = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+        conditions = [{"type": "Ready", "status": ready, "lastHeartbeatTime": "2026-01-02T03:04:05Z"}]
+        whole = {"allocatable": allocatable, "conditions": conditions, **status}
+        return await self.add("", "nodes", {"metadata": {"name": name}, "spec": spec or {}, "status": whole})
+
+    async def get(self, plural: str, name: str, namespace: str = "default", group: str = "") -> Any:
+        return await self.find((group, plural), namespace, name)
+
+    async def events(self) -> list[tuple[str, str]]:
+        return [(each["reason"], each["message"]) for each in await self.all(("", "events"))]
+
+
+@asynccontextmanager
+async def cluster() -> AsyncGenerator[TestCluster, None]:
+    store, clock = MemoryStore(), Clock()
+    cache = WatchCache(store, ROOT)
+    running = asyncio.create_task(cache.run())
+    try:
+        yield TestCluster(Backend(store, cache, ApiSettings(), Registry(), clock), clock)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await store.close()

@@ -1,0 +1,299 @@
+"""Who may do what: tables of cases for masters, nodes, bootstrap tokens, service accounts and strangers."""
+
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from kit.cluster import TestCluster, cluster
+from kit.virtual_time import virtual_time
+from pykubelet.apiserver.requests import RequestInfo, request_info
+from pykubelet.apiserver.security.gate import Gate
+from pykubelet.apiserver.security.node_restriction import fault, forbidden_labels
+from pykubelet.apiserver.security.references import api_reference, references
+from pykubelet.apiserver.security.users import ANONYMOUS, User, authenticated
+from pykubelet.apiserver.status import ApiError
+
+KEY = ec.generate_private_key(ec.SECP256R1())
+ADMIN = authenticated("root", ("system:masters",))
+NODE = authenticated("system:node:n1", ("system:nodes",))
+NAMELESS = authenticated("somebody", ("system:nodes",))
+BOOTSTRAP = authenticated("system:bootstrap:abcdef", ("system:bootstrappers",))
+ROBOT = authenticated("system:serviceaccount:ns:robot", ("system:serviceaccounts",))
+
+POD = {
+    "serviceAccountName": "robot",
+    "nodeName": "n1",
+    "imagePullSecrets": [{"name": "pull"}],
+    "containers": [
+        {
+            "name": "main",
+            "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "of-env", "key": "k"}}}],
+            "envFrom": [{"configMapRef": {"name": "of-env-from"}}],
+        }
+    ],
+    "volumes": [
+        {"name": "a", "secret": {"secretName": "of-volume"}},
+        {"name": "b", "projected": {"sources": [{"configMap": {"name": "of-projected"}}, {"serviceAccountToken": {}}]}},
+        {"name": "c", "persistentVolumeClaim": {"claimName": "claim"}},
+    ],
+}
+
+
+async def filled(c: TestCluster) -> Gate:
+    await c.node("n1")
+    await c.pod("mine", POD)
+    await c.pod("theirs", {**POD, "nodeName": "n2", "serviceAccountName": "other", "imagePullSecrets": [{"name": "x"}]})
+    mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
+    await c.pod("mirror", {"nodeName": "n1", "imagePullSecrets": [{"name": "greedy"}]}, metadata=mirror)
+    claim = {"namespace": "default", "name": "claim"}
+    await c.add("", "persistentvolumes", {"metadata": {"name": "pv"}, "spec": {"claimRef": claim}})
+    return Gate(c.backend, KEY, now=c.clock)
+
+
+def asked(text: str) -> RequestInfo:
+    method, _, path = text.partition(" ")
+    path, _, query = path.partition("?")
+    pairs = dict(part.split("=", 1) for part in query.split("&") if part)
+    return request_info(method, path, pairs)
+
+
+MINE = "/api/v1/namespaces/default"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+CSR = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+MAY: list[tuple[User, str]] = [
+    (ADMIN, "DELETE /api/v1/nodes/n1"),
+    (ADMIN, "GET /metrics"),
+    (ANONYMOUS, "GET /livez"),
+    (ANONYMOUS, "GET /readyz/etcd"),
+    (ANONYMOUS, "GET /version"),
+    (ROBOT, "GET /api/v1"),
+    (ROBOT, "GET /apis/apps/v1"),
+    (ROBOT, "GET /openapi/v3"),
+    (ROBOT, "GET /openid/v1/jwks"),
+    (ROBOT, "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
+    (BOOTSTRAP, f"POST {CSR}"),
+    (BOOTSTRAP, f"GET {CSR}/x"),
+    (NODE, f"GET {MINE}/pods/mine"),
+    (NODE, "GET /api/v1/pods?fieldSelector=spec.nodeName=n1"),
+    (NODE, "GET /api/v1/pods?fieldSelector=spec.nodeName=n1&watch=1"),
+    (NODE, f"PATCH {MINE}/pods/mine/status"),
+    (NODE, f"DELETE {MINE}/pods/mine"),
+    (NODE, f"POST {MINE}/pods"),
+    (NODE, "GET /api/v1/nodes/n1"),
+    (NODE, "GET /api/v1/nodes?fieldSelector=metadata.name=n1&watch=1"),
+    (NODE, "PATCH /api/v1/nodes/n1/status"),
+    (NODE, f"GET {MINE}/secrets/pull"),
+    (NODE, f"GET {MINE}/secrets/of-env"),
+    (NODE, f"GET {MINE}/secrets/of-volume"),
+    (NODE, f"GET {MINE}/secrets?fieldSelector=metadata.name=of-volume&watch=true"),
+    (NODE, f"GET {MINE}/configmaps/of-env-from"),
+    (NODE, f"GET {MINE}/configmaps/of-projected"),
+    (NODE, f"GET {MINE}/persistentvolumeclaims/claim"),
+    (NODE, "GET /api/v1/persistentvolumes/pv"),
+    (NODE, f"POST {MINE}/serviceaccounts/robot/token"),
+    (NODE, f"PUT {LEASES}/n1"),
+    (NODE, f"POST {LEASES}"),
+    (NODE, f"POST {MINE}/events"),
+    (NODE, "GET /api/v1/services?watch=1"),
+    (NODE, "GET /apis/node.k8s.io/v1/runtimeclasses"),
+    (NODE, f"POST {CSR}"),
+    (NODE, "POST /apis/authentication.k8s.io/v1/tokenreviews"),
+    (NODE, "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"),
+]
+MAY_NOT: list[tuple[User, str]] = [
+    (ANONYMOUS, "GET /api"),
+    (ANONYMOUS, f"GET {MINE}/pods"),
+    (ANONYMOUS, "POST /livez"),
+    (ROBOT, f"GET {MINE}/pods"),
+    (ROBOT, "GET /metrics"),
+    (ROBOT, "POST /api/v1"),
+    (ROBOT, "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"),
+    (BOOTSTRAP, f"PUT {CSR}/x/approval"),
+    (BOOTSTRAP, f"DELETE {CSR}/x"),
+    (BOOTSTRAP, f"GET {MINE}/secrets/pull"),
+    (BOOTSTRAP, "GET /api/v1/nodes"),
+    (NAMELESS, f"GET {MINE}/pods/mine"),
+    (NODE, f"GET {MINE}/pods/theirs"),
+    (NODE, f"GET {MINE}/pods/none"),
+    (NODE, "GET /api/v1/pods"),
+    (NODE, "GET /api/v1/pods?fieldSelector=spec.nodeName=n2"),
+    (NODE, "GET /api/v1/pods?fieldSelector=spec.nodeName!=n1"),
+    (NODE, f"PUT {MINE}/pods/mine"),
+    (NODE, f"POST {MINE}/pods/mine/exec"),
+    (NODE, f"POST {MINE}/pods/mine/binding"),
+    (NODE, f"DELETE {MINE}/pods"),
+    (NODE, "GET /api/v1/nodes"),
+    (NODE, "GET /api/v1/nodes/n2"),
+    (NODE, "DELETE /api/v1/nodes/n1"),
+    (NODE, "GET /api/v1/nodes/n1/proxy/metrics"),
+    (NODE, f"GET {MINE}/secrets"),
+    (NODE, "GET /api/v1/secrets"),
+    (NODE, f"GET {MINE}/secrets/x"),
+    (NODE, f"GET {MINE}/secrets/greedy"),
+    (NODE, "GET /api/v1/namespaces/other/secrets/pull"),
+    (NODE, f"PUT {MINE}/secrets/pull"),
+    (NODE, f"POST {MINE}/serviceaccounts/other/token"),
+    (NODE, f"POST {MINE}/serviceaccounts"),
+    (NODE, f"PUT {LEASES}/n2"),
+    (NODE, f"GET {LEASES}"),
+    (NODE, "PUT /apis/coordination.k8s.io/v1/namespaces/default/leases/n1"),
+    (NODE, f"PUT {CSR}/x/approval"),
+    (NODE, f"DELETE {MINE}/events/x"),
+]
+
+
+@virtual_time
+async def test_whoever_may_is_let_in() -> None:
+    async with cluster() as c:
+        gate = await filled(c)
+        assert [(user.name, text) for user, text in MAY if await gate.allowed(user, asked(text))] == []
+
+
+@virtual_time
+async def test_whoever_may_not_is_kept_out() -> None:
+    async with cluster() as c:
+        gate = await filled(c)
+        assert [(user.name, text) for user, text in MAY_NOT if not await gate.allowed(user, asked(text))] == []
+
+
+@virtual_time
+async def test_a_refusal_says_who_cannot_do_what_and_why() -> None:
+    async with cluster() as c:
+        gate = await filled(c)
+
+        async def said(user: User, text: str) -> str:
+            info = asked(text)
+            return gate.refusal(info, await gate.allowed(user, info)).message
+
+        assert await said(NODE, f"GET {MINE}/pods/theirs") == (
+            'pods "theirs" is forbidden: User "system:node:n1" cannot get resource "pods" in API group "" in the '
+            "namespace \"default\": no relationship found between node 'n1' and this object"
+        )
+        assert await said(ROBOT, "GET /api/v1/nodes") == (
+            'nodes is forbidden: User "system:serviceaccount:ns:robot" cannot list resource "nodes" in API group "" '
+            "at the cluster scope"
+        )
+        assert await said(ROBOT, "GET /metrics") == (
+            'forbidden: User "system:serviceaccount:ns:robot" cannot get path "/metrics"'
+        )
+
+
+# --- what nodes write
+
+
+def mirror(**changes: Any) -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "uid-of-n1", "controller": True}
+    metadata = {"name": "m", "annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [owner]}
+    pod: dict[str, Any] = {"metadata": metadata, "spec": {"nodeName": "n1", "containers": [{"name": "c"}]}}
+    pod["metadata"] |= changes.pop("metadata", {})
+    pod["spec"] |= changes
+    return pod
+
+
+def owned_by(**changes: Any) -> dict[str, Any]:
+    return {"ownerReferences": [{**mirror()["metadata"]["ownerReferences"][0], **changes}]}
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        (mirror(), ""),
+        (mirror(metadata={"annotations": {}}), "can only create mirror pods"),
+        (mirror(nodeName="n2"), "spec.nodeName set to itself"),
+        (mirror(metadata={"ownerReferences": []}), "with an owner reference set to itself"),
+        (mirror(metadata=owned_by(name="n2")), "with an owner reference set to itself"),
+        (mirror(metadata=owned_by(controller=False)), "controller owner reference"),
+        (mirror(metadata=owned_by(uid="former")), "UID mismatch"),
+        (mirror(metadata=owned_by(blockOwnerDeletion=True)), "blockOwnerDeletion"),
+        (mirror(serviceAccountName="robot"), "reference serviceaccounts"),
+        (mirror(imagePullSecrets=[{"name": "x"}]), "reference secrets"),
+        (mirror(volumes=[{"name": "v", "configMap": {"name": "x"}}]), "configmaps (via configmap volumes)"),
+        (mirror(volumes=[{"name": "v", "projected": {"sources": [{"secret": {"name": "x"}}]}}]), "projected volumes"),
+        (mirror(volumes=[{"name": "v", "hostPath": {"path": "/"}}, {"name": "e", "emptyDir": {}}]), ""),
+        (mirror(volumes=[{"name": "v", "novel": {}}]), "unknown type of volume"),
+    ],
+)
+@virtual_time
+async def test_a_node_may_make_only_mirror_pods_of_its_own(pod: dict[str, Any], reason: str) -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        found = await fault("n1", asked(f"POST {MINE}/pods"), pod, None, c.backend.find)
+        assert (reason in found) if reason else not found
+
+
+LABELS = {"kubernetes.io/os": "linux", "mine": "1", "node.kubernetes.io/x": "1", "a.kubelet.kubernetes.io/y": "1"}
+
+
+def test_a_node_may_set_labels_that_steer_nothing() -> None:
+    assert forbidden_labels(LABELS, {}) == []
+    assert forbidden_labels({"node-role.kubernetes.io/control-plane": ""}, {}) == [
+        "node-role.kubernetes.io/control-plane"
+    ]
+    assert forbidden_labels({}, {"x.node-restriction.kubernetes.io/y": "1"}) == ["x.node-restriction.kubernetes.io/y"]
+    assert forbidden_labels({"k8s.io/x": "1"}, {"k8s.io/x": "1"}) == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "body", "live", "reason"),
+    [
+        ("PATCH /api/v1/nodes/n1", {"metadata": {"name": "n1"}}, {"metadata": {"name": "n1"}}, ""),
+        ("PATCH /api/v1/nodes/n2", {"metadata": {"name": "n2"}}, {"metadata": {}}, "not allowed to modify node"),
+        ("PATCH /api/v1/nodes/n1", {"spec": {"taints": []}}, {"spec": {"taints": [{"key": "a"}]}}, "modify taints"),
+        ("POST /api/v1/nodes", {"metadata": {"name": "n2"}}, None, "not allowed to modify node"),
+        ("POST /api/v1/nodes", {"metadata": {"name": "n1", "labels": {"k8s.io/x": ""}}}, None, "following labels"),
+        ("POST /api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"taints": [{"key": "a"}]}}, None, ""),
+        (f"PATCH {MINE}/pods/p/status", {"spec": {}}, {"spec": {"nodeName": "n2"}}, "can only update pod status"),
+        (f"PATCH {MINE}/pods/p/status", {"spec": {}}, {"spec": {"nodeName": "n1"}}, ""),
+        (f"PATCH {MINE}/pods/p/status", {"metadata": {"labels": {"a": "b"}}}, {"spec": {"nodeName": "n1"}}, "labels"),
+        (f"DELETE {MINE}/pods/p", None, {"spec": {"nodeName": "n2"}}, "can only delete pods"),
+        (f"DELETE {MINE}/pods/p", None, {"spec": {"nodeName": "n1"}}, ""),
+        (f"POST {LEASES}", {"metadata": {"name": "n2"}}, None, "same name as the requesting node"),
+        (f"PUT {LEASES}/n1", {"metadata": {"name": "n1"}}, None, ""),
+    ],
+)
+@virtual_time
+async def test_a_node_writes_only_what_is_its_own(
+    request_: str, body: dict[str, Any] | None, live: dict[str, Any] | None, reason: str
+) -> None:
+    async with cluster() as c:
+        found = await fault("n1", asked(request_), body, live, c.backend.find)
+        assert (reason in found) if reason else not found
+
+
+@virtual_time
+async def test_a_node_gets_tokens_only_for_its_own_pods_and_their_audiences() -> None:
+    async with cluster() as c:
+        gate = await filled(c)
+        info = asked(f"POST {MINE}/serviceaccounts/robot/token")
+
+        def body(name: str, uid: str, *audiences: str) -> dict[str, Any]:
+            reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
+            return {"spec": {"boundObjectRef": reference, "audiences": list(audiences)}}
+
+        await gate.check_body(NODE, info, body("mine", "uid-of-mine"), None)
+        wrongs: list[dict[str, Any]] = [
+            {"spec": {}},
+            body("mine", ""),
+            body("mine", "former"),
+            body("theirs", "uid-of-theirs"),
+            body("mine", "uid-of-mine", "vault"),
+        ]
+        for wrong in wrongs:
+            with pytest.raises(ApiError) as caught:
+                await gate.check_body(NODE, info, wrong, None)
+            assert caught.value.code == 403
+        await gate.check_body(ADMIN, info, {"spec": {}}, None)
+
+
+def test_what_a_pod_refers_to_is_found_everywhere_in_it() -> None:
+    assert set(references({"metadata": {"name": "p"}, "spec": POD})) == {
+        ("serviceaccounts", "robot"),
+        ("secrets", "pull"),
+        ("secrets", "of-env"),
+        ("secrets", "of-volume"),
+        ("configmaps", "of-env-from"),
+        ("configmaps", "of-projected"),
+        ("persistentvolumeclaims", "claim"),
+    }
+    assert api_reference({"spec": {"containers": []}}) == ""
