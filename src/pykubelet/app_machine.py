@@ -1,10 +1,13 @@
 """The part of the wiring that is about this machine: folders, users, control groups, logs, names."""
 
 import logging
+from collections.abc import Callable
 
 from msgspec import Struct
 
-from pykubelet.api.quantity import Quantity
+from pykubelet.api.node import Node
+from pykubelet.api.quantity import Quantity, ResourceList
+from pykubelet.base.errors import Invalid
 from pykubelet.config import Config
 from pykubelet.host.cgroups import CgroupSettings, pod_cgroups
 from pykubelet.host.dirs import PodDirs
@@ -15,7 +18,7 @@ from pykubelet.host.threads import in_thread
 from pykubelet.host.user_namespaces import UserNamespaces, subordinate_ids
 from pykubelet.pod.machine_ports import MakesCgroups, PodCgroups
 from pykubelet.pod.node_ports import MachineFacts
-from pykubelet.pod.ports import Runtime, RuntimeStatus
+from pykubelet.pod.ports import PodObjects, Recorder, Runtime, RuntimeStatus
 from pykubelet.pod.user_namespaces import checked_space
 
 log = logging.getLogger(__name__)
@@ -23,6 +26,18 @@ log = logging.getLogger(__name__)
 _LOGS = "/var/log/pods"
 _LINKS = "/var/log/containers"
 _USERS_PER_POD = 65536
+
+
+class VolumeNeeds(Struct, frozen=True, kw_only=True):
+    """What volumes are made of that this machine does not have."""
+
+    objects: PodObjects | None
+    recorder: Recorder
+    node: Callable[[], Node | None]
+
+    def allocatable(self) -> ResourceList:
+        node = self.node()
+        return node.status.allocatable if node else {}
 
 
 class MachineParts(Struct, frozen=True, kw_only=True):
@@ -33,7 +48,22 @@ class MachineParts(Struct, frozen=True, kw_only=True):
     limitations: tuple[str, ...] = ()
 
 
-async def machine_parts(config: Config, facts: MachineFacts, runtime: Runtime, status: RuntimeStatus) -> MachineParts:
+def check_reserved(config: Config, facts: MachineFacts) -> None:
+    """A node that keeps back more than it has could take no pod, and would say so only of each of them."""
+    capacity = {"cpu": facts.cpus, "memory": facts.memory, "ephemeral-storage": facts.storage}
+    for name, reserved in config.node.reserved.items():
+        amount = capacity.get(name)
+        if amount is not None and reserved > (there := Quantity.of(amount)):
+            raise Invalid(f"kubeReserved and systemReserved: {reserved} of {name} is more than this machine's {there}")
+
+
+async def machine_parts(
+    config: Config,
+    facts: MachineFacts,
+    runtime: Runtime,
+    status: RuntimeStatus,
+    needs: VolumeNeeds,
+) -> MachineParts:
     """Once the runtime has answered: much depends on what it can do."""
     dirs = PodDirs(str(config.root_dir), str(config.pod_logs_dir))
     logs = PodLogs(str(config.pod_logs_dir), links=_LINKS if str(config.pod_logs_dir) == _LOGS else None)
@@ -50,6 +80,9 @@ async def machine_parts(config: Config, facts: MachineFacts, runtime: Runtime, s
         recursive_read_only=bool(handler and handler.recursive_read_only_mounts),
         users=users,
         logs=logs,
+        objects=needs.objects,
+        allocatable=needs.allocatable,
+        recorder=needs.recorder,
     )
     dns = HostDns(config.dns.resolv_conf, cluster_servers=config.dns.servers, cluster_domain=config.dns.domain)
     cgroups, limitation = await _cgroups(config, facts, runtime)

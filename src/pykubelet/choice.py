@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.runtime.registry import EMBEDDED, RuntimeSettings, make_runtime
 
 SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/run/crio/crio.sock"))
@@ -33,29 +33,40 @@ def choose_runtime(scratch: Path, sockets: Iterable[Path] = SOCKETS) -> Choice:
         if not os.access(socket, os.R_OK | os.W_OK):
             said.append(f"{socket} is there, but not for this user")
             continue
-        found = asyncio.run(_ask(f"unix://{socket}", scratch))
-        if isinstance(found, Choice):
-            return found
-        said.append(found)
+        try:
+            return asyncio.run(_free(f"unix://{socket}", scratch, must_be_ready=True))
+        except Invalid as error:
+            said.append(str(error))
     why = "; ".join(said) or "there is no container runtime here"
     return Choice(EMBEDDED, f"Containers are processes of this machine ({why}).")
 
 
-async def _ask(endpoint: str, scratch: Path) -> Choice | str:
-    """The choice of this runtime, or why it is none."""
+def check_runtime(endpoint: str, scratch: Path) -> str:
+    """For a runtime that somebody names. -> a sentence for them. Raises Invalid for one that does not answer or is not
+    free: who wants the pods gone that are on it has to say so with `run`."""
+    if not endpoint.startswith(("unix://", "/")):
+        return ""  # the agent knows what can be said of it
+    try:
+        return asyncio.run(_free(endpoint, scratch, must_be_ready=False)).why
+    except Invalid as error:
+        raise Invalid(f"{error}; name another with --container-runtime-endpoint") from None
+
+
+async def _free(endpoint: str, scratch: Path, *, must_be_ready: bool) -> Choice:
+    """The choice of this runtime. Raises Invalid with why it is none."""
     runtime = make_runtime(RuntimeSettings(endpoint=endpoint, root=scratch, log_root=scratch))
     try:
         async with asyncio.timeout(_PATIENCE):
             version, status, pods = await runtime.version(), await runtime.status(), await runtime.pods()
     except TimeoutError:
-        return f"the runtime at {endpoint} does not answer"
+        raise Invalid(f"the runtime at {endpoint} does not answer") from None
     except PykubeletError as error:
-        return f"the runtime at {endpoint} cannot be used: {error}"
+        raise Invalid(f"the runtime at {endpoint} cannot be used: {error}") from None
     finally:
         await runtime.close()
     name = f"{version.name} {version.version}"
-    if not status.ready or not status.network_ready:
-        return f"{name} is not ready: {status.message or status.network_message}"
+    if must_be_ready and not (status.ready and status.network_ready):
+        raise Invalid(f"{name} is not ready: {status.message or status.network_message}")
     if pods:
-        return f"{name} runs {len(pods)} pods of somebody else, which must not be disturbed"
+        raise Invalid(f"{name} runs {len(pods)} pods of somebody else, which must not be disturbed")
     return Choice(endpoint, f"Containers run on {name} at {endpoint}.")

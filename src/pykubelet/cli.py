@@ -11,7 +11,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.base.log import configure_logging
 
 if TYPE_CHECKING:
-    from pykubelet.background import Background
+    from pykubelet.cluster import Cluster
 
 
 class _Refusal(click.ClickException):
@@ -115,28 +115,105 @@ def run(
     asyncio.run(run_agent(config))
 
 
+@main.command()
+@click.option("--data-dir", metavar="PATH", help="Where its state, keys and kubeconfig are [as for `up`].")
+@click.option("--kubeconfig", default="", metavar="FILE", help="Where to write the administrator's [in the data].")
+@click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where to serve.")
+@click.option("--port", type=click.IntRange(1, 65535), default=6443, show_default=True)
+@click.option("--tls-san", "names", multiple=True, metavar="NAME", help="Another name that clients use; repeatable.")
+@click.option("--store", type=click.Choice(["sqlite", "memory", "etcd"]), default="sqlite", show_default=True)
+@click.option("--etcd-servers", default="", metavar="URL[,URL]", help="Where etcd is, with --store=etcd.")
+@click.option("--etcd-cafile", default="", metavar="FILE", help="Whose certificate etcd has.")
+@click.option("--etcd-certfile", default="", metavar="FILE", help="By which etcd knows us.")
+@click.option("--etcd-keyfile", default="", metavar="FILE", help="Its key.")
+@click.option("--no-scheduler", is_flag=True, help="Leave it to others to bind pods to nodes.")
+@click.option("--insecure-kubelets", is_flag=True, help="Believe kubelets without a certificate of ours.")
+@click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-v", "--v", "verbosity", type=int, default=2, help="Log verbosity; 4 and above show how [2].")
+def apiserver(
+    data_dir: str | None,
+    names: tuple[str, ...],
+    etcd_servers: str,
+    no_scheduler: bool,
+    logging_format: str,
+    verbosity: int,
+    **given: Any,
+) -> None:
+    """Run the embedded API server alone, until it is told to stop."""
+    import asyncio
+    from pathlib import Path
+
+    from pykubelet.app_apiserver import ApiServerConfig, run_apiserver
+    from pykubelet.cluster import default_data
+
+    configure_logging(verbosity=verbosity, format="json" if logging_format == "json" else "text")
+    data = Path(data_dir).absolute() if data_dir else default_data() / "apiserver"
+    config = ApiServerConfig(
+        data=data,
+        kubeconfig=Path(given["kubeconfig"]).absolute() if given["kubeconfig"] else data / "kubeconfig",
+        address=given["bind_address"],
+        port=given["port"],
+        names=names,
+        store=given["store"],
+        etcd_servers=tuple(filter(None, (part.strip() for part in etcd_servers.split(",")))),
+        etcd_ca=given["etcd_cafile"],
+        etcd_certificate=given["etcd_certfile"],
+        etcd_key=given["etcd_keyfile"],
+        scheduler=not no_scheduler,
+        insecure_kubelets=given["insecure_kubelets"],
+    )
+    asyncio.run(run_apiserver(config))
+
+
 _DATA = click.option(
     "--data", metavar="PATH", help="The agent's folder.  [default: /var/lib/pykubelet, or the user's own]"
 )
 
 
 @main.command()
-@click.argument("manifests", default="manifests", metavar="[MANIFESTS]")
+@click.argument("manifests", default="", metavar="[MANIFESTS]")
 @_DATA
 @click.option("--container-runtime-endpoint", default="", metavar="URL", help="The runtime [the best there is].")
+@click.option(
+    "--merge-kubeconfig", default="", metavar="FILE", help="A kubeconfig of yours that gets the cluster added."
+)
 @click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
-def up(manifests: str, data: str | None, container_runtime_endpoint: str, foreground: bool) -> None:
-    """Run the pods of a folder of manifests in the background, and show them when they are up."""
+def up(
+    manifests: str, data: str | None, container_runtime_endpoint: str, merge_kubeconfig: str, foreground: bool
+) -> None:
+    """Start an API server and a node on this machine, and return when they are ready. MANIFESTS are static pods."""
     from pathlib import Path
 
-    _background(data).up(Path(manifests), runtime=container_runtime_endpoint, foreground=foreground)
+    folder = Path(manifests) if manifests else None
+    _cluster(data).up(folder, runtime=container_runtime_endpoint, merge=merge_kubeconfig, foreground=foreground)
 
 
 @main.command()
 @_DATA
 def down(data: str | None) -> None:
-    """Stop what `up` has started, pods and all, and leave the machine tidy."""
-    _background(data).down()
+    """Stop what `up` has started, pods and all; what the API server knows is kept."""
+    _cluster(data).down()
+
+
+@main.command()
+@_DATA
+def reset(data: str | None) -> None:
+    """Stop what `up` has started, and remove all that it made."""
+    _cluster(data).reset()
+
+
+@main.command(hidden=True)
+@click.option("--data", required=True, metavar="PATH")
+def supervise(data: str) -> None:
+    """Keep the parts of `up` running."""
+    import asyncio
+    from pathlib import Path
+
+    from pykubelet.cluster import parts
+    from pykubelet.supervisor import keep
+
+    configure_logging(verbosity=2)
+    asyncio.run(keep(parts(Path(data)), Path(data) / "up.lock"))
 
 
 @main.command()
@@ -147,8 +224,8 @@ def pods(data: str | None, root_dir: str | None, output: str) -> None:
     """Show the pods of the agent that runs here."""
     from pathlib import Path
 
-    from pykubelet.background import asked_pods, default_data
     from pykubelet.base.errors import Retry
+    from pykubelet.cluster import asked_pods, default_data
     from pykubelet.show import pod_table
 
     folder = Path(root_dir) if root_dir else Path(data or default_data()) / "state"
@@ -164,9 +241,9 @@ def pods(data: str | None, root_dir: str | None, output: str) -> None:
         click.echo(pod_table(found))
 
 
-def _background(data: str | None) -> "Background":
+def _cluster(data: str | None) -> "Cluster":
     from pathlib import Path
 
-    from pykubelet.background import Background, default_data
+    from pykubelet.cluster import Cluster, default_data
 
-    return Background(Path(data) if data else default_data(), click.echo)
+    return Cluster(Path(data) if data else default_data(), click.echo)

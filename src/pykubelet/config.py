@@ -4,6 +4,7 @@ Names and defaults are upstream's, so that a node's existing file works as it is
 """
 
 import ipaddress
+import logging
 import os
 import socket
 from collections.abc import Mapping
@@ -21,8 +22,15 @@ from pykubelet.base.errors import Invalid
 from pykubelet.config_file import KubeletConfiguration
 from pykubelet.pod.sysctls import Sysctls
 
+log = logging.getLogger(__name__)
+
 _DRIVERS: Final = ("cgroupfs", "systemd")
 _MODES: Final = ("Webhook", "AlwaysAllow")
+_ENFORCEABLE: Final = (
+    *("none", "pods", "system-reserved", "kube-reserved"),
+    *("system-reserved-compressible", "kube-reserved-compressible"),
+)
+_RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
 
 class NodeOptions(Struct, frozen=True, kw_only=True):
@@ -281,6 +289,7 @@ def _images(given: KubeletConfiguration, credential_config: str, credential_bin_
 def _cgroups(given: KubeletConfiguration) -> CgroupOptions:
     if given.cgroup_driver not in _DRIVERS:
         raise Invalid(f"cgroupDriver: must be cgroupfs or systemd, got {given.cgroup_driver!r}")
+    _check_enforced(given.enforce_node_allocatable)
     return CgroupOptions(
         per_qos=given.cgroups_per_qos,
         driver=given.cgroup_driver,
@@ -288,6 +297,15 @@ def _cgroups(given: KubeletConfiguration) -> CgroupOptions:
         pids_limit=given.pod_pids_limit if given.pod_pids_limit > 0 else -1,
         enforce_allocatable="pods" in given.enforce_node_allocatable,
     )
+
+
+def _check_enforced(wanted: tuple[str, ...]) -> None:
+    if unknown := [each for each in wanted if each not in _ENFORCEABLE]:
+        raise Invalid(f"enforceNodeAllocatable: must be some of {', '.join(_ENFORCEABLE)}, got {unknown[0]!r}")
+    if "none" in wanted and len(wanted) > 1:
+        raise Invalid("enforceNodeAllocatable: cannot be none and something else")
+    for each in (each for each in wanted if each not in ("none", "pods")):
+        log.warning("enforceNodeAllocatable: %s has no control group of its own here, and is not enforced", each)
 
 
 def _dns(given: KubeletConfiguration) -> DnsOptions:
@@ -361,6 +379,8 @@ def _frequency(name: str, text: str, unset: float = 20.0) -> float:
 def _amounts(name: str, given: Mapping[str, str]) -> ResourceList:
     amounts = {}
     for resource, text in given.items():
+        if resource not in _RESERVABLE:
+            raise Invalid(f"{name}: {resource!r} cannot be reserved; there are {', '.join(_RESERVABLE)}")
         try:
             amounts[resource] = parse_quantity(text)
         except ValueError as error:

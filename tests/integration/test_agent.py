@@ -31,3 +31,10 @@ def test_pods_run_on_containerd_survive_the_agent_and_leave_nothing(tmp_path: Pa
         second.stop()
     assert containerd.ctr("containers", "list", "--quiet").split() == []
     assert str(tmp_path) not in Path("/proc/mounts").read_text()
+
+
+def test_an_agent_whose_runtime_never_came_ends_at_once_when_told_to_stop_its_pods(tmp_path: Path) -> None:
+    node = Node(tmp_path, "--container-runtime-endpoint", f"unix://{tmp_path}/none.sock")
+    with node.agent("--stop-pods-on-exit") as agent:
+        eventually(lambda: "waiting for the runtime" in node.told())
+        agent.stop()

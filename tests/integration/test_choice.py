@@ -3,9 +3,12 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from kit.containerd import Containerd
 from kit.pods import make_pod
-from pykubelet.choice import choose_runtime
+from pykubelet.base.errors import Invalid
+from pykubelet.choice import check_runtime, choose_runtime
 from pykubelet.pod.sandbox import sandbox_config
 from pykubelet.runtime.cri.runtime import CriRuntime
 
@@ -36,8 +39,17 @@ async def test_a_container_runtime_with_pods_of_somebody_else_is_left_alone(
     sandbox = await runtime.run_sandbox(sandbox_config(make_pod("theirs"), 0, log_root=str(tmp_path / "logs")))
     try:
         choice = await asyncio.to_thread(choose_runtime, tmp_path, [containerd.socket])
+        with pytest.raises(Invalid, match="runs 1 pods of somebody else"):  # also when somebody names it
+            await asyncio.to_thread(check_runtime, containerd.endpoint, tmp_path)
     finally:
         await runtime.remove_sandbox(sandbox)
         await runtime.close()
     assert choice.endpoint == "process"
     assert "runs 1 pods of somebody else" in choice.why
+
+
+def test_a_runtime_that_is_named_has_to_answer(tmp_path: Path, containerd: Containerd) -> None:
+    assert check_runtime(containerd.endpoint, tmp_path).startswith("Containers run on containerd ")
+    assert check_runtime("process", tmp_path) == ""
+    with pytest.raises(Invalid, match=r"none.sock cannot be used: .*; name another with --container-runtime-endpoint"):
+        check_runtime(f"{tmp_path}/none.sock", tmp_path)

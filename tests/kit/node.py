@@ -16,7 +16,7 @@ from pykubelet.node.outside import Outside
 from pykubelet.node.scene import Machine
 from pykubelet.pod.events import Applied, Gone, Listed
 from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE
-from pykubelet.pod.ports import ContainerMounts, PodApi
+from pykubelet.pod.ports import ContainerMounts, PodApi, PodObjects
 from pykubelet.pod.status import NodeFacts
 from pykubelet.pod.user_namespaces import IdMapping
 from pykubelet.runtime.fake import FakeRuntime
@@ -151,6 +151,7 @@ class World:
         self.is_registered = True
         self.api = api
         self.checkpoint = RememberedPods()
+        self.objects: PodObjects | None = None
 
     @asynccontextmanager
     async def agent(self) -> AsyncIterator["Running"]:
@@ -167,6 +168,7 @@ class World:
                 node=lambda: self.node,
                 machine=lambda: machine,
                 api=self.api,
+                objects=self.objects,
                 api_node=lambda: self.node if self.is_registered else None,
                 checkpoint=self.checkpoint,
                 restored=tuple(self.checkpoint.pods.values()),

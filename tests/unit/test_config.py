@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from pykubelet.api.struct import changed
+from pykubelet.app_machine import check_reserved
 from pykubelet.base.errors import Invalid
 from pykubelet.config import Config, ServerOptions, make_config
 from pykubelet.config_file import KubeletConfiguration, load_configuration
 from pykubelet.flags import headers as parse_header_flags
+from pykubelet.pod.node_ports import MachineFacts
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 
@@ -199,6 +201,9 @@ def test_a_header_without_a_name_is_refused_without_showing_its_value(flag: str)
         ("serializeImagePulls: true\nmaxParallelImagePulls: 3\n", "maxParallelImagePulls: cannot be more than 1"),
         ("kubeReserved: {cpu: lots}\n", "kubeReserved.cpu: 'lots' is not a quantity"),
         ("systemReserved: {memory: -1Gi}\n", "systemReserved.memory: must not be negative"),
+        ("kubeReserved: {gpu: '1'}\n", "kubeReserved: 'gpu' cannot be reserved; there are cpu, memory"),
+        ("enforceNodeAllocatable: [everything]\n", "enforceNodeAllocatable: must be some of none, pods, system-"),
+        ("enforceNodeAllocatable: [none, pods]\n", "enforceNodeAllocatable: cannot be none and something else"),
         ("containerLogMaxFiles: 1\n", "containerLogMaxFiles: must be 2 or more, got 1"),
         ("containerLogMaxSize: '0'\n", "containerLogMaxSize: must be positive"),
         ("clusterDNS: [ten]\n", "clusterDNS: 'ten' is not an address"),
@@ -219,6 +224,19 @@ def test_values_that_make_no_sense_are_refused(tmp_path: Path, text: str, fault:
 def test_what_is_reserved_for_the_system_and_the_agent_adds_up() -> None:
     found = made(KubeletConfiguration(kube_reserved={"cpu": "100m"}, system_reserved={"cpu": "1", "memory": "1Gi"}))
     assert {name: str(amount) for name, amount in found.node.reserved.items()} == {"cpu": "1100m", "memory": "1Gi"}
+
+
+def test_a_node_cannot_keep_back_more_than_it_has() -> None:
+    facts = MachineFacts(hostname="n1", ips=("10.0.0.1",), cpus=2, memory=1 << 30)
+    check_reserved(made(KubeletConfiguration(kube_reserved={"cpu": "2", "ephemeral-storage": "1Ti"})), facts)
+    too_much = made(KubeletConfiguration(kube_reserved={"cpu": "1"}, system_reserved={"cpu": "1500m"}))
+    with pytest.raises(Invalid, match="2500m of cpu is more than this machine's 2"):
+        check_reserved(too_much, facts)
+
+
+def test_what_cannot_be_enforced_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    made(KubeletConfiguration(enforce_node_allocatable=("pods", "kube-reserved")))
+    assert "kube-reserved has no control group of its own here" in caplog.text
 
 
 def test_one_pull_at_a_time_when_they_are_to_be_serial() -> None:

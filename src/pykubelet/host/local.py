@@ -1,9 +1,10 @@
 """This machine as the home of pods: folders, volumes and files, put together."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
+from pykubelet.api.quantity import ResourceList
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.etc_hosts import write_etc_hosts
 from pykubelet.host.logs import PodLogs
@@ -11,7 +12,7 @@ from pykubelet.host.user_namespaces import UserNamespaces
 from pykubelet.host.volumes import Volumes
 from pykubelet.pod.env import Environment
 from pykubelet.pod.mounts import container_mounts
-from pykubelet.pod.ports import ContainerMounts
+from pykubelet.pod.ports import ContainerMounts, PodObjects, Recorder
 from pykubelet.pod.user_namespaces import IdMapping
 
 
@@ -20,6 +21,7 @@ class LocalHost:
 
     `memory` is what the node has for pods, in bytes. `recursive_read_only` says whether the runtime can make what is
     mounted below a mount read-only too. `users` gives ranges of users to pods; None where pods have the machine's own.
+    `objects`, `allocatable` and `recorder` are for volumes made of other objects.
     """
 
     def __init__(
@@ -31,11 +33,14 @@ class LocalHost:
         recursive_read_only: bool = False,
         users: UserNamespaces | None = None,
         logs: PodLogs | None = None,
+        objects: PodObjects | None = None,
+        allocatable: Callable[[], ResourceList] = dict,
+        recorder: Recorder | None = None,
     ) -> None:
         self._dirs = dirs
         self._users = users
         self._logs = logs
-        self._volumes = Volumes(dirs, memory=memory)
+        self._volumes = Volumes(dirs, memory=memory, objects=objects, allocatable=allocatable, recorder=recorder)
         self._cluster_domain = cluster_domain
         self._recursive_read_only = recursive_read_only
 

@@ -10,12 +10,12 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.resources import is_sidecar
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.node.container_env import container_environment
 from pykubelet.node.hooks import run_hook
 from pykubelet.node.images import Images
 from pykubelet.node.outside import Outside
 from pykubelet.node.scene import NotStarted, Scene
 from pykubelet.pod.dns import pod_dns
-from pykubelet.pod.env import environment
 from pykubelet.pod.launch import container_config
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 from pykubelet.pod.plan import Kill, PodActions
@@ -40,6 +40,7 @@ class Acting:
         self._machine = outside.machine
         self._now = outside.now
         self._classes = outside.classes
+        self._objects = outside.objects
         self._logs = outside.logs
         self._image_used = outside.image_used
         self._images = Images(
@@ -285,13 +286,7 @@ class Acting:
 
     async def _config(self, scene: Scene, container: Container, attempt: int, image: Image) -> ContainerConfig:
         pod, machine = scene.pod, self._machine()
-        env = environment(
-            pod,
-            container,
-            allocatable=machine.allocatable,
-            pod_ips=scene.pod_ips,
-            host_ips=machine.facts.host_ips,
-        )
+        env = await container_environment(self._objects, pod, container, machine, scene.pod_ips)
         prepared = await self._host.mounts(pod, container, attempt, scene.volumes, env, scene.pod_ips)
         config = container_config(
             pod,

@@ -154,7 +154,8 @@ class Images:
         memory.pulls = memory.pulls.started(name, now, now)
         memory.pull_errors[name] = f"{reason}: {message}"
         self._recorder.event(scene.pod, "Warning", "Failed", f"Failed to pull image {quoted(name)}: {error}")
-        return NotStarted(reason, message, again_in=memory.pulls.length(name))
+        # Soon, and before the next try: then the status says that the image waits, as people know it.
+        return NotStarted(reason, message, again_in=min(memory.pulls.length(name), _SOON))
 
     async def _credentials(self, scene: Scene, name: str) -> tuple[Registry, ...]:
         more = await self._keyring.credentials(name, scene.pod) if self._keyring is not None else ()

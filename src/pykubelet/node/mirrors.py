@@ -24,6 +24,8 @@ class MirrorPods:
         self._node = node
         self._line: asyncio.Queue[tuple[str, Callable[[Pod], Awaitable[None]], Pod]] = asyncio.Queue()
         self._under_way: set[str] = set()
+        self._complaints: dict[str, str] = {}
+        """By uid: what was said of it last."""
 
     async def show(self, static: Pod) -> None:
         """Make the API server show this pod as it is. Raises base.errors."""
@@ -55,7 +57,9 @@ class MirrorPods:
             try:
                 await action(pod)
             except PykubeletError as error:
-                log.warning("mirror pod %s %s now: %s", pod.metadata.name, failure, error)
+                self._complain(pod, f"{failure} now: {error}")
+            else:
+                self._complaints.pop(pod.metadata.uid, None)
             finally:
                 self._under_way.discard(pod.metadata.uid)  # housekeeping comes back to it if that is still needed
 
@@ -63,6 +67,13 @@ class MirrorPods:
         if pod.metadata.uid not in self._under_way:
             self._under_way.add(pod.metadata.uid)
             self._line.put_nowait((failure, action, pod))
+
+    def _complain(self, pod: Pod, text: str) -> None:
+        """Loudly once: it is tried again every few seconds."""
+        uid = pod.metadata.uid
+        level = logging.DEBUG if self._complaints.get(uid) == text else logging.WARNING
+        log.log(level, "mirror pod %s %s", pod.metadata.name, text)
+        self._complaints[uid] = text
 
     async def _create(self, mirror: Pod) -> None:
         try:

@@ -39,6 +39,9 @@ REPORT_PERIOD: Final = 300.0
 _SOONEST: Final = 0.1
 _LATEST: Final = 7.0
 _COMPLAIN_EVERY: Final = 60.0
+_PATIENCE: Final = 15.0
+"""Seconds that the runtime may take to say how it is. One that hangs would hold up the node's report otherwise, and
+with it the word that it hangs, for as long as a call may take."""
 
 
 class NodeReporter:
@@ -297,22 +300,33 @@ class _Runtime:
     async def report(self) -> RuntimeReport:
         """What cannot be learned now is as it was, except for the status."""
         try:
-            status = await self._runtime.status()
+            async with asyncio.timeout(_PATIENCE):
+                status = await self._runtime.status()
+        except TimeoutError:
+            why = f"the runtime has not said how it is for {_PATIENCE:g} s"
+            if why != self._last.status.message:
+                log.warning("%s", why)
+            return self._away(why)
         except PykubeletError as error:
-            before = self._last.status
-            status = RuntimeStatus(
-                ready=False,
-                network_ready=False,
-                message=str(error),
-                handlers=before.handlers,
-                supplemental_groups_policy=before.supplemental_groups_policy,
-            )
-            self._last = changed(self._last, status=status)
-            return self._last
+            return self._away(str(error))
         self._last = changed(self._last, status=status)
         try:
-            self._last = changed(self._last, version=await self._runtime.version())
-            self._last = changed(self._last, images=await self._runtime.images())
-        except PykubeletError as error:
-            log.warning("the runtime does not tell its version or its images: %s", error)
+            async with asyncio.timeout(_PATIENCE):
+                self._last = changed(self._last, version=await self._runtime.version())
+                self._last = changed(self._last, images=await self._runtime.images())
+        except (PykubeletError, TimeoutError) as error:
+            why = str(error) or f"no answer within {_PATIENCE:g} s"
+            log.warning("the runtime does not tell its version or its images: %s", why)
+        return self._last
+
+    def _away(self, why: str) -> RuntimeReport:
+        before = self._last.status
+        status = RuntimeStatus(
+            ready=False,
+            network_ready=False,
+            message=why,
+            handlers=before.handlers,
+            supplemental_groups_policy=before.supplemental_groups_policy,
+        )
+        self._last = changed(self._last, status=status)
         return self._last

@@ -10,7 +10,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.journal import Journal
 from pykubelet.node.scene import Machine
 from pykubelet.pod.machine_ports import Checkpoint, LogFiles, PodCgroups, PodHost
-from pykubelet.pod.ports import Keyring, PodApi, PodSource, Recorder, Runtime, RuntimeClasses, Secrets
+from pykubelet.pod.ports import Keyring, PodApi, PodObjects, PodSource, Recorder, Runtime, RuntimeClasses, Secrets
 
 
 class Outside(Struct, frozen=True, kw_only=True):
@@ -26,6 +26,7 @@ class Outside(Struct, frozen=True, kw_only=True):
     machine: Callable[[], Machine]
     api: PodApi | None = None
     secrets: Secrets | None = None
+    objects: PodObjects | None = None
     classes: RuntimeClasses | None = None
     keyring: Keyring | None = None
     most_pulls: int | None = None

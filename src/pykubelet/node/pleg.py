@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 RELIST: Final = 1.0
 RELIST_WITH_EVENTS: Final = 10.0
 _RECONNECT: Final = 5.0
+_LONGEST_SILENCE: Final = 180.0
+"""Seconds without a look at everything after which nobody can say that pods are seen to."""
 
 
 class Pleg:
@@ -40,6 +42,13 @@ class Pleg:
         self.on_relist: Callable[[float, float | None], None] = lambda seconds, interval: None
         """Told of each look at everything: how long it took, and how long after the one before it began."""
         self._relisted: float | None = None
+        self._looked_at: float | None = None
+        """When everything was last seen, or for the first time asked for, on the loop's clock."""
+
+    def silence(self) -> tuple[str, ...]:
+        """A sentence when the runtime's pods have not been seen for too long, whatever it says of itself."""
+        seconds = 0.0 if self._looked_at is None else asyncio.get_running_loop().time() - self._looked_at
+        return () if seconds <= _LONGEST_SILENCE else ("PLEG is not healthy: the runtime does not show its pods",)
 
     @property
     def seen(self) -> Mapping[str, ObservedPod]:
@@ -48,6 +57,7 @@ class Pleg:
 
     async def follow_events(self) -> None:
         """Pass the runtime's hints on. While there are none, relisting is the faster."""
+        said = ""
         while True:
             try:
                 async with aclosing(self._runtime.changes()) as changes:
@@ -55,12 +65,16 @@ class Pleg:
                     async for uid in changes:
                         await self._inbox.put(RuntimeChanged(uid))
             except PykubeletError as error:
-                log.warning("the runtime's events are lost, looking every %g s instead: %s", RELIST, error)
+                level = logging.DEBUG if str(error) == said else logging.WARNING
+                log.log(level, "the runtime's events are lost, looking every %g s instead: %s", RELIST, error)
+                said = str(error)
             self._heard_since = math.inf
             self._lost.set()
             await asyncio.sleep(_RECONNECT)
 
     async def relist(self) -> None:
+        if self._looked_at is None:
+            self._looked_at = asyncio.get_running_loop().time()
         while True:
             began = asyncio.get_running_loop().time()
             before = self.trouble, self.network_trouble
@@ -70,6 +84,7 @@ class Pleg:
                     pods = await self._runtime.pods()
                 finally:
                     self._tell(began)
+                self._looked_at = asyncio.get_running_loop().time()
                 for uid in self._changed(pods):
                     await self._inbox.put(RuntimeChanged(uid))
                 status = await self._runtime.status()

@@ -39,6 +39,8 @@ class Memory:
         self.failed_pulls: dict[str, datetime] = {}
         self.pull_errors: dict[str, str] = {}
         """By image: what went wrong when it was last pulled, told while it waits."""
+        self.mirror_trouble = ""
+        """What was last said of why it has no mirror pod."""
 
 
 class Scene(Struct, kw_only=True):

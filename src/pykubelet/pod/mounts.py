@@ -9,6 +9,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.env import Environment, expand, references
 from pykubelet.pod.ports import Mount
+from pykubelet.pod.projection import is_written_by_us
 from pykubelet.pod.unsupported import Unsupported
 
 HOSTS_FILE: Final = "/etc/hosts"
@@ -48,11 +49,12 @@ def container_mounts(
     """
     if container.volume_devices:
         raise Unsupported(f'container "{container.name}"', f'the block device "{container.volume_devices[0].name}"')
+    ours = {volume.name for volume in pod.spec.volumes if is_written_by_us(volume)}
     mounts = [
         Mount(
             host_path=_host_path(container, index, mount, volume_paths, sub_paths),
             container_path=_absolute(mount.mount_path),
-            read_only=bool(mount.read_only),
+            read_only=bool(mount.read_only) or mount.name in ours,
             recursive_read_only=_recursive_read_only(mount, recursive_read_only),
             propagation=_propagation(mount),
         )

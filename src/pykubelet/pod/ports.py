@@ -5,8 +5,9 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from pykubelet.api.objects import Secret
+from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
+from pykubelet.api.services import Service
 from pykubelet.pod.events import Applied, Gone, Listed
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.user_namespaces import IdMapping
@@ -97,6 +98,36 @@ class Secrets(Protocol):
     """Where secrets come from. Raises base.errors."""
 
     async def secret(self, namespace: str, name: str) -> Secret: ...
+
+
+class PodObjects(Protocol):
+    """What pods use of an API server besides themselves. Raises base.errors; NotFound as upstream words it.
+
+    An object may be some seconds old, unless it is asked for `fresh`: as it is now, for a pod that is about to start.
+    One that was had before is believed for as long as the server does not answer.
+    """
+
+    async def secret(self, namespace: str, name: str, *, fresh: bool = False) -> Secret: ...
+
+    async def config_map(self, namespace: str, name: str, *, fresh: bool = False) -> ConfigMap: ...
+
+    async def service_account_token(
+        self, namespace: str, name: str, audience: str, seconds: int | None, pod: Pod
+    ) -> str:
+        """A token that ends with the pod. The same one for as long as it is good, then another."""
+        ...
+
+    def renewal_in(self, uid: str) -> float | None:
+        """Seconds after which a token of the pod has to be asked for again; None: it has none."""
+        ...
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone, and its tokens with it."""
+        ...
+
+    async def services(self, namespace: str, *, wait: bool = True) -> tuple[Service, ...]:
+        """Those of a namespace, and the API server's own. With `wait`, Retry when they have never been read."""
+        ...
 
 
 class RuntimeClasses(Protocol):

@@ -135,6 +135,10 @@ class Inside(Protocol):
         """All pods of the node, each with its newest status."""
         ...
 
+    def pod_uid(self, uid: str) -> str:
+        """The uid in `pods()`, from any that people know: a mirror pod's stands for its static pod's."""
+        ...
+
     def sandbox_id(self, uid: str) -> str:
         """Of a pod's ready sandbox; empty when it has none."""
         ...

@@ -64,7 +64,7 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
         return make(settings)
     plugins = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
     if name not in plugins:
-        there = ", ".join((EMBEDDED, *sorted(plugins)))
+        there = ", ".join((EMBEDDED, "unix://SOCKET", *sorted(plugins)))
         raise Invalid(f"there is no runtime for the endpoint {settings.endpoint!r}; there are: {there}")
     factory: Factory = plugins[name].load()
     return factory(settings)

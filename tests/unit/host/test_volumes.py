@@ -57,19 +57,16 @@ async def test_each_volume_is_made_and_its_place_is_told(dirs: PodDirs, volumes:
 @pytest.mark.parametrize(
     ("source", "needs"),
     [
-        ({"configMap": {"name": "c"}}, "configMap"),
-        ({"secret": {"secretName": "s"}}, "secret"),
         ({"persistentVolumeClaim": {"claimName": "p"}}, "persistentVolumeClaim"),
-        ({"downwardAPI": {"items": []}}, "downwardAPI"),
         ({"nfs": {"server": "s", "path": "/"}}, "nfs"),
         ({"csi": {"driver": "d"}}, "csi"),
         ({"image": {"reference": "i"}}, "image"),
         ({"emptyDir": {"medium": "HugePages-2Mi"}}, "an emptyDir of medium HugePages-2Mi"),
-        ({"projected": {"sources": []}}, "projected"),
         (
-            {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}, {"configMap": {"name": "ca"}}]}},
-            "a projected serviceAccountToken, a projected configMap",
+            {"projected": {"sources": [{"configMap": {"name": "ca"}}, {"clusterTrustBundle": {"path": "t"}}]}},
+            "a projected clusterTrustBundle",
         ),
+        ({"projected": {"sources": [{"podCertificate": {"keyPath": "k"}}]}}, "a projected podCertificate"),
     ],
 )
 async def test_a_kind_that_is_not_there_yet_is_named(volumes: Volumes, source: dict[str, Any], needs: str) -> None:
@@ -78,9 +75,25 @@ async def test_a_kind_that_is_not_there_yet_is_named(volumes: Volumes, source: d
     assert str(raised.value) == f'volume "v" needs {needs}, which this version cannot provide yet'
 
 
+@pytest.mark.parametrize(
+    ("source", "needs"),
+    [
+        ({"configMap": {"name": "c"}}, 'config map "c"'),
+        ({"secret": {"secretName": "s"}}, 'secret "s"'),
+        ({"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}, "a service-account token"),
+    ],
+)
+async def test_what_needs_an_api_server_is_named_where_there_is_none(
+    volumes: Volumes, source: dict[str, Any], needs: str
+) -> None:
+    with pytest.raises(Invalid) as raised:
+        await volumes.set_up(pod_with({"name": "v", **source}))
+    assert str(raised.value) == f'volume "v" needs {needs}, and this node has no API server to get it from'
+
+
 async def test_nothing_is_made_for_a_pod_that_cannot_have_everything(dirs: PodDirs, volumes: Volumes) -> None:
     pod = pod_with({"name": "a", "emptyDir": {}}, {"name": "b", "secret": {"secretName": "s"}})
-    with pytest.raises(Unsupported):
+    with pytest.raises(Invalid):
         await volumes.set_up(pod)
     assert not is_there(dirs.volumes("u1"))
 

@@ -115,6 +115,8 @@ class Runtime:
     def __init__(self) -> None:
         self.said = RuntimeStatus(ready=True, network_ready=True)
         self.fault: Exception | None = None
+        self.answers = asyncio.Event()
+        self.answers.set()
         self.image_fault: Exception | None = None
         self.pulled: tuple[Image, ...] = ()
 
@@ -122,6 +124,7 @@ class Runtime:
         return RuntimeVersion(name="fake", version="1")
 
     async def status(self) -> RuntimeStatus:
+        await self.answers.wait()
         if self.fault is not None:
             raise self.fault
         return self.said

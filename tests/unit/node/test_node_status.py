@@ -277,6 +277,24 @@ async def test_a_runtime_that_does_not_answer_makes_the_node_unready_and_takes_n
 
 
 @virtual_time
+async def test_a_runtime_that_hangs_makes_the_node_unready_and_is_told_of_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    async with world.reporting():
+        await asyncio.sleep(5)
+        world.runtime.answers.clear()
+        await asyncio.sleep(30)
+        silence = "the runtime has not said how it is for 15 s"
+        assert world.api.condition("Ready").message == f"container runtime not ready: {silence}"
+        await asyncio.sleep(300)
+        assert [record.getMessage() for record in caplog.records].count(silence) == 1
+        world.runtime.answers.set()
+        await asyncio.sleep(10)
+    assert world.api.condition("Ready").status == "True"
+
+
+@virtual_time
 async def test_a_failed_report_is_tried_again_soon_from_what_the_server_has() -> None:
     world = World()
     async with world.reporting():

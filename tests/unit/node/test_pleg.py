@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
+import pytest
+
 from kit.virtual_time import virtual_time
 from pykubelet.base.errors import Retry
 from pykubelet.node.messages import Message, RuntimeChanged
@@ -97,3 +99,29 @@ async def test_a_runtime_that_does_not_answer_is_asked_often() -> None:
         line.failure = None
         await asyncio.sleep(2)
         assert pleg.trouble == ""
+
+
+@virtual_time
+async def test_a_runtime_that_shows_no_pods_for_three_minutes_is_complained_of_until_it_does() -> None:
+    line = Line()
+    async with followed(line) as (pleg, _):
+        await asyncio.sleep(60)
+        line.failure = Retry("its lists are broken")
+        await asyncio.sleep(170)
+        assert pleg.silence() == ()
+        await asyncio.sleep(30)
+        assert pleg.silence() == ("PLEG is not healthy: the runtime does not show its pods",)
+        line.failure = None
+        await asyncio.sleep(2 * RELIST)
+        assert pleg.silence() == ()
+
+
+@virtual_time
+async def test_events_that_stay_lost_for_one_reason_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    line = Line()
+    async with followed(line):
+        for reason in ("cut", "refused", "refused", "refused"):
+            line.told.put_nowait(Retry(reason))
+            await asyncio.sleep(10)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [text.rpartition(": ")[2] for text in told] == ["cut", "refused"]

@@ -10,8 +10,9 @@ from kit.waiting import eventually
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
-from pykubelet.base.errors import Retry
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.observed import State
+from pykubelet.runtime.fake import FakeRuntime
 
 
 def pod(name: str = "web", **fields: object) -> Pod:
@@ -328,3 +329,43 @@ async def test_nothing_is_cleaned_up_before_every_source_has_spoken() -> None:
     async with world.agent():
         await asyncio.sleep(600)
         assert world.runtime.running() == ["web/c"]
+
+
+@virtual_time
+async def test_an_image_that_cannot_be_pulled_is_shown_as_waiting_between_two_tries() -> None:
+    world = World()
+    world.runtime.missing_images.add("busybox:1.36")
+    async with world.agent() as node:
+        world.pods.apply(pod())
+        await asyncio.sleep(25)  # tried at 0 and at 10 s; the next is at 30 s
+        waiting = node.status("uid-web").container_statuses[0].state.waiting
+        assert waiting is not None
+        assert waiting.reason == "ImagePullBackOff"
+        pulls = [what for what, _ in world.runtime.calls].count("pull_image")
+        world.runtime.missing_images.clear()
+        await eventually(world.runtime.running, seconds=30)
+        assert pulls == 2
+
+
+class StartsNothing(FakeRuntime):
+    """Its programs are not there: a start ends the container, and no event tells of it."""
+
+    async def start_container(self, container_id: str) -> None:
+        self._found(container_id)
+        uid = next(uid for uid in self._by_uid if any(c.id == container_id for c in self.seen(uid).containers))
+        self.exit(uid, "c", 128, reason="StartError")
+        self._changed.clear()
+        raise Invalid("exec: no such file")
+
+
+@virtual_time
+async def test_a_program_that_cannot_be_started_is_tried_again_at_once_and_then_waits() -> None:
+    world = World()
+    world.runtime = StartsNothing()
+    async with world.agent() as node:
+        world.pods.apply(pod())
+        await asyncio.sleep(5)
+        status = node.status("uid-web").container_statuses[0]
+        assert status.restart_count == 1
+        assert status.state.waiting is not None
+        assert status.state.waiting.reason == "CrashLoopBackOff"

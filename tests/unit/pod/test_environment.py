@@ -5,11 +5,12 @@ import pytest
 from kit.pods import make_pod
 from pykubelet.api import codec
 from pykubelet.api.container import Container
+from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.quantity import ResourceList, parse
 from pykubelet.api.struct import changed
-from pykubelet.base.errors import Invalid
-from pykubelet.pod.env import environment, expand_all, references
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.pod.env import EnvObjects, environment, expand_all, references, wanted_objects
 from pykubelet.pod.unsupported import Unsupported
 
 NODE: ResourceList = {"cpu": parse("3920m"), "memory": parse("7Gi"), "ephemeral-storage": parse("10Gi")}
@@ -27,7 +28,7 @@ def resource(name: str, **more: str) -> dict[str, Any]:
     return {"name": "X", "valueFrom": {"resourceFieldRef": {"resource": name, **more}}}
 
 
-def value(wanted: Container, pod: Pod | None = None, **ips: tuple[str, ...]) -> str:
+def value(wanted: Container, pod: Pod | None = None, **ips: Any) -> str:
     return dict(environment(pod or make_pod(), wanted, allocatable=NODE, **ips))["X"]
 
 
@@ -170,31 +171,121 @@ def test_other_resources_are_refused(name: str) -> None:
         value(container(resource(name)))
 
 
-# --- what is not there yet
+# --- config maps, secrets, services
+
+
+CONFIG = ConfigMap(data={"level": "debug", "my.key": "dotted"})
+OBJECTS = EnvObjects(
+    config_maps={"conf": CONFIG, "gone": None},
+    secrets={"db": Secret(data={"password": b"hunter2", "binary": b"\xff", "nul": b"a\0b"}), "gone": None},
+    services={"DB_SERVICE_HOST": "10.0.0.2", "level": "of a service"},
+)
+
+
+def key_ref(kind: str, name: str, key: str, **more: Any) -> dict[str, Any]:
+    return {"name": "X", "valueFrom": {kind: {"name": name, "key": key, **more}}}
+
+
+def all_of(wanted: Container, objects: EnvObjects | None = OBJECTS) -> dict[str, str]:
+    return dict(environment(make_pod(), wanted, allocatable=NODE, objects=objects))
+
+
+def test_a_variable_may_be_a_key_of_a_config_map_or_a_secret() -> None:
+    assert all_of(container(key_ref("configMapKeyRef", "conf", "level")))["X"] == "debug"
+    assert all_of(container(key_ref("secretKeyRef", "db", "password")))["X"] == "hunter2"
+
+
+@pytest.mark.parametrize("kind", ["configMapKeyRef", "secretKeyRef"])
+@pytest.mark.parametrize("name", ["conf", "db", "gone"])
+def test_what_is_optional_and_missing_is_left_out(kind: str, name: str) -> None:
+    wanted = container({"name": "A", "value": "1"}, key_ref(kind, name, "nothing", optional=True))
+    assert "X" not in all_of(wanted)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sort", "message"),
+    [
+        (key_ref("configMapKeyRef", "gone", "k"), NotFound, 'configmap "gone" not found'),
+        (key_ref("secretKeyRef", "gone", "k"), NotFound, 'secret "gone" not found'),
+        (key_ref("configMapKeyRef", "conf", "k"), NotFound, "couldn't find key k in ConfigMap default/conf"),
+        (key_ref("secretKeyRef", "db", "k"), NotFound, "couldn't find key k in Secret default/db"),
+    ],
+)
+def test_what_is_missing_is_told_in_upstreams_words(
+    wanted: dict[str, Any], sort: type[Exception], message: str
+) -> None:
+    with pytest.raises(sort) as raised:
+        all_of(container(wanted))
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("key", ["binary", "nul"])
+def test_a_secret_that_is_not_text_is_refused_without_telling_it(key: str) -> None:
+    with pytest.raises(Invalid, match=f"key {key} of Secret default/db .*: mount it as a file instead"):
+        all_of(container(key_ref("secretKeyRef", "db", key)))
+
+
+def test_whole_objects_come_first_with_their_prefix_and_may_be_referred_to() -> None:
+    wanted = container(
+        {"name": "P_level", "value": "was $(P_level)"},
+        envFrom=[{"prefix": "P_", "configMapRef": {"name": "conf"}}, {"configMapRef": {"name": "conf"}}],
+    )
+    assert environment(make_pod(), wanted, allocatable=NODE, objects=EnvObjects(config_maps={"conf": CONFIG})) == (
+        ("P_level", "was debug"),
+        ("P_my.key", "dotted"),
+        ("level", "debug"),
+        ("my.key", "dotted"),
+    )
+    secret = EnvObjects(secrets={"s": Secret(data={"A": b"1"})})
+    assert all_of(container(envFrom=[{"secretRef": {"name": "s"}}]), secret) == {"A": "1"}
+
+
+@pytest.mark.parametrize(("kind", "what"), [("secretRef", "secret"), ("configMapRef", "configmap")])
+def test_a_whole_object_that_is_missing_is_told_unless_it_is_optional(kind: str, what: str) -> None:
+    with pytest.raises(NotFound, match=f'^{what} "gone" not found$'):
+        all_of(container(envFrom=[{kind: {"name": "gone"}}]))
+    assert "A" not in all_of(container(envFrom=[{kind: {"name": "gone", "optional": True}}]))
+
+
+def test_services_come_last_and_give_way_but_can_be_referred_to() -> None:
+    wanted = container(
+        {"name": "level", "value": "mine"}, {"name": "URL", "value": "http://$(DB_SERVICE_HOST) $(level)"}
+    )
+    assert environment(make_pod(), wanted, allocatable=NODE, objects=OBJECTS) == (
+        ("level", "mine"),
+        ("URL", "http://10.0.0.2 mine"),
+        ("DB_SERVICE_HOST", "10.0.0.2"),
+    )
+
+
+def test_the_objects_that_have_to_be_fetched_are_named_once() -> None:
+    wanted = container(
+        key_ref("configMapKeyRef", "conf", "a"),
+        key_ref("configMapKeyRef", "conf", "b"),
+        key_ref("secretKeyRef", "db", "a"),
+        {**key_ref("secretKeyRef", "unused", "a"), "value": "a value goes first"},
+        envFrom=[{"secretRef": {"name": "whole"}}, {"configMapRef": {"name": "all"}}],
+    )
+    assert wanted_objects(wanted) == (("all", "conf"), ("whole", "db"))
 
 
 @pytest.mark.parametrize("optional", [True, False])
-@pytest.mark.parametrize(
-    ("kind", "reference"),
-    [
-        ("secretKeyRef", {"name": "db", "key": "password"}),
-        ("configMapKeyRef", {"name": "conf", "key": "level"}),
-        ("fileKeyRef", {"volumeName": "v", "path": "f", "key": "K"}),
-    ],
-)
-def test_a_variable_that_cannot_be_provided_is_named(kind: str, reference: dict[str, Any], optional: bool) -> None:
-    wanted = container({"name": "PASSWORD", "valueFrom": {kind: {**reference, "optional": optional}}})
-    with pytest.raises(Unsupported) as raised:
-        environment(make_pod(), wanted, allocatable=NODE)
-    assert str(raised.value) == f'env "PASSWORD" needs {kind}, which this version cannot provide yet'
+def test_without_an_api_server_a_container_waits_for_what_it_cannot_have(optional: bool) -> None:
+    for kind, what in (("secret", "secret"), ("configMap", "configMap")):
+        complaint = f"couldn't get {what} default/x: this node has no API server to get it from"
+        with pytest.raises(Invalid) as raised:
+            all_of(container(key_ref(f"{kind}KeyRef", "x", "k", optional=optional)), None)
+        assert str(raised.value) == complaint
+        with pytest.raises(Invalid) as raised:
+            all_of(container(envFrom=[{f"{kind}Ref": {"name": "x", "optional": optional}}]), None)
+        assert str(raised.value) == complaint
 
 
-@pytest.mark.parametrize("kind", ["secretRef", "configMapRef"])
-def test_whole_objects_as_environment_are_named_too(kind: str) -> None:
-    wanted = container(envFrom=[{kind: {"name": "conf", "optional": True}}])
+def test_a_variable_from_a_file_cannot_be_provided_yet() -> None:
+    reference = {"fileKeyRef": {"volumeName": "v", "path": "f", "key": "K"}}
     with pytest.raises(Unsupported) as raised:
-        environment(make_pod(), wanted, allocatable=NODE)
-    assert str(raised.value) == f'envFrom needs {kind} "conf", which this version cannot provide yet'
+        all_of(container({"name": "X", "valueFrom": reference}))
+    assert str(raised.value) == 'env "X" needs fileKeyRef, which this version cannot provide yet'
 
 
 # --- words

@@ -40,6 +40,15 @@ def test_volumes_are_mounted_where_the_container_wants_them() -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["configMap", "secret", "downwardAPI", "projected"])
+def test_no_container_may_change_what_the_agent_writes(kind: str) -> None:
+    spec = codec.convert(PodSpec, {"volumes": [{"name": "conf", kind: {}}, {"name": "data", "emptyDir": {}}]})
+    wanted = container({"name": "data", "mountPath": "/data"}, {"name": "conf", "mountPath": "/conf"})
+    pod = changed(POD, spec=spec)
+    mounts = container_mounts(pod, wanted, PATHS, sub_paths={}, etc_hosts=None, termination_log=None)
+    assert [mount.read_only for mount in mounts] == [False, True]
+
+
 def test_the_hosts_file_and_the_termination_log_come_last() -> None:
     wanted = container({"name": "data", "mountPath": "/data"}, terminationMessagePath="/dev/termination-log")
     assert mounted(wanted, etc_hosts="/h", termination_log="/t")[1:] == (

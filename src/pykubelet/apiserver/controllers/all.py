@@ -25,9 +25,7 @@ class Controller(Protocol):
         ...
 
 
-def controllers(
-    backend: Backend, authority: Authority, *, scheduler: bool = True
-) -> Iterator[tuple[str, Controller]]:
+def controllers(backend: Backend, authority: Authority, *, scheduler: bool = True) -> Iterator[tuple[str, Controller]]:
     """Without a scheduler, others bind pods."""
     cluster = Cluster(backend)
     yield "namespaces", NamespaceController(cluster)

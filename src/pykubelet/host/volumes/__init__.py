@@ -10,6 +10,7 @@ import msgspec
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
+from pykubelet.api.quantity import ResourceList
 from pykubelet.api.volumes import Volume, VolumeProjection
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host import mount
@@ -17,11 +18,18 @@ from pykubelet.host.dirs import PodDirs
 from pykubelet.host.removal import remove_tree
 from pykubelet.host.subpath import prepare_sub_path
 from pykubelet.host.threads import in_thread
+from pykubelet.host.volumes.config_map import ConfigMapContent
+from pykubelet.host.volumes.downward_api import DownwardApiContent
 from pykubelet.host.volumes.empty_dir import EmptyDir
 from pykubelet.host.volumes.host_path import HostPath
 from pykubelet.host.volumes.kind import Kind
+from pykubelet.host.volumes.projected import ProjectedContent
+from pykubelet.host.volumes.secret import SecretContent
+from pykubelet.host.volumes.written import Content, Written
 from pykubelet.pod.env import Environment
 from pykubelet.pod.mounts import sub_paths, used_volumes
+from pykubelet.pod.ports import PodObjects, Recorder
+from pykubelet.pod.projection import needs_api
 from pykubelet.pod.unsupported import Unsupported
 
 log = logging.getLogger(__name__)
@@ -31,20 +39,37 @@ _GENERATED: Final = frozenset(
 )
 """Kinds whose files an agent wrote itself, so that they may be removed. The files of others may be somebody's data."""
 
+_PROJECTED: Final = ("config_map", "secret", "downward_api", "service_account_token")
+
 
 class Volumes:
-    def __init__(self, dirs: PodDirs, *, memory: int) -> None:
-        """`memory` is what the node has for pods, in bytes."""
+    """`memory` is what the node has for pods, in bytes, `allocatable` all that it has for them. `objects` is None on a
+    node without an API server. The `recorder` is told of volumes that cannot be brought up to date."""
+
+    def __init__(
+        self,
+        dirs: PodDirs,
+        *,
+        memory: int,
+        objects: PodObjects | None = None,
+        allocatable: Callable[[], ResourceList] = dict,
+        recorder: Recorder | None = None,
+    ) -> None:
         self._dirs = dirs
-        kinds: tuple[Kind, ...] = (EmptyDir(dirs, memory), HostPath())
+        self._has_api = objects is not None
+        contents: list[Content] = [DownwardApiContent(allocatable), ProjectedContent(objects, allocatable)]
+        if objects is not None:
+            contents += [ConfigMapContent(objects), SecretContent(objects)]
+        written = (Written(dirs, content, memory, recorder) for content in contents)
+        kinds: tuple[Kind, ...] = (EmptyDir(dirs, memory), HostPath(), *written)
         self._by_field = {kind.field: kind for kind in kinds}
         self._by_folder = {kind.plugin.replace("/", "~"): kind for kind in kinds}
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
         """Make every volume that a container of the pod uses. -> where each of them is, by name.
 
-        May be called again: what is there already is left as it is. Stops at the first that fails. Raises Unsupported
-        for a kind of volume that is not there yet, before anything is made; Invalid; Retry.
+        May be called again: what is there already is left as it is, but for files that have changed since. Stops at
+        the first that fails. Raises Invalid for a volume that cannot be had here, before anything is made; Retry.
         """
         used = used_volumes(pod)
         wanted = [(volume, self._kind(volume)) for volume in pod.spec.volumes if volume.name in used]
@@ -95,17 +120,20 @@ class Volumes:
         for field in msgspec.structs.fields(Volume):
             if field.name == "name" or getattr(volume, field.name) is None:
                 continue
+            if parts := ", ".join(_unknown_parts(volume)):
+                raise Unsupported(f'volume "{volume.name}"', parts)
+            if not self._has_api and (needed := needs_api(volume)):
+                raise Invalid(f'volume "{volume.name}" needs {needed}, and this node has no API server to get it from')
             if field.name in self._by_field:
                 return self._by_field[field.name]
-            parts = ", ".join(_projected(volume)) if field.name == "projected" else ""
-            raise Unsupported(f'volume "{volume.name}"', parts or field.encode_name)
+            raise Unsupported(f'volume "{volume.name}"', field.encode_name)
         return self._by_field["empty_dir"]  # a volume that says nothing of its kind
 
 
-def _projected(volume: Volume) -> Iterator[str]:
+def _unknown_parts(volume: Volume) -> Iterator[str]:
     for part in volume.projected.sources if volume.projected is not None else ():
         for field in msgspec.structs.fields(VolumeProjection):
-            if getattr(part, field.name) is not None:
+            if field.name not in _PROJECTED and getattr(part, field.name) is not None:
                 yield f"a projected {field.encode_name}"
 
 

@@ -1,0 +1,22 @@
+"""Services: as much of them as a node needs to tell its containers where they are."""
+
+from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.struct import Int32, Struct, written
+
+
+class ServicePort(Struct, frozen=True):
+    name: str = ""
+    protocol: str = ""
+    port: Int32 = written(int)
+
+
+class ServiceSpec(Struct, frozen=True):
+    cluster_ip: str = ""
+    ports: tuple[ServicePort, ...] = ()
+
+
+class Service(Struct, frozen=True):
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = written(ObjectMeta)
+    spec: ServiceSpec = written(ServiceSpec)

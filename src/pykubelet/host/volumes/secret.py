@@ -1,0 +1,51 @@
+"""secret: the keys of a secret as files."""
+
+from collections.abc import Iterable
+
+from pykubelet.api.objects import Secret
+from pykubelet.api.pod import Pod
+from pykubelet.api.volumes import KeyToPath, SecretVolumeSource, Volume
+from pykubelet.base.errors import NotFound
+from pykubelet.pod.ports import PodObjects
+from pykubelet.pod.projection import Files, secret_files
+
+
+class SecretContent:
+    field = "secret"
+    plugin = "kubernetes.io/secret"
+    in_memory = True
+
+    def __init__(self, objects: PodObjects) -> None:
+        self._objects = objects
+
+    async def files(self, pod: Pod, volume: Volume, *, fresh: bool) -> Files:
+        source = volume.secret or SecretVolumeSource()
+        return await read_secret(
+            self._objects,
+            pod,
+            source.secret_name,
+            source.items,
+            source.default_mode,
+            optional=bool(source.optional),
+            fresh=fresh,
+        )
+
+
+async def read_secret(
+    objects: PodObjects,
+    pod: Pod,
+    name: str,
+    items: Iterable[KeyToPath],
+    default_mode: int | None,
+    *,
+    optional: bool,
+    fresh: bool,
+) -> Files:
+    """An optional one that is missing has no files."""
+    try:
+        found = await objects.secret(pod.metadata.namespace, name, fresh=fresh)
+    except NotFound:
+        if not optional:
+            raise
+        found = Secret()
+    return secret_files(found, items, default_mode, optional=optional)

@@ -1,0 +1,51 @@
+"""The environment of a container that is about to start: what it is made of is fetched, then put together."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from pykubelet.api.container import Container
+from pykubelet.api.pod import Pod
+from pykubelet.base.errors import NotFound, Retry
+from pykubelet.node.scene import Machine
+from pykubelet.pod.env import Environment, EnvObjects, environment, wanted_objects
+from pykubelet.pod.kinds import is_static
+from pykubelet.pod.ports import PodObjects
+from pykubelet.pod.service_env import service_variables
+
+T = TypeVar("T")
+
+
+async def container_environment(
+    objects: PodObjects | None, pod: Pod, container: Container, machine: Machine, pod_ips: tuple[str, ...]
+) -> Environment:
+    """Raises base.errors; the container must not run then. `objects` is None on a node without an API server."""
+    found = None if objects is None else await _fetched(objects, pod, container)
+    try:
+        return environment(
+            pod,
+            container,
+            allocatable=machine.allocatable,
+            pod_ips=pod_ips,
+            host_ips=machine.facts.host_ips,
+            objects=found,
+        )
+    except NotFound as error:  # it is often made right after the pod
+        raise Retry(str(error)) from None
+
+
+async def _fetched(objects: PodObjects, pod: Pod, container: Container) -> EnvObjects:
+    namespace = pod.metadata.namespace
+    config_maps, secrets = wanted_objects(container)
+
+    async def found(name: str, get: Callable[..., Awaitable[T]]) -> T | None:
+        try:
+            return await get(namespace, name, fresh=True)
+        except NotFound:
+            return None  # whether it has to be there, the container says
+
+    services = await objects.services(namespace, wait=not is_static(pod))
+    return EnvObjects(
+        config_maps={name: await found(name, objects.config_map) for name in config_maps},
+        secrets={name: await found(name, objects.secret) for name in secrets},
+        services=service_variables(services, namespace, links=pod.spec.enable_service_links is not False),
+    )
