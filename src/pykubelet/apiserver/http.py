@@ -1,0 +1,251 @@
+"""From a request to a verb and back: what every request goes through, whatever it is about."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any, Final, cast
+
+import msgspec
+from aiohttp import web
+
+from pykubelet.apiserver import status
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.calls import Answer, Call
+from pykubelet.apiserver.objects import Object, encode
+from pykubelet.apiserver.plain_paths import PlainPaths
+from pykubelet.apiserver.registry import Resource
+from pykubelet.apiserver.requests import (
+    JSON,
+    YAML,
+    Accept,
+    RequestInfo,
+    accepted,
+    content_type,
+    request_info,
+)
+from pykubelet.apiserver.security.users import User
+from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.store.port import Expired
+from pykubelet.apiserver.tables import table, wanted_objects
+from pykubelet.apiserver.verbs.create import create
+from pykubelet.apiserver.verbs.delete import delete, delete_collection
+from pykubelet.apiserver.verbs.patch import patch
+from pykubelet.apiserver.verbs.read import get, list_, partial_metadata
+from pykubelet.apiserver.verbs.update import update
+from pykubelet.apiserver.verbs.watch import watch
+from pykubelet.base.errors import PykubeletError, Retry
+
+log = logging.getLogger(__name__)
+
+Verb = Callable[[Backend, Call], Awaitable[Answer]]
+Connect = Callable[[web.Request, Call, Backend], Awaitable[web.StreamResponse]]
+Place = tuple[str, str, str]
+"""group, plural, subresource"""
+
+VERBS: Final[dict[str, Verb]] = {
+    "create": create,
+    "delete": delete,
+    "deletecollection": delete_collection,
+    "get": get,
+    "list": list_,
+    "patch": patch,
+    "update": update,
+    "watch": watch,
+}
+_PATIENCE: Final = 30.0
+"""Seconds in which a watcher has to take what it is told."""
+_SHARED_PARTS: Final = ("status", "finalize", "approval", "ephemeralcontainers", "resize")
+"""Parts that are read and written like the object itself."""
+
+
+class Front:
+    """The one handler behind every path."""
+
+    def __init__(self, backend: Backend, plain: PlainPaths) -> None:
+        self._backend = backend
+        self._plain = plain
+        self.answers: dict[Place, Verb] = {}
+        self.connections: dict[Place, Connect] = {}
+        self._streams: set[asyncio.Task[None]] = set()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        try:
+            return await self._handle(request)
+        except ApiError as error:
+            return _failure(error)
+        except Expired as error:
+            return _failure(status.expired(str(error)))
+        except Retry as error:
+            return _failure(status.unavailable(str(error), max(1, round(error.after or 1))))
+        except PykubeletError as error:
+            return _failure(status.internal(str(error)))
+        except (asyncio.CancelledError, web.HTTPException, ConnectionError):
+            raise
+        except Exception:  # the boundary: one request's failure is not the server's
+            log.exception("%s %s failed", request.method, request.path)
+            return _failure(status.internal("the server has a fault; its log says which"))
+
+    def end_streams(self) -> None:
+        for task in self._streams:
+            task.cancel()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        info = request_info(request.method, request.rel_url.raw_path, request.query)
+        user = await self._backend.gate.check(request, info)
+        if not info.is_resource:
+            return await self._plain.answer(request, info.path)
+        resource = self._backend.registry.find(info.group, info.version, info.resource)
+        if resource is None:
+            raise status.unknown_path()
+        _check_place(resource, info)
+        place = (resource.group, resource.plural, info.subresource)
+        if place in self.connections:
+            call = _call(request, info, resource, user, b"", Accept())
+            return await self.connections[place](request, call, self._backend)
+        accept = accepted(request.headers.get("Accept", ""), transforms=True)
+        body = await read_body(request, self._backend.settings.most_body_bytes)
+        call = _call(request, info, resource, user, body, accept)
+        answer = await self._verb(place, resource, info)(self._backend, call)
+        if answer.stream is not None:
+            return await self._stream(request, answer.stream)
+        return self._response(call, answer)
+
+    def _verb(self, place: Place, resource: Resource, info: RequestInfo) -> Verb:
+        if place in self.answers:
+            return self.answers[place]
+        if resource.row.is_stored and (not info.subresource or info.subresource in _SHARED_PARTS):
+            return VERBS[info.verb]
+        return _not_here
+
+    def _response(self, call: Call, answer: Answer) -> web.Response:
+        headers = [("Cache-Control", "no-cache, private")]
+        headers += [("Warning", f'299 - "{_quoted(text)}"') for text in dict.fromkeys(call.warnings)]
+        if answer.data is not None and call.accept.media == JSON and not call.query.get("pretty"):
+            headers.append(("Content-Type", JSON))
+            return web.Response(status=answer.code, body=answer.data, headers=headers)
+        obj = answer.obj if answer.obj is not None else msgspec.json.decode(answer.data or b"{}")
+        obj = self._transformed(call, obj)
+        headers.append(("Content-Type", call.accept.media))
+        body = msgspec.yaml.encode(obj) if call.accept.media == YAML else encode(obj)
+        if call.accept.media == JSON and call.query.get("pretty") not in (None, "", "0", "false"):
+            body = msgspec.json.format(body, indent=2)
+        return web.Response(status=answer.code, body=body, headers=headers)
+
+    def _transformed(self, call: Call, obj: Object) -> Object:
+        accept, kind = call.accept, obj.get("kind", "")
+        if accept.transform == "Table" and kind == f"{call.resource.kind}List":
+            include = wanted_objects(call.query)
+            return table(call.resource, obj["items"], obj["metadata"], accept.version, include, self._backend.now())
+        if not accept.transform or kind != call.resource.kind:
+            return obj
+        if accept.transform == "Table":
+            metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+            include = wanted_objects(call.query)
+            return table(call.resource, [obj], metadata, accept.version, include, self._backend.now())
+        return partial_metadata(obj, accept.version)
+
+    async def _stream(self, request: web.Request, lines: AsyncIterator[bytes]) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        pump = asyncio.create_task(_pump(response, lines), name=f"watch {request.path}")
+        self._streams.add(pump)
+        try:
+            await asyncio.wait({pump})
+        finally:  # also when the client has gone: then this handler is cancelled
+            self._streams.discard(pump)
+            pump.cancel()
+            await asyncio.gather(pump, return_exceptions=True)
+        if pump.cancelled():  # the server is about to end, and the client may come back elsewhere
+            with suppress(ConnectionError):
+                await response.write_eof()
+        elif isinstance(error := pump.exception(), TimeoutError):
+            log.info("%s: its client takes nothing any more, and is let go", request.path)
+            if request.transport is not None:
+                request.transport.abort()
+        elif error is not None and not isinstance(error, ConnectionError):
+            log.error("%s broke off", request.path, exc_info=error)
+        return response
+
+
+async def _pump(response: web.StreamResponse, lines: AsyncIterator[bytes]) -> None:
+    async with aclosing(cast(Any, lines)) as each:
+        async for line in each:
+            async with asyncio.timeout(_PATIENCE):
+                await response.write(line)
+    await response.write_eof()
+
+
+async def _not_here(backend: Backend, call: Call) -> Answer:
+    """A part that this server does not serve by itself, of an object that may not even exist."""
+    if call.info.name:
+        await backend.read(call.resource, call.info.namespace, call.info.name)
+    what = f"{call.resource.plural}/{call.info.subresource}" if call.info.subresource else call.resource.plural
+    raise ApiError(501, "NotImplemented", f"{what} is not served here", {})
+
+
+def _check_place(resource: Resource, info: RequestInfo) -> None:
+    """That the path can be one of this resource. Raises 404 and 405."""
+    for name in (info.namespace, info.name):
+        if "/" in name or "%" in name or name in (".", ".."):
+            raise status.bad_request(
+                f'invalid resource name "{name}": it may not contain "/" or "%", nor be "." or ".."'
+            )
+    if info.subresource and info.subresource not in resource.subresources:
+        raise status.unknown_path()
+    if info.rest and info.subresource != "proxy":
+        raise status.unknown_path()
+    verbs = resource.verbs_of(info.subresource)
+    if resource.namespaced and not info.namespace:
+        if info.name:
+            raise status.unknown_path()
+        if info.verb not in ("list", "watch"):
+            raise status.method_not_allowed("")
+    if not resource.namespaced and info.namespace and resource.plural != "namespaces":
+        raise status.unknown_path()
+    is_misplaced = (
+        (info.verb in ("update", "patch") and not info.name)
+        or (info.verb == "create" and bool(info.name) and not info.subresource)
+        or (info.verb == "watch" and info.subresource)
+    )
+    if is_misplaced or info.verb not in verbs:
+        raise status.method_not_allowed("")
+
+
+async def read_body(request: web.Request, most: int) -> bytes:
+    """Raises 413."""
+    if (request.content_length or 0) > most:
+        raise status.too_large(most)
+    parts, size = [], 0
+    async for part in request.content.iter_any():
+        size += len(part)
+        if size > most:
+            raise status.too_large(most)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _call(request: web.Request, info: RequestInfo, resource: Resource, user: User, body: bytes, accept: Accept) -> Call:
+    return Call(
+        info=info,
+        resource=resource,
+        query=dict(request.query),
+        dry_run=tuple(request.query.getall("dryRun", [])),
+        body=body,
+        content_type=content_type(request.headers.get("Content-Type", "")),
+        accept=accept,
+        user=user,
+        user_agent=request.headers.get("User-Agent", ""),
+        warnings=[],
+    )
+
+
+def _failure(error: ApiError) -> web.Response:
+    headers = {"Content-Type": JSON, "Cache-Control": "no-cache, private", **error.headers}
+    return web.Response(status=error.code, body=encode(error.status()), headers=headers)
+
+
+def _quoted(text: str) -> str:
+    plain = "".join(each if " " <= each <= "~" else "?" for each in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"')

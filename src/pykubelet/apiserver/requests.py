@@ -1,0 +1,266 @@
+"""What a request asks for, read from its method, path, query and headers, before anything is looked up."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported
+from pykubelet.apiserver import status
+from pykubelet.apiserver.status import ApiError
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+META_GROUP: Final = "meta.k8s.io"
+_TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
+_FALSE: Final = ("", "0", "f", "F", "false", "FALSE", "False")
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_TRANSFORMS: Final = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+_PRINTABLE: Final = re.compile(r"[\x20-\x7e]*")
+
+
+class RequestInfo(msgspec.Struct, frozen=True):
+    """What the doorkeeper is asked about."""
+
+    verb: str
+    path: str
+    is_resource: bool = False
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    rest: str = ""
+    """What comes after the subresource, for proxies."""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
+class Accept(msgspec.Struct, frozen=True):
+    """The form in which the client wants its answer."""
+
+    media: str = JSON
+    transform: str = ""
+    """Table or PartialObjectMetadata(List); empty: the object itself."""
+    version: str = "v1"
+
+
+def request_info(method: str, raw_path: str, query: Mapping[str, str]) -> RequestInfo:
+    parts = [unquote(part) for part in raw_path.split("/") if part]
+    path = "/" + "/".join(parts)
+    plain = RequestInfo(method.lower(), path)
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return plain
+    is_watch = flag(query, "watch")
+    if rest[0] == "watch" and len(rest) > 1:
+        is_watch, rest = True, rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in ("status", "finalize"):
+            rest = rest[2:]
+    resource, name, sub = (*rest[:3], "", "")[:3] if len(rest) < 3 else rest[:3]
+    return RequestInfo(
+        verb=_verb(method, bool(name), is_watch),
+        path=path,
+        is_resource=True,
+        group=group,
+        version=version,
+        resource=resource,
+        subresource=sub,
+        namespace=namespace,
+        name=name,
+        rest="/".join(rest[3:]),
+        field_selector=query.get("fieldSelector", ""),
+        label_selector=query.get("labelSelector", ""),
+    )
+
+
+def _verb(method: str, is_named: bool, is_watch: bool) -> str:
+    if method in ("GET", "HEAD"):
+        if is_watch:
+            return "watch"
+        return "get" if is_named else "list"
+    if method == "DELETE":
+        return "delete" if is_named else "deletecollection"
+    return _VERBS.get(method, method.lower())
+
+
+# --- the query
+
+
+def flag(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "")
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise status.bad_request(f'strconv.ParseBool: parsing "{text}": invalid syntax')
+
+
+def number(query: Mapping[str, str], name: str) -> int | None:
+    text = query.get(name, "")
+    if not text:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
+        raise status.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+class ListOptions(msgspec.Struct, frozen=True):
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    continued: str = ""
+    version: str = ""
+    match: str = ""
+    watch: bool = False
+    bookmarks: bool = False
+    initial_events: bool | None = None
+    timeout: int | None = None
+
+
+def list_options(query: Mapping[str, str], verb: str) -> ListOptions:
+    options = ListOptions(
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=max(0, number(query, "limit") or 0),
+        continued=query.get("continue", ""),
+        version=query.get("resourceVersion", ""),
+        match=query.get("resourceVersionMatch", ""),
+        watch=verb == "watch",
+        bookmarks=flag(query, "allowWatchBookmarks"),
+        initial_events=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
+        timeout=number(query, "timeoutSeconds"),
+    )
+    errors = list(_watch_faults(options) if options.watch else _list_faults(options))
+    if errors:
+        raise status.invalid("ListOptions", META_GROUP, "", errors)
+    return options
+
+
+def _list_faults(options: ListOptions) -> Sequence[FieldError]:
+    errors = []
+    if options.match:
+        if not options.version:
+            errors.append(forbidden("resourceVersionMatch", "is of no use without a resourceVersion"))
+        if options.continued:
+            errors.append(forbidden("resourceVersionMatch", "may not be given together with continue"))
+        if options.match not in ("Exact", "NotOlderThan"):
+            errors.append(not_supported("resourceVersionMatch", options.match, ("Exact", "NotOlderThan", "")))
+        if options.match == "Exact" and options.version == "0":
+            errors.append(forbidden("resourceVersionMatch", 'may not be "Exact" for the resourceVersion "0"'))
+    if options.initial_events is not None:
+        errors.append(forbidden("sendInitialEvents", "is for watches only"))
+    return errors
+
+
+def _watch_faults(options: ListOptions) -> Sequence[FieldError]:
+    errors = []
+    if options.initial_events is not None and options.match != "NotOlderThan":
+        errors.append(forbidden("resourceVersionMatch", "has to be NotOlderThan when sendInitialEvents is given"))
+    if options.match:
+        if options.initial_events is None:
+            errors.append(forbidden("resourceVersionMatch", "is of no use in a watch without sendInitialEvents"))
+        if options.match != "NotOlderThan":
+            errors.append(not_supported("resourceVersionMatch", options.match, ("NotOlderThan",)))
+        if options.continued:
+            errors.append(forbidden("resourceVersionMatch", "may not be given together with continue"))
+    return errors
+
+
+def revision(text: str) -> int:
+    """A resourceVersion as a number; 0 when there is none, or any will do."""
+    if not text:
+        return 0
+    if not re.fullmatch(r"[0-9]{1,19}", text, re.ASCII):
+        raise status.bad_request(f'invalid resource version: strconv.ParseUint: parsing "{text}": invalid syntax')
+    return int(text)
+
+
+class Token(msgspec.Struct, frozen=True):
+    """Where the next page of a list begins."""
+
+    v: str
+    rv: int
+    start: str
+
+
+def continue_token(at: int, start: str) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(Token("meta.k8s.io/v1", at, start))).decode().rstrip("=")
+
+
+def parse_token(text: str) -> Token:
+    try:
+        token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
+    except (binascii.Error, msgspec.DecodeError, ValueError):
+        raise status.bad_request("continue key is not valid: start over without it") from None
+    if token.v != "meta.k8s.io/v1" or token.rv < 1 or not token.start or token.start.startswith("/"):
+        raise status.bad_request("continue key is not valid: start over without it")
+    return token
+
+
+class WriteOptions(msgspec.Struct, frozen=True):
+    manager: str
+    dry_run: bool = False
+    validation: str = "Warn"
+    force: bool | None = None
+
+
+def write_options(query: Mapping[str, Any], dry_run: Sequence[str], verb: str, user_agent: str) -> WriteOptions:
+    kind = f"{verb.capitalize()}Options"
+    errors = []
+    if any(each != "All" for each in dry_run):
+        errors.append(FieldError("FieldValueNotSupported", "dryRun", 'supported values: "All"', list(dry_run)))
+    validation = query.get("fieldValidation", "")
+    if validation not in ("", "Ignore", "Warn", "Strict"):
+        errors.append(not_supported("fieldValidation", validation, ("Ignore", "Warn", "Strict")))
+    manager = query.get("fieldManager", "")
+    if len(manager) > 128:
+        errors.append(FieldError("FieldValueTooLong", "fieldManager", "may not be more than 128 bytes"))
+    if not _PRINTABLE.fullmatch(manager):
+        errors.append(invalid("fieldManager", manager, "should only contain printable characters"))
+    force = flag(query, "force") if "force" in query else None
+    if errors:
+        raise status.invalid(kind, META_GROUP, "", errors)
+    if not manager:
+        manager = user_agent.partition("/")[0][:128] or "unknown"
+    return WriteOptions(manager, bool(dry_run), validation or "Warn", force)
+
+
+# --- headers
+
+
+def accepted(header: str, transforms: bool) -> Accept:
+    """The first form in the client's order that we can send."""
+    if not header.strip():
+        return Accept()
+    for clause in header.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        pairs = {key.strip(): value.strip() for key, _, value in (each.partition("=") for each in parameters)}
+        plain = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media, media)
+        if plain not in (JSON, YAML):
+            continue
+        transform, version = pairs.get("as", ""), pairs.get("v", "v1")
+        if not transform:
+            return Accept(plain)
+        if transforms and transform in _TRANSFORMS and pairs.get("g") == META_GROUP and version in ("v1", "v1beta1"):
+            return Accept(plain, transform, version)
+    raise status.not_acceptable((JSON, YAML))
+
+
+def content_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower()
+
+
+__all__ = ["Accept", "ApiError", "ListOptions", "RequestInfo", "WriteOptions"]

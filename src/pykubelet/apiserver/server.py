@@ -1,0 +1,106 @@
+"""The API server as one thing: put together over a store, started and stopped with the application that it is."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from pykubelet.apiserver.backend import ApiSettings, Backend
+from pykubelet.apiserver.bootstrap import bootstrap, forget_events, keep_accounts
+from pykubelet.apiserver.gates import Doorkeeper, OpenDoor
+from pykubelet.apiserver.http import Connect, Front, Verb
+from pykubelet.apiserver.plain_paths import PlainPaths
+from pykubelet.apiserver.registry import ROOT, Registry
+from pykubelet.apiserver.store.fanout import WatchCache
+from pykubelet.apiserver.store.port import Store
+from pykubelet.apiserver.verbs.binding import bind
+from pykubelet.apiserver.verbs.components import component_statuses
+from pykubelet.apiserver.verbs.eviction import evict
+from pykubelet.base.errors import Retry
+from pykubelet.base.tasks import supervise
+
+log = logging.getLogger(__name__)
+
+_RECENT = 16_384
+_RECENT_BYTES = 64 * 1024 * 1024
+_STARTED_WITHIN = 30.0
+
+
+class ApiServer:
+    """`application()` is what serves. `backend` is there for those who work on the same objects from inside."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: ApiSettings,
+        *,
+        gate: Callable[[Backend], Doorkeeper] = lambda backend: OpenDoor(),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        registry: Registry | None = None,
+    ) -> None:
+        """`gate` makes the doorkeeper; without one everybody may do everything, which is for tests only."""
+        self._cache = WatchCache(store, ROOT, recent=_RECENT, recent_bytes=_RECENT_BYTES)
+        self.backend = Backend(store, self._cache, settings, registry or Registry(), now)
+        self.backend.gate = gate(self.backend)
+        checks = {"ping": _always, "log": _always, "etcd": store.healthy, "informer-sync": self._is_ready}
+        self._front = Front(self.backend, PlainPaths(settings, self.backend.registry, checks))
+        self._is_started = False
+        self.answer("", "pods", "binding", bind)
+        self.answer("", "bindings", "", bind)
+        self.answer("", "pods", "eviction", evict)
+        self.answer("", "componentstatuses", "", component_statuses)
+
+    def answer(self, group: str, plural: str, subresource: str, verb: Verb) -> None:
+        """Have a resource that is not stored, or a part of one, answered by a function like those in `verbs`."""
+        self._front.answers[group, plural, subresource] = verb
+
+    def connect(self, group: str, plural: str, subresource: str, handler: Connect) -> None:
+        """Have requests for a part of an object handed over as they are: streams, proxies. The body is not read yet."""
+        self._front.connections[group, plural, subresource] = handler
+
+    def application(self) -> web.Application:
+        """For a runner with `handler_cancellation`, so that a watch ends with its client."""
+        app = web.Application(client_max_size=self.backend.settings.most_body_bytes + 1)
+        app.router.add_route("*", "/{path:.*}", self._front.handle)
+        app.cleanup_ctx.append(self._running)
+        app.on_shutdown.append(self._end_streams)
+        return app
+
+    async def _running(self, app: web.Application) -> AsyncGenerator[None, None]:
+        tasks = [asyncio.create_task(supervise("the watch cache", self._cache.run))]
+        try:
+            try:
+                async with asyncio.timeout(_STARTED_WITHIN):
+                    await self._filled()
+                    await bootstrap(self.backend)
+            except TimeoutError:
+                raise Retry(f"the store has not answered within {_STARTED_WITHIN:.0f} s: see that it runs") from None
+            tasks.append(asyncio.create_task(supervise("service accounts", lambda: keep_accounts(self.backend))))
+            tasks.append(asyncio.create_task(supervise("old events", lambda: forget_events(self.backend))))
+            self._is_started = True
+            yield
+        finally:
+            for task in reversed(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _filled(self) -> None:
+        """Until the cache holds what is in the store."""
+        while True:
+            try:
+                await self._cache.list(ROOT, limit=1)
+                return
+            except Retry as error:
+                log.info("%s; waiting for it", error)
+
+    async def _end_streams(self, app: web.Application) -> None:
+        self._front.end_streams()
+
+    async def _is_ready(self) -> bool:
+        return self._is_started and self._cache.is_ready
+
+
+async def _always() -> bool:
+    return True

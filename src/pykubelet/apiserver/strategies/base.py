@@ -1,0 +1,208 @@
+"""The rules that hold for every kind, and the places where a kind may have its own.
+
+A strategy is a set of plain functions on plain objects. `admit` alone may look at other objects, through `Lookup`.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Protocol
+
+from pykubelet.api.codec import DecodeError, convert, to_builtins
+from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
+from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.validation import names
+from pykubelet.api.validation.meta import validate_object_meta
+from pykubelet.apiserver.objects import Object, at, clean, overlay
+from pykubelet.apiserver.registry import Resource
+from pykubelet.apiserver.schema import Record, same
+from pykubelet.apiserver.security.users import User
+
+_NAME_FIELDS = ("metadata.name", "metadata.generateName")
+
+
+class Lookup(Protocol):
+    """Other objects, as admission sees them."""
+
+    @property
+    def now(self) -> Callable[[], datetime]: ...
+
+    @property
+    def settings(self) -> Any: ...
+
+    async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
+        """One object, or None."""
+        ...
+
+    async def all(self, group: str, plural: str, namespace: str = "") -> list[Object]:
+        """All objects of a kind."""
+        ...
+
+    async def claim(self, group: str, plural: str, obj: Object) -> bool:
+        """Create an object unless its name is taken; whether it was created."""
+        ...
+
+    async def release(self, group: str, plural: str, namespace: str, name: str) -> None:
+        """Delete an object, if it is there."""
+        ...
+
+
+class Strategy:
+    """Of any kind that has no rules of its own."""
+
+    counts_generations: ClassVar[bool] = False
+    """Whether metadata.generation says how often the spec was changed."""
+    creates_on_update: ClassVar[bool] = False
+    updates_unconditionally: ClassVar[bool] = True
+    converts: ClassVar[bool] = False
+    """Whether what is stored differs from what clients see."""
+    selectable: ClassVar[Mapping[str, str]] = {}
+    """Fields that may be selected by, besides name and namespace, each with its path in the object."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.has_status = "status" in resource.subresources
+
+    # --- between clients and the store
+
+    def from_storage(self, obj: Object) -> Object:
+        return obj
+
+    def to_storage(self, obj: Object) -> Object:
+        return obj
+
+    def normal(self, obj: Object) -> Object:
+        """The object as its type has it, with its defaults. May raise DecodeError."""
+        cleaned: Object = clean(obj, self.resource.schema)
+        kind = self.resource.row.type
+        if kind is None:
+            return cleaned
+        known: Object = overlay(cleaned, to_builtins(convert(kind, cleaned)))
+        return known
+
+    # --- creating
+
+    def attribute(self, obj: Object, user: User) -> None:
+        """Write down who makes the object, where that matters."""
+
+    async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+        """Fill in what depends on other objects, or raise ApiError. `old` is None when the object is created."""
+
+    def prepare_create(self, obj: Object, now: datetime) -> None:
+        if self.has_status:
+            obj.pop("status", None)
+            self.give_status(obj)
+        if self.counts_generations:
+            obj["metadata"]["generation"] = 1
+
+    def give_status(self, obj: Object) -> None:
+        """What a new object's status says."""
+        schema = self.resource.schema
+        if isinstance(schema, Record) and schema.fields["status"].is_written:
+            obj["status"] = {}
+
+    def validate(self, obj: Object) -> Iterator[FieldError]:
+        yield from self.validate_meta(obj)
+
+    async def created(self, obj: Object, lookup: Lookup) -> None:
+        """After it was created."""
+
+    # --- updating
+
+    def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
+        """`obj` may change what this way of updating is for, and nothing else."""
+        if subresource == "status":
+            keep_all_but(obj, old, ("status",))
+        elif self.has_status:
+            keep(obj, old, "status")
+        self.count_generation(obj, old)
+
+    def count_generation(self, obj: Object, old: Object) -> None:
+        if self.counts_generations:
+            generation = at(old, "metadata.generation", 0)
+            changed = not same(obj.get("spec"), old.get("spec"))
+            obj["metadata"]["generation"] = generation + 1 if changed else generation
+
+    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
+        yield from self.validate_meta(obj)
+
+    # --- deleting
+
+    def grace(self, obj: Object, wanted: int | None) -> int | None:
+        """The seconds that the object gets to end; None: it goes at once."""
+        return None
+
+    async def deleted(self, obj: Object, lookup: Lookup) -> None:
+        """After it is gone."""
+
+    # --- reading
+
+    def fields(self, obj: Object) -> dict[str, str]:
+        """What field selectors may ask for."""
+        metadata = obj.get("metadata", {})
+        found = {"metadata.name": metadata.get("name", "")}
+        if self.resource.namespaced:
+            found["metadata.namespace"] = metadata.get("namespace", "")
+        for label, path in self.selectable.items():
+            found[label] = _shown(at(obj, path, ""))
+        return found
+
+    def stored_fields(self, obj: Object) -> dict[str, str]:
+        """The same of an object as it is stored."""
+        return self.fields(self.from_storage(obj))
+
+    def is_selectable(self, field: str) -> bool:
+        if field == "metadata.namespace":
+            return True
+        return field == "metadata.name" or field in self.selectable
+
+    # --- for subclasses
+
+    def name_faults(self, name: str) -> Iterable[str]:
+        return names.dns_subdomain(name)
+
+    def validate_meta(self, obj: Object) -> Iterator[FieldError]:
+        metadata: dict[str, Any] = obj["metadata"]
+        try:
+            typed = convert(ObjectMeta, metadata)
+        except DecodeError as error:
+            yield invalid(f"metadata.{error.field}" if error.field else "metadata", None, error.reason)
+            return
+        for found in validate_object_meta(typed, "metadata"):
+            about_scope = found.field == "metadata.namespace" and not self.resource.namespaced
+            if not about_scope and found.field not in _NAME_FIELDS:
+                yield found
+        if not self.resource.namespaced and typed.namespace:
+            yield forbidden("metadata.namespace", "not allowed on this type")
+        prefix = typed.generate_name
+        for fault in self.name_faults(prefix[:-1] + "a" if prefix.endswith("-") else prefix) if prefix else ():
+            yield invalid("metadata.generateName", prefix, fault)
+        if not typed.name:
+            yield required("metadata.name", "name or generateName is required")
+        for fault in self.name_faults(typed.name) if typed.name else ():
+            yield invalid("metadata.name", typed.name, fault)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def keep(obj: Object, old: Object, name: str) -> None:
+    """Take one part of the object from the old one."""
+    if name in old:
+        obj[name] = old[name]
+    else:
+        obj.pop(name, None)
+
+
+def keep_all_but(obj: Object, old: Object, names_: Iterable[str]) -> None:
+    """Take everything from the old object but some parts, and what belongs to the write itself."""
+    new = {name: obj[name] for name in names_ if name in obj}
+    metadata = {**old["metadata"]}
+    for name in ("resourceVersion", "managedFields"):
+        if name in obj.get("metadata", {}):
+            metadata[name] = obj["metadata"][name]
+    kept = {name: value for name, value in old.items() if name not in names_}
+    obj.clear()
+    obj.update(kept, metadata=metadata, **new)

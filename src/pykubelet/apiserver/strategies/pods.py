@@ -1,0 +1,242 @@
+"""Pods: what the server fills in when one is made, and what may change afterwards."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, ClassVar, Final
+
+from pykubelet.api.codec import convert, to_builtins
+from pykubelet.api.defaults import default_pod
+from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
+from pykubelet.api.pod import Pod, PodSpec
+from pykubelet.api.struct import changed
+from pykubelet.api.validation.options import PodValidationOptions
+from pykubelet.api.validation.pod import validate_pod
+from pykubelet.apiserver.objects import Object, at, clean, overlay
+from pykubelet.apiserver.schema import copied, same
+from pykubelet.apiserver.strategies import pod_admission
+from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
+from pykubelet.apiserver.strategies.limit_ranges import apply_limit_ranges
+from pykubelet.apiserver.strategies.pod_qos import qos_class
+from pykubelet.apiserver.strategies.pod_status import status_faults
+
+MIRROR: Final = "kubernetes.io/config.mirror"
+_CHANGEABLE: Final = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
+    "`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+_OPTIONS: Final = PodValidationOptions()
+_CONDITION_TIMES: Final = ("lastProbeTime", "lastTransitionTime")
+
+
+class PodStrategy(Strategy):
+    counts_generations: ClassVar[bool] = True
+    selectable = {
+        "spec.nodeName": "spec.nodeName",
+        "spec.restartPolicy": "spec.restartPolicy",
+        "spec.schedulerName": "spec.schedulerName",
+        "spec.serviceAccountName": "spec.serviceAccountName",
+        "spec.hostNetwork": "spec.hostNetwork",
+        "status.phase": "status.phase",
+        "status.podIP": "status.podIP",
+        "status.nominatedNodeName": "status.nominatedNodeName",
+    }
+
+    def normal(self, obj: Object) -> Object:
+        cleaned = clean(obj, self.resource.schema)
+        result: Object = overlay(cleaned, to_builtins(default_pod(convert(Pod, cleaned))))
+        spec = result["spec"]
+        if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
+            spec["serviceAccountName"] = spec["serviceAccount"] = account
+        status = result.setdefault("status", {})
+        for condition in status.get("conditions", ()):
+            for name in _CONDITION_TIMES:
+                condition.setdefault(name, None)
+        if not status.get("podIPs") and status.get("podIP"):
+            status["podIPs"] = [{"ip": status["podIP"]}]
+        if not status.get("hostIPs") and status.get("hostIP"):
+            status["hostIPs"] = [{"ip": status["hostIP"]}]
+        return result
+
+    async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+        if old is None:
+            await pod_admission.admit(obj, lookup)
+            await apply_limit_ranges(obj, lookup)
+        elif not subresource:
+            pod_admission.add_default_tolerations(obj)
+            for name in ("priority", "preemptionPolicy"):
+                if name in old["spec"]:
+                    obj["spec"].setdefault(name, old["spec"][name])
+
+    def prepare_create(self, obj: Object, now: datetime) -> None:
+        obj["metadata"]["generation"] = 1
+        status: dict[str, Any] = {"phase": "Pending", "qosClass": qos_class(_spec(obj))}
+        if obj["spec"].get("schedulingGates"):
+            status["conditions"] = [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "SchedulingGated",
+                    "message": "Scheduling is blocked due to non-empty scheduling gates",
+                    "lastProbeTime": None,
+                    "lastTransitionTime": None,
+                }
+            ]
+        obj["status"] = status
+
+    def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
+        match subresource:
+            case "status":
+                keep(obj, old, "spec")
+                keep(obj["metadata"], old["metadata"], "ownerReferences")
+                if not at(obj, "status.qosClass"):
+                    obj.setdefault("status", {})["qosClass"] = at(old, "status.qosClass", "BestEffort")
+            case "ephemeralcontainers":
+                wanted = at(obj, "spec.ephemeralContainers", [])
+                keep_all_but(obj, old, ())
+                obj["spec"] = {**copied(old["spec"]), "ephemeralContainers": wanted}
+                if not wanted:
+                    del obj["spec"]["ephemeralContainers"]
+            case "resize":
+                _keep_all_but_resources(obj, old)
+            case _:
+                keep(obj, old, "status")
+        self.count_generation(obj, old)
+
+    # --- rules
+
+    def validate(self, obj: Object) -> Iterator[FieldError]:
+        yield from self._faults(obj)
+        if at(obj, "spec.ephemeralContainers"):
+            yield forbidden("spec.ephemeralContainers", "cannot be set on create")
+
+    def _faults(self, obj: Object) -> Iterator[FieldError]:
+        pod = convert(Pod, obj)
+        errors = validate_pod(changed(pod, metadata=changed(pod.metadata, managed_fields=())), _OPTIONS)
+        for error in errors:
+            if error.field == "metadata.name" and error.type == "FieldValueRequired":
+                yield required("metadata.name", "name or generateName is required")
+            elif error.field != "spec.ephemeralContainers" or error.type != "FieldValueForbidden":
+                yield error
+
+    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
+        if subresource == "status":
+            yield from self.validate_meta(obj)
+            yield from status_faults(obj, old)
+            return
+        if MIRROR in at(old, "metadata.annotations", {}) and subresource:
+            what = "ephemeral containers" if subresource == "ephemeralcontainers" else "resize"
+            yield forbidden("", f"static pods do not support {what}")
+            return
+        yield from self._faults(obj)
+        if subresource == "ephemeralcontainers":
+            yield from _ephemeral_faults(obj["spec"], old["spec"])
+        elif subresource == "resize":
+            yield from _resize_faults(obj, old)
+        else:
+            yield from _spec_faults(obj["spec"], old["spec"])
+
+    def grace(self, obj: Object, wanted: int | None) -> int | None:
+        period: int = at(obj, "spec.terminationGracePeriodSeconds", 0) if wanted is None else wanted
+        if not at(obj, "spec.nodeName") or at(obj, "status.phase") in ("Succeeded", "Failed"):
+            return 0
+        return 1 if period < 0 else period
+
+    def fields(self, obj: Object) -> dict[str, str]:
+        found = super().fields(obj)
+        found["spec.hostNetwork"] = found["spec.hostNetwork"] or "false"
+        return found
+
+
+def _spec(obj: Object) -> PodSpec:
+    return convert(Pod, obj).spec
+
+
+def _keep_all_but_resources(obj: Object, old: Object) -> None:
+    new_spec, spec = obj["spec"], copied(old["spec"])
+    for kind in ("containers", "initContainers"):
+        wanted, there = new_spec.get(kind, []), spec.get(kind, [])
+        if [each.get("name") for each in wanted] != [each.get("name") for each in there]:
+            return  # the rules say what is wrong with that
+        for one, other in zip(wanted, there, strict=True):
+            other["resources"] = one.get("resources", {})
+            keep(other, one, "resizePolicy")
+    keep_all_but(obj, old, ())
+    obj["spec"] = spec
+
+
+def _spec_faults(spec: dict[str, Any], old: dict[str, Any]) -> Iterator[FieldError]:
+    for kind in ("containers", "initContainers"):
+        if len(spec.get(kind, ())) != len(old.get(kind, ())):
+            yield forbidden(f"spec.{kind}", "pod updates may not add or remove containers")
+            return
+    yield from _deadline_faults(spec.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
+    tolerations = spec.get("tolerations", [])
+    for each in old.get("tolerations", ()):
+        if not any(_tolerates_as(each, other) for other in tolerations):
+            yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+            break
+    gates = {gate["name"] for gate in old.get("schedulingGates", ())}
+    if any(gate["name"] not in gates for gate in spec.get("schedulingGates", ())):
+        yield forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gates")
+    if not same(_without_changeable(spec, old), _without_changeable(old, old)):
+        yield forbidden("spec", f"pod updates may not change fields other than {_CHANGEABLE}\n")
+
+
+def _tolerates_as(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(one.get(key) == other.get(key) for key in ("key", "operator", "value", "effect"))
+
+
+def _deadline_faults(new: int | None, old: int | None) -> Iterator[FieldError]:
+    field = "spec.activeDeadlineSeconds"
+    if new is None:
+        if old is not None:
+            yield invalid(field, None, "must not update from a positive integer to nil value")
+    elif old is not None and old < new:
+        yield invalid(field, new, "must be less than or equal to previous value")
+
+
+def _without_changeable(spec: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    rest = copied(spec)
+    for name in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
+        rest.pop(name, None)
+    for kind in ("containers", "initContainers"):
+        for container in rest.get(kind, ()):
+            container.pop("image", None)
+    if old.get("terminationGracePeriodSeconds", 0) < 0 and rest.get("terminationGracePeriodSeconds") == 1:
+        rest["terminationGracePeriodSeconds"] = old["terminationGracePeriodSeconds"]
+    if old.get("schedulingGates"):  # where it may run is still open, as far as that narrows it
+        rest.pop("nodeSelector", None) if _narrows(spec, old) else None
+    return dict(rest)
+
+
+def _narrows(spec: dict[str, Any], old: dict[str, Any]) -> bool:
+    selector = spec.get("nodeSelector", {})
+    return all(selector.get(key) == value for key, value in old.get("nodeSelector", {}).items())
+
+
+def _ephemeral_faults(spec: dict[str, Any], old: dict[str, Any]) -> Iterator[FieldError]:
+    wanted = {each.get("name"): each for each in spec.get("ephemeralContainers", ())}
+    for each in old.get("ephemeralContainers", ()):
+        name = each["name"]
+        if name not in wanted:
+            yield forbidden("spec.ephemeralContainers", f'existing ephemeral containers "{name}" may not be removed\n')
+        elif not same(wanted[name], each):
+            yield forbidden("spec.ephemeralContainers", f'existing ephemeral containers "{name}" may not be changed\n')
+
+
+def _resize_faults(obj: Object, old: Object) -> Iterator[FieldError]:
+    if at(old, "spec.os.name") == "windows":
+        yield forbidden("", "windows pods do not support resize")
+    if at(old, "status.phase") in ("Succeeded", "Failed"):
+        yield forbidden("", "a pod that has ended cannot be resized")
+    if at(old, "status.qosClass", "") != qos_class(_spec(obj)):
+        yield invalid("spec", None, "Pod QOS Class may not change as a result of resizing")
+    rest, was = copied(obj["spec"]), copied(old["spec"])
+    for spec in (rest, was):
+        for kind in ("containers", "initContainers"):
+            for container in spec.get(kind, ()):
+                container.pop("resources", None)
+                container.pop("resizePolicy", None)
+    if not same(rest, was):
+        yield forbidden("spec", "only cpu and memory resources are mutable")

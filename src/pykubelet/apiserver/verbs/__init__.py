@@ -1,0 +1,1 @@
+"""What can be done with objects, one module for each verb of the API."""

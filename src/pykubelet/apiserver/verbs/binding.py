@@ -1,0 +1,78 @@
+"""Binding: a scheduler says on which node a pod is to run."""
+
+from pykubelet.api.codec import DecodeError, convert
+from pykubelet.api.field_errors import not_supported, required
+from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.objects import ObjectReference
+from pykubelet.api.struct import Struct, rfc3339, written
+from pykubelet.apiserver import status
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.bodies import read_object
+from pykubelet.apiserver.calls import Answer, Call
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.schema import copied
+from pykubelet.apiserver.status import status_object
+
+
+class Binding(Struct, frozen=True):
+    metadata: ObjectMeta = written(ObjectMeta)
+    target: ObjectReference = written(ObjectReference)
+
+
+async def bind(backend: Backend, call: Call) -> Answer:
+    pods = backend.registry.of("", "pods")
+    value = read_object(call, backend.strategy(pods), kind="Binding", api_version="v1")
+    try:
+        binding = convert(Binding, value)
+    except DecodeError as error:
+        raise status.bad_request(f'Binding in version "v1" cannot be handled as a Binding: {error}') from None
+    name = call.info.name or binding.metadata.name
+    if binding.metadata.name and binding.metadata.name != name:
+        raise status.bad_request("name in URL does not match name in Binding object")
+    _check(binding, name)
+    await backend.gate.check_body(call.user, call.info, value, None)
+
+    async def change(old: Object) -> Object:
+        if old["metadata"].get("deletionTimestamp"):
+            raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        if at(old, "spec.nodeName"):
+            raise _refused(name, f'pod {name} is already assigned to node "{at(old, "spec.nodeName")}"')
+        if at(old, "spec.schedulingGates"):
+            raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+        for field, given in (("uid", binding.metadata.uid), ("resourceVersion", binding.metadata.resource_version)):
+            if given and given != old["metadata"].get(field):
+                raise status.conflict("pods", name, f"Precondition failed: {field} in precondition: {given}")
+        return _bound(old, binding, rfc3339(backend.now()))
+
+    options = call.write_options()
+    await backend.update(pods, call.info.namespace, name, change, dry_run=options.dry_run)
+    return Answer(201, status_object("Success", 201))
+
+
+def _check(binding: Binding, name: str) -> None:
+    errors = []
+    if binding.target.kind not in ("", "Node"):
+        errors.append(not_supported("target.kind", binding.target.kind, ("Node", "<empty>")))
+    if not binding.target.name:
+        errors.append(required("target.name", ""))
+    if errors:
+        raise status.invalid("Binding", "", name, errors)
+
+
+def _bound(old: Object, binding: Binding, now: str) -> Object:
+    new: Object = copied(old)
+    new["spec"]["nodeName"] = binding.target.name
+    metadata, state = new["metadata"], new.setdefault("status", {})
+    if binding.metadata.annotations:
+        metadata["annotations"] = {**metadata.get("annotations", {}), **binding.metadata.annotations}
+    if binding.metadata.labels:
+        metadata["labels"] = {**metadata.get("labels", {}), **binding.metadata.labels}
+    state.pop("nominatedNodeName", None)
+    others = [each for each in state.get("conditions", ()) if each.get("type") != "PodScheduled"]
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    state["conditions"] = [*others, scheduled]
+    return new
+
+
+def _refused(name: str, why: str) -> status.ApiError:
+    return status.conflict("pods/binding", name, why)

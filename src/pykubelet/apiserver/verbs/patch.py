@@ -1,0 +1,199 @@
+"""Patch: a change in one of four forms, made to whatever the object is at that moment."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.apiserver import status
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.bodies import check_shape, from_yaml, normal, told_unknown
+from pykubelet.apiserver.calls import Answer, Call
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.patch.apply import ApplyConflict, apply
+from pykubelet.apiserver.patch.errors import INTERNAL, TOO_LARGE, UNPROCESSABLE, PatchRefused
+from pykubelet.apiserver.patch.json_patch import apply_json_patch
+from pykubelet.apiserver.patch.merge_patch import apply_merge_patch
+from pykubelet.apiserver.patch.strategic import apply_strategic_merge_patch
+from pykubelet.apiserver.requests import META_GROUP, WriteOptions
+from pykubelet.apiserver.schema import Json, copied
+from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.verbs.create import create_object
+from pykubelet.apiserver.verbs.update import changed, check_name, write
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+_SHOWN: Final = 1000
+_FORMS: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
+
+Patched = Callable[[Object | None], Object]
+
+
+async def patch(backend: Backend, call: Call) -> Answer:
+    options = call.write_options()
+    if call.content_type not in _FORMS:
+        raise status.unsupported_media_type(_FORMS)
+    _check_options(call, options)
+    attempt = _Attempt(backend, call, options)
+    if attempt.is_apply and not call.info.subresource:
+        made = await attempt.created()
+        if made is not None:
+            return Answer(201, made)
+    return Answer(200, await write(backend, call, attempt.changed, options))
+
+
+class _Attempt:
+    """One patch, which may have to be made to several versions of an object until one of them is still the last."""
+
+    def __init__(self, backend: Backend, call: Call, options: WriteOptions) -> None:
+        self.is_apply = call.content_type == APPLY
+        self._backend = backend
+        self._call = call
+        self._options = options
+        self._patched = _applied(backend, call, options) if self.is_apply else _patched(call)
+
+    async def created(self) -> Object | None:
+        """What is applied, if it was not there before."""
+        call = self._call
+        try:
+            await self._backend.read(call.resource, call.info.namespace, call.info.name)
+            return None
+        except ApiError:
+            obj = self._result(None)
+        check_name(call, obj)
+        try:
+            return await create_object(self._backend, call, obj, self._options, is_tracked=False)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            return None  # somebody else was faster: it is applied to what he made
+
+    async def changed(self, old: Object) -> Object:
+        obj = self._result(old)
+        if self.is_apply:
+            check_name(self._call, obj)
+        else:
+            _check_namespace(self._call, obj, old)
+        strategy, is_patch = self._backend.strategy(self._call.resource), not self.is_apply
+        return await changed(
+            self._backend, self._call, strategy, obj, old, self._options, is_tracked=is_patch, is_patch=is_patch
+        )
+
+    def _result(self, old: Object | None) -> Object:
+        """What the patch makes of the object, with its defaults."""
+        call, resource = self._call, self._call.resource
+        try:
+            obj = self._patched(old)
+        except PatchRefused as error:
+            raise _refused(error) from None
+        except ApplyConflict as conflict:
+            raise status.apply_conflict(str(conflict), [(c.field, c.message) for c in conflict.causes]) from None
+        if not isinstance(obj, dict):
+            raise status.bad_request("the patch leaves something that is not an object")
+        if (obj.get("apiVersion"), obj.get("kind")) != (resource.api_version, resource.kind):
+            raise status.bad_request("a patch may not change the apiVersion or the kind of an object")
+        try:
+            check_shape(obj, resource.kind, resource.api_version, resource.schema)
+            call.warnings.clear()
+            validation = self._options.validation
+            told_unknown(call, obj, resource.kind, resource.api_version, validation, resource.schema, [])
+            return normal(self._backend.strategy(resource), obj)
+        except ApiError as error:
+            raise _unfit(call, error) from None
+
+
+def _check_options(call: Call, options: WriteOptions) -> None:
+    errors = []
+    if call.content_type == APPLY:
+        if not call.query.get("fieldManager"):
+            errors.append(FieldError("FieldValueRequired", "fieldManager", "is required for apply patch"))
+    elif options.force is not None:
+        errors.append(FieldError("FieldValueForbidden", "force", "may not be specified for non-apply patch"))
+    if errors:
+        raise status.invalid("PatchOptions", META_GROUP, "", errors)
+
+
+def _patched(call: Call) -> Patched:
+    try:
+        body: Json = msgspec.json.decode(call.body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise status.bad_request(f"error decoding patch: {error}") from None
+
+    def make(old: Object | None) -> Object:
+        assert old is not None
+        result: Any
+        match call.content_type:
+            case "application/json-patch+json":
+                result = apply_json_patch(old, body)
+            case "application/merge-patch+json":
+                result = apply_merge_patch(old, body)
+            case _:
+                result = apply_strategic_merge_patch(old, body, call.resource.schema)
+        return result  # type: ignore[no-any-return]
+
+    return make
+
+
+def _applied(backend: Backend, call: Call, options: WriteOptions) -> Patched:
+    body = from_yaml(call.body, call.resource.kind)
+    if not isinstance(body, dict):
+        raise status.bad_request("what is applied must be an object")
+    resource, info = call.resource, call.info
+    if isinstance(body.get("metadata"), dict) or body.get("metadata") is None:
+        name = at(body, "metadata.name", "")
+        if name != info.name:
+            raise status.bad_request(
+                f"the name of the object ({name}) does not match the name on the URL ({info.name})"
+            )
+
+    def make(old: Object | None) -> Object:
+        applied = copied(body)
+        if at(applied, "metadata.resourceVersion") and old is not None:
+            if applied["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
+                raise status.conflict(resource.plural, info.name, group=resource.group)
+            del applied["metadata"]["resourceVersion"]
+        if resource.namespaced and isinstance(applied.get("metadata"), dict):
+            applied["metadata"].setdefault("namespace", info.namespace)
+        return apply(
+            old,
+            applied,
+            manager=options.manager,
+            force=bool(options.force),
+            kind=resource.kind,
+            api_version=resource.api_version,
+            subresource=info.subresource,
+            now=backend.now(),
+        )
+
+    return make
+
+
+def _unfit(call: Call, error: ApiError) -> ApiError:
+    """What is wrong with the object that a patch leaves is the patch's fault."""
+    if call.content_type == APPLY:
+        return error
+    text = call.body[:_SHOWN].decode("utf-8", "replace")
+    return status.invalid("", "", "", [invalid("patch", text, error.message)])
+
+
+def _check_namespace(call: Call, obj: Object, old: Object) -> None:
+    given, there = obj["metadata"].get("namespace"), old["metadata"].get("namespace")
+    if given and given != there:
+        raise status.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if there:
+        obj["metadata"]["namespace"] = there
+
+
+def _refused(error: PatchRefused) -> ApiError:
+    if error.code == UNPROCESSABLE:
+        return status.unprocessable()
+    if error.code == TOO_LARGE:
+        return ApiError(413, "RequestEntityTooLarge", str(error), {})
+    if error.code == INTERNAL:
+        return ApiError(500, "InternalError", str(error))
+    return status.bad_request(str(error))

@@ -1,0 +1,179 @@
+"""Watch: every change to what was selected, from a given moment on. What one change looks like is made once for all."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+from pykubelet.apiserver import status
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.calls import Answer, Call
+from pykubelet.apiserver.objects import encode
+from pykubelet.apiserver.requests import ListOptions, list_options, revision
+from pykubelet.apiserver.selection import Selection, selection
+from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.store.port import Entry, Event, Expired, Progress
+from pykubelet.apiserver.tables import table, wanted_objects
+from pykubelet.apiserver.verbs.read import partial_metadata
+from pykubelet.base.errors import PykubeletError, Retry
+
+_LAST_BOOKMARK = 2.0
+"""Seconds before a watch ends in which it tells how far it has come, so that the next one starts from there."""
+_MARK = "k8s.io/initial-events-end"
+
+
+async def watch(backend: Backend, call: Call) -> Answer:
+    options = list_options(call.query, call.info.verb)
+    if call.info.name:
+        fields = ",".join(filter(None, (f"metadata.name={call.info.name}", options.fields)))
+        options = ListOptions(
+            fields=fields,
+            **{name: getattr(options, name) for name in options.__struct_fields__ if name != "fields"},
+        )
+    chosen = selection(backend.strategy(call.resource), options)
+    watcher = _Watcher(backend, call, options, chosen)
+    seconds = options.timeout or backend.settings.watch_seconds * random.uniform(1.0, 2.0)
+    first = await watcher.begin()
+    return Answer(200, stream=watcher.lines(first, seconds))
+
+
+class _Watcher:
+    def __init__(self, backend: Backend, call: Call, options: ListOptions, chosen: Selection) -> None:
+        self._backend = backend
+        self._call = call
+        self._options = options
+        self._chosen = chosen
+        self._folder = call.resource.folder(call.info.namespace)
+        self._form = _Form(backend, call)
+        self._since = 0
+
+    async def begin(self) -> list[bytes]:
+        """Where the watch starts; what it tells first. Raises ApiError while the answer can still be one."""
+        options, cache = self._options, self._backend.cache
+        wanted = revision(options.version)
+        if wanted and not options.initial_events:
+            self._since = wanted
+            return []
+        try:
+            if options.version == "0" or wanted:
+                listing = await cache.list(self._folder, at_least=wanted)
+            else:
+                listing = await cache.list_newest(self._folder)
+        except Retry:
+            raise status.too_large_version(wanted, cache.revision) from None
+        self._since = listing.revision
+        if options.initial_events is False:
+            return []
+        lines = [self._form.entry(entry) for entry in listing.entries if self._chosen.holds(entry)]
+        if options.initial_events and options.bookmarks:
+            lines.append(self._form.bookmark(listing.revision, {_MARK: "true"}))
+        return lines
+
+    async def lines(self, first: list[bytes], seconds: float) -> AsyncIterator[bytes]:
+        if first:
+            yield b"".join(first)
+        deadline = asyncio.get_running_loop().time() + seconds
+        try:
+            if self._options.bookmarks and seconds > _LAST_BOOKMARK:
+                async for line in self._until(deadline - _LAST_BOOKMARK):
+                    yield line
+                # Nothing waits to be told, or it would not have come to this.
+                yield self._form.bookmark(max(self._since, self._backend.cache.revision), None)
+            async for line in self._until(deadline):
+                yield line
+        except Expired:
+            yield self._form.error(status.gone(self._since))
+        except PykubeletError:
+            return  # the client watches again from where it was
+
+    async def _until(self, deadline: float) -> AsyncIterator[bytes]:
+        """What changes before the deadline."""
+        wanted = None if self._chosen.is_everything else self._wanted
+        changes = self._backend.cache.watch(self._folder, since=self._since, wanted=wanted)
+        async with aclosing(changes):
+            try:
+                async with asyncio.timeout_at(deadline) as limit:
+                    async for change in changes:
+                        limit.reschedule(None)  # what is done with a change is not part of the waiting for it
+                        self._since = max(self._since, change.revision)
+                        if line := self._line(change):
+                            yield line
+                        limit.reschedule(deadline)
+            except TimeoutError:
+                return
+
+    def _line(self, change: Event | Progress) -> bytes:
+        if isinstance(change, Progress):
+            return self._form.bookmark(change.revision, None) if self._options.bookmarks else b""
+        kind = self._chosen.told(change)
+        return self._form.event(change, kind) if kind else b""
+
+    def _wanted(self, event: Event) -> bool:
+        return bool(self._chosen.told(event))
+
+
+class _Form:
+    """One line for each change, in the form that the client asked for."""
+
+    def __init__(self, backend: Backend, call: Call) -> None:
+        self._backend = backend
+        self._resource = call.resource
+        self._transform = call.accept.transform
+        self._version = call.accept.version
+        self._include = wanted_objects(call.query)
+        self._is_first = True
+        self._key = f"{call.resource.group}/{call.resource.version}"
+
+    def entry(self, entry: Entry) -> bytes:
+        if self._transform:
+            return self._transformed("ADDED", entry.value, entry.revision)
+        return _line("ADDED", self._backend.wire(self._resource, entry.value, entry.revision))
+
+    def event(self, event: Event, kind: str) -> bytes:
+        value = event.value
+        if kind == "DELETED":
+            value = event.previous if event.previous is not None else b"{}"
+        if self._transform:
+            return self._transformed(kind, value, event.revision)
+        return self._shared(event.cache, kind, value, event.revision)
+
+    def _shared(self, cache: dict[str, Any], kind: str, value: bytes, at: int) -> bytes:
+        name = f"{self._key} {kind}"
+        line: bytes | None = cache.get(name)
+        if line is None:
+            line = cache[name] = _line(kind, self._backend.wire(self._resource, value, at))
+        return line
+
+    def _transformed(self, kind: str, value: bytes, at: int) -> bytes:
+        obj = self._backend.object_of(self._resource, value, at)
+        if self._transform == "Table":
+            metadata = {"resourceVersion": str(at)}
+            shown = table(self._resource, [obj], metadata, self._version, self._include, self._backend.now())
+            if not self._is_first:
+                shown["columnDefinitions"] = None
+            self._is_first = False
+            return _line(kind, encode(shown))
+        return _line(kind, encode(partial_metadata(obj, self._version)))
+
+    def bookmark(self, at: int, annotations: dict[str, str] | None) -> bytes:
+        metadata: dict[str, Any] = {"resourceVersion": str(at), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        kind, version = self._resource.kind, self._resource.api_version
+        if self._transform == "Table":
+            obj = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{self._version}", "metadata": metadata}
+            rows = [{"cells": [], "object": obj}]
+            head = {"kind": "Table", "apiVersion": f"meta.k8s.io/{self._version}"}
+            shown = {**head, "metadata": {"resourceVersion": str(at)}, "columnDefinitions": None, "rows": rows}
+            return _line("BOOKMARK", encode(shown))
+        if self._transform:
+            kind, version = "PartialObjectMetadata", f"meta.k8s.io/{self._version}"
+        return _line("BOOKMARK", encode({"kind": kind, "apiVersion": version, "metadata": metadata}))
+
+    def error(self, error: ApiError) -> bytes:
+        return _line("ERROR", encode(error.status()))
+
+
+def _line(kind: str, obj: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (kind.encode(), obj)
