@@ -1,9 +1,13 @@
 """The part of the wiring that an agent with an API server has more."""
 
+import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -20,10 +24,14 @@ from pykubelet.kube.kubeconfig import ClientConfig
 from pykubelet.kube.lease import LeaseKeeper
 from pykubelet.kube.node import NodeView
 from pykubelet.kube.nodes import KubeNodes
-from pykubelet.kube.objects import KubeLeases, KubePods, KubeRuntimeClasses, KubeSecrets
+from pykubelet.kube.objects import KubeLeases, KubeObjects, KubePods, KubeRuntimeClasses, KubeSecrets
 from pykubelet.kube.pods import ApiSource
-from pykubelet.kube.rest import ApiMeter, ApiServer
+from pykubelet.kube.rest import ApiServer
 from pykubelet.kube.reviews import KubeReviews
+from pykubelet.kube.services import ServiceView
+
+if TYPE_CHECKING:
+    from pykubelet.server.metrics import Metrics
 
 
 class ApiParts(Struct, frozen=True, kw_only=True):
@@ -31,6 +39,7 @@ class ApiParts(Struct, frozen=True, kw_only=True):
 
     pods: KubePods
     secrets: KubeSecrets
+    objects: KubeObjects
     classes: KubeRuntimeClasses
     leases: KubeLeases
     nodes: KubeNodes
@@ -44,34 +53,55 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     """What has to run while the node is ours."""
 
 
-async def connect(config: Config, journal: Journal, stack: AsyncExitStack, meter: ApiMeter | None = None) -> ApiParts:
+async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metrics: "Metrics | None") -> ApiParts:
     """Raises Invalid for a kubeconfig that cannot be used; a server that does not answer is waited for later, but for
     the one that is to issue the first certificate."""
-    client, keep_client = await _client(config)
+    client, client_store, at_once = await _client(config)
     credentials = Credentials(client)
-    server = await stack.enter_async_context(ApiServer(credentials, meter=meter))
+    server = await stack.enter_async_context(ApiServer(credentials, meter=metrics))
     # The node's sign of life must not wait behind hundreds of pods.
-    heartbeat = await stack.enter_async_context(ApiServer(credentials, timeout=10.0, qps=0, meter=meter))
+    heartbeat = await stack.enter_async_context(ApiServer(credentials, timeout=10.0, qps=0, meter=metrics))
     view = NodeView(server, config.node_name)
     recorder = EventRecorder(server, config.node_name, journal=journal)
+    services = ServiceView(server)
     parts: dict[str, Callable[[], Awaitable[None]]] = {"node view": view.follow, "events": recorder.run}
+    parts["services"] = services.follow
     own_parts: dict[str, Callable[[], Awaitable[None]]] = {}
     if config.node.register:
         own_parts["lease"] = LeaseKeeper(heartbeat, config.node_name, duration=config.node.lease_seconds).run
-    if keep_client is not None:
-        parts["client certificate"] = keep_client(server).run
+    if client_store is not None:
+        parts["client certificate"] = _measured(
+            metrics,
+            "client",
+            CertificateKeeper(
+                server,
+                client_store,
+                CLIENT_SIGNER,
+                lambda: node_template(config.node_name),
+                at_once=at_once,
+                fallback=await _bootstrap_server(config, stack),
+                failed=partial(metrics.certificate_renewal_failed, "client") if metrics else _untold,
+            ),
+        ).run
     if config.server.enabled and config.server.rotate_server:
-        parts["serving certificate"] = CertificateKeeper(
-            server,
-            CertificateStore(config.server.cert_dir, SERVING),
-            SERVING_SIGNER,
-            lambda: serving_template(config.node_name, view.node.status.addresses if view.node else ()),
+        parts["serving certificate"] = _measured(
+            metrics,
+            "server",
+            CertificateKeeper(
+                server,
+                CertificateStore(config.server.cert_dir, SERVING),
+                SERVING_SIGNER,
+                lambda: serving_template(config.node_name, view.node.status.addresses if view.node else ()),
+                rotated=lambda age: metrics.certificate_rotated(age) if metrics and age else None,
+                failed=partial(metrics.certificate_renewal_failed, "server") if metrics else _untold,
+            ),
         ).run
     # Strangers decide how often it is asked: that must not slow down anything else.
-    asked = await stack.enter_async_context(ApiServer(credentials, timeout=10.0, meter=meter))
+    asked = await stack.enter_async_context(ApiServer(credentials, timeout=10.0, meter=metrics))
     return ApiParts(
         pods=KubePods(server),
         secrets=KubeSecrets(server),
+        objects=KubeObjects(server, services),
         classes=KubeRuntimeClasses(server),
         leases=KubeLeases(heartbeat),
         nodes=KubeNodes(heartbeat),
@@ -84,8 +114,9 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, meter
     )
 
 
-async def _client(config: Config) -> tuple[ClientConfig, Callable[[ApiServer], CertificateKeeper] | None]:
-    """How to reach the API server, and who keeps the certificate for that, if anybody has to."""
+async def _client(config: Config) -> tuple[ClientConfig, CertificateStore | None, bool]:
+    """How to reach the API server; where the certificate for that is kept, if we have to renew it; and whether to do
+    that at once."""
     if config.bootstrap_kubeconfig:
         settings = BootstrapSettings(
             kubeconfig=Path(config.kubeconfig),
@@ -96,13 +127,30 @@ async def _client(config: Config) -> tuple[ClientConfig, Callable[[ApiServer], C
         await bootstrap(settings)
     client = kubeconfig.load(config.kubeconfig)
     if not config.rotate_certificates:
-        return client, None
+        return client, None, False
     store = CertificateStore(config.server.cert_dir, CLIENT)
     client, at_once = rotating(client, store, datetime.now(UTC))
-    if not client.user.client_certificate:
-        return client, None
+    return client, store if client.user.client_certificate else None, at_once
 
-    def keeper(server: ApiServer) -> CertificateKeeper:
-        return CertificateKeeper(server, store, CLIENT_SIGNER, lambda: node_template(config.node_name), at_once=at_once)
 
-    return client, keeper
+async def _bootstrap_server(config: Config, stack: AsyncExitStack) -> ApiServer | None:
+    """Who is asked when the node's own certificate has expired, perhaps while the machine slept. The file may be gone
+    by now: it was for the first certificate."""
+    path = config.bootstrap_kubeconfig
+    if not path or not await asyncio.to_thread(Path(path).exists):
+        return None
+    return await stack.enter_async_context(ApiServer(Credentials(kubeconfig.load(path))))
+
+
+def _measured(metrics: "Metrics | None", kind: str, keeper: CertificateKeeper) -> CertificateKeeper:
+    def seconds_left() -> Mapping[tuple[str, ...], float]:
+        expires = keeper.expires
+        return {(): (expires - datetime.now(UTC)).total_seconds() if expires else math.inf}
+
+    if metrics is not None:
+        metrics.sample(f"kubelet_certificate_manager_{kind}_ttl_seconds", seconds_left)
+    return keeper
+
+
+def _untold(*_: object) -> None:
+    """Nobody counts."""

@@ -44,6 +44,10 @@ class Inside:
         agent = self._agent()
         return agent.pods() if agent else ()
 
+    def pod_uid(self, uid: str) -> str:
+        agent = self._agent()
+        return agent.table.pod_uid(uid) if agent else uid
+
     def sandbox_id(self, uid: str) -> str:
         agent = self._agent()
         return agent.sandbox_id(uid) if agent else ""

@@ -2,9 +2,9 @@
 
 import sys
 
-from bench import agent, cri, merge, stats
+from bench import agent, cri, http, merge, stats
 
-SUITES = {"merge": merge.run, "agent": agent.run, "cri": cri.run, "stats": stats.run}
+SUITES = {"merge": merge.run, "agent": agent.run, "cri": cri.run, "stats": stats.run, "http": http.run}
 
 
 def main() -> None:

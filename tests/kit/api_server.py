@@ -24,13 +24,22 @@ T = TypeVar("T")
 
 
 class ObjectServer(ListWatchServer):
-    """Takes every object that it is given: it judges nobody."""
+    """Takes every object that it is given: it judges nobody, but says what it knows of those whom others ask about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.people: dict[str, tuple[str, ...]] = {}
+        """Tokens, which are names as well, and the subresources of nodes that they may use."""
+        self.reviews: list[str] = []
+        """What was asked about whom."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         resource, namespace, name = place(request.path)
         if request.method == "GET" and not name:
             return await super().handle(request)
         content = await request.json() if request.can_read_body else {}
+        if resource in ("tokenreviews", "subjectaccessreviews"):
+            return self._review(resource, content["spec"])
         if resource == "events":
             return web.json_response(content, status=201)
         if request.method == "POST":
@@ -50,6 +59,15 @@ class ObjectServer(ListWatchServer):
                 await self.delete(name, resource, namespace)
                 return web.json_response(item)
         return web.json_response(self.objects[resource, f"{namespace}/{name}"])
+
+    def _review(self, resource: str, spec: dict[str, Any]) -> web.Response:
+        name = spec.get("token") or spec.get("user", "")
+        self.reviews.append(f"{resource} {name}")
+        if resource == "tokenreviews":
+            known = name in self.people
+            return web.json_response({"status": {"authenticated": known, "user": {"username": name} if known else {}}})
+        allowed = spec["resourceAttributes"]["subresource"] in self.people.get(name, ())
+        return web.json_response({"status": {"allowed": allowed}})
 
     async def _create(self, resource: str, namespace: str, content: dict[str, Any]) -> web.Response:
         meta = content["metadata"]
@@ -80,6 +98,13 @@ class LoopbackApi:
     def pods(self) -> dict[str, dict[str, Any]]:
         """By name."""
         return {item["metadata"]["name"]: item for key, item in [*self._server.objects.items()] if key[0] == "pods"}
+
+    def knows(self, token: str, *subresources: str) -> None:
+        """Somebody, by a token that is also the name, who may use these subresources of nodes."""
+        self._server.people[token] = subresources
+
+    def reviews(self) -> list[str]:
+        return [*self._server.reviews]
 
     def apply(self, pod: dict[str, Any]) -> None:
         self._do(self._server.apply(pod))

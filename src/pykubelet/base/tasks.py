@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from pykubelet.base.backoff import Backoff
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 async def supervise(name: str, work: Callable[[], Awaitable[None]]) -> None:
@@ -28,6 +31,18 @@ async def supervise(name: str, work: Callable[[], Awaitable[None]]) -> None:
         delay = backoff.next()
         log.warning("%s %s; starting it again in %.1f s", name, reason, delay)
         await asyncio.sleep(delay)
+
+
+async def unless(told: Coroutine[Any, Any, object], work: Coroutine[Any, Any, T]) -> T | None:
+    """What comes of the work; None when the other one is done first: then the work is cancelled."""
+    tasks = telling, working = asyncio.create_task(told), asyncio.create_task(work)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return None if telling.done() else working.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def every(period: float) -> AsyncIterator[None]:

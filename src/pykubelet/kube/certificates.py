@@ -44,7 +44,8 @@ class CertificateKeeper:
     `template` says what it has to say; None means that it cannot be asked for yet. With `at_once` the certificate
     in force is replaced whatever its age, as one that was given by hand should be. `fallback` is asked when the
     certificate in force has expired, and the usual server would not know us any more. `rotated` is told of every new
-    certificate: for how many seconds the former one was in force, 0 when there was none.
+    certificate: for how many seconds the former one was in force, 0 when there was none; `failed` of every time that
+    none could be had.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class CertificateKeeper:
         at_once: bool = False,
         fallback: ApiServer | None = None,
         rotated: Callable[[float], None] = lambda age: None,
+        failed: Callable[[], None] = lambda: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         spread: Callable[[], float] = _spread,
     ) -> None:
@@ -67,6 +69,7 @@ class CertificateKeeper:
         self._at_once = at_once
         self._fallback = fallback
         self._rotated = rotated
+        self._failed = failed
         self._now = now
         self._spread = spread
         self._pair: StoredPair | None = None
@@ -95,6 +98,7 @@ class CertificateKeeper:
                 log.info("%s; asking anew", error)
             except PykubeletError as error:
                 self.failures += 1
+                self._failed()
                 delay = backoff.next()
                 log.warning("no new certificate from %s; the next try is in %.0f s: %s", self._signer, delay, error)
                 await asyncio.sleep(delay)

@@ -38,7 +38,7 @@ _CACHE_SIZE: Final = 8192
 _NOBODY_HOLDS: Final = 10.0
 """Seconds for which a token stays nobody's: long enough to spare the API server a flood, short enough for a new one."""
 
-_TOKEN_PROTOCOL: Final = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - the name of a protocol
+TOKEN_PROTOCOL: Final = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - the name of a protocol
 
 ClientCertificate = Callable[[ssl.SSLObject], x509.Certificate | None]
 """The proven certificate of the other side; None when it showed none. Raises Invalid when it does not hold any more."""
@@ -181,7 +181,7 @@ class Gate:
 def protocol_token(headers: Sequence[str]) -> str:
     """The bearer token among the protocols that a WebSocket client offers; empty when there is none."""
     offered = [each.strip() for header in headers for each in header.split(",")]
-    tokens = [each.removeprefix(_TOKEN_PROTOCOL) for each in offered if each.startswith(_TOKEN_PROTOCOL)]
+    tokens = [each.removeprefix(TOKEN_PROTOCOL) for each in offered if each.startswith(TOKEN_PROTOCOL)]
     if not tokens:
         return ""
     if len(tokens) > 1:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
@@ -62,7 +62,8 @@ class ContainerLogs:
         self, request: web.Request, options: LogOptions, file: LogFile, uid: str, container_id: str
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        response.enable_chunked_encoding()
+        if request.version >= HttpVersion11:  # before, the end of the connection is the end of the log
+            response.enable_chunked_encoding()
         await response.prepare(request)
         lines = Lines(options)
         following = _Following(lambda: self._is_running(uid, container_id)) if options.follow else None

@@ -37,10 +37,11 @@ def routes(checks: Mapping[str, Check]) -> tuple[Route, ...]:
         why = checks[name]()
         return plain(500, f"internal server error: {why}\n") if why else plain(200, "ok")
 
-    return (
-        Route("GET", "/healthz", everything, is_open=True),
-        Route("GET", "/healthz/", everything, is_open=True),
-        Route("GET", "/healthz/{name}", one, is_open=True),
+    handlers = {"/healthz": everything, "/healthz/": everything, "/healthz/{name}": one}
+    return tuple(
+        Route(method, path, handler, is_open=True)
+        for path, handler in handlers.items()
+        for method in ("GET", "HEAD")  # load balancers like to ask for the head alone
     )
 
 

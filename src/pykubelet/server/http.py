@@ -5,16 +5,18 @@ Each endpoint is a module of its own that gives its routes; none of them has to 
 
 import asyncio
 import logging
+import os
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, Protocol
 
 from aiohttp import web
-from aiohttp.web_protocol import RequestHandler
+from aiohttp.http_exceptions import HttpProcessingError
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 from pykubelet.pod.server_ports import Decision, Identity
+from pykubelet.server.door import Door, listening_socket
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +25,7 @@ Measure = Callable[[str, str, int, float], None]
 """Told of every request: method, path, status, seconds."""
 
 _HEAD_SECONDS: Final = 10.0
-"""For TLS and the first request's headers: who needs longer only wants to keep us busy."""
+"""For TLS, and again for the first request's headers: who needs longer only wants to keep us busy."""
 _IDLE_SECONDS: Final = 90.0
 _LARGEST_BODY: Final = 1 << 20
 _LONGEST_FIELD: Final = 64 << 10
@@ -73,59 +75,40 @@ async def serving(
     runner = web.AppRunner(
         app,
         access_log=None,
+        logger=_Library(log),
         handler_cancellation=True,  # who has gone needs no answer
         keepalive_timeout=_IDLE_SECONDS,
         max_line_size=_LONGEST_FIELD,
         max_field_size=_LONGEST_FIELD,
         shutdown_timeout=1.0,
     )
-    await runner.setup()
-    assert runner.server is not None
-    factory = _Connections(runner.server)
-    loop = asyncio.get_running_loop()
-    extra: dict[str, Any] = {"ssl_handshake_timeout": _HEAD_SECONDS, "ssl_shutdown_timeout": 1.0} if tls else {}
     try:
-        listening = await loop.create_server(factory, address, port, ssl=tls, backlog=128, **extra)
+        listening = listening_socket(address, port)
     except OSError as error:
-        await runner.cleanup()
-        raise Invalid(f"cannot serve on {address} port {port}: {error.strerror or error}") from None
-    try:
-        yield listening.sockets[0].getsockname()[1]
-    finally:
-        listening.close()
-        await runner.cleanup()
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise Invalid(f"cannot serve on {address} port {port}: {why}") from None
+    with listening:
+        await runner.setup()
+        assert runner.server is not None
+        door = Door(runner.server, tls, most=_MOST_CONNECTIONS, patience=_HEAD_SECONDS)
+        accepting = asyncio.create_task(door.accept(listening))
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            accepting.cancel()
+            await asyncio.wait([accepting])
+            await runner.cleanup()
 
 
-class _Connections:
-    """Makes the protocol of each connection, as many as we can bear, and shows those the door who never say a word."""
+class _Library(logging.LoggerAdapter[logging.Logger]):
+    """What the library has to say. That strangers send what is no HTTP is no fault of ours, and worth a line."""
 
-    def __init__(self, server: Callable[[], Any]) -> None:
-        self._server = server
-        self._known: set[RequestHandler] = set()
-
-    def __call__(self) -> asyncio.Protocol:
-        if len(self._known) >= _MOST_CONNECTIONS:
-            self._known = {protocol for protocol in self._known if protocol.transport is not None}
-        if len(self._known) >= _MOST_CONNECTIONS:
-            log.warning("there are %d connections; one more is refused", _MOST_CONNECTIONS)
-            return _Refusing()
-        protocol: RequestHandler = self._server()
-        self._known.add(protocol)
-        asyncio.get_running_loop().call_later(_HEAD_SECONDS, _close_if_silent, protocol)
-        return protocol
-
-
-class _Refusing(asyncio.Protocol):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        transport.abort()
-
-
-def _close_if_silent(protocol: RequestHandler) -> None:
-    """Later requests of a connection are the library's own care; for the first it would wait for ever."""
-    waiter = getattr(protocol, "_waiter", None)
-    if protocol.transport is not None and waiter is not None and not waiter.done():
-        protocol.force_close()
+    def exception(self, msg: object, *args: object, exc_info: Any = True, **extra: Any) -> None:
+        if isinstance(exc_info, HttpProcessingError):
+            what = " ".join(str(exc_info.message).split())
+            self.info("a request%s cannot be read: %.100s", f" from {args[0]}" if args else "", what)
+        else:
+            self.error(msg, *args, exc_info=exc_info, **extra)
 
 
 def plain(status: int, text: str) -> web.Response:

@@ -83,12 +83,15 @@ class LogFile:
 
     def _rotated(self) -> list[tuple[str, int]]:
         folder, base = os.path.split(self._path)
-        with os.scandir(folder) as entries:
-            return sorted(
-                (entry.path, entry.inode())
-                for entry in entries
-                if entry.name.startswith(f"{base}.") and not entry.name.endswith(_HALF_PACKED)
-            )
+        try:
+            with os.scandir(folder) as entries:
+                return sorted(
+                    (entry.path, entry.inode())
+                    for entry in entries
+                    if entry.name.startswith(f"{base}.") and not entry.name.endswith(_HALF_PACKED)
+                )
+        except FileNotFoundError:
+            return []  # the pod was removed, with all its logs: what we hold open is all there is
 
 
 def _inode(path: str) -> int | None:

@@ -121,7 +121,7 @@ class ContainerStreams:
 
     def _pod(self, request: web.Request) -> Pod:
         namespace, name = request.match_info["namespace"], request.match_info["pod"]
-        uid = request.match_info.get("uid", "")
+        uid = self._inside.pod_uid(request.match_info.get("uid", ""))
         for pod in self._inside.pods():
             meta = pod.metadata
             if (meta.namespace, meta.name) == (namespace, name) and uid in ("", meta.uid):

@@ -7,14 +7,16 @@ neither floods the other, and that the end of one is the end of the other.
 import asyncio
 import logging
 import math
+from collections.abc import Iterator
 from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from pykubelet.base.errors import Invalid, Retry
+from pykubelet.server.auth import TOKEN_PROTOCOL
 from pykubelet.server.http import plain
-from pykubelet.server.upgrade import arrived, no_nudge, switched, taken_over, until_silent
+from pykubelet.server.upgrade import arrived, no_nudge, switched, taken_over, until_silent, wants_upgrade
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,8 @@ _NOT_HANDED_ON: Final = frozenset({"host", "authorization", "cookie"})
 
 async def tunnel(request: web.Request, url: str, *, idle: float = 14400.0) -> web.StreamResponse:
     """Until either side ends it, or nothing was said for `idle` seconds. Raises base.errors before it has begun."""
+    if not wants_upgrade(request, ""):
+        raise Invalid("Upgrade request required")
     far = await _connected(url)
     try:
         head = await _asked(far, request, url)
@@ -150,13 +154,23 @@ async def _asked(far: _End, request: web.Request, url: str) -> bytes:
     parts = urlsplit(url)
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     lines = [f"{request.method} {target} HTTP/1.1", f"Host: {parts.netloc}"]
-    lines += [f"{name}: {value}" for name, value in request.headers.items() if name.lower() not in _NOT_HANDED_ON]
+    lines += [f"{name}: {value}" for name, value in _handed_on(request)]
     far.transport.write("\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape"))
     try:
         async with asyncio.timeout(_ANSWERING):
             return await far.head
     except TimeoutError:
         raise Retry("the runtime's streaming server does not answer") from None
+
+
+def _handed_on(request: web.Request) -> Iterator[tuple[str, str]]:
+    for name, value in request.headers.items():
+        if name.lower() == "sec-websocket-protocol":
+            offered = [each for each in value.split(",") if not each.strip().startswith(TOKEN_PROTOCOL)]
+            if offered:
+                yield name, ",".join(offered)
+        elif name.lower() not in _NOT_HANDED_ON:
+            yield name, value
 
 
 def _refusal(head: bytes) -> web.Response:

@@ -4,7 +4,7 @@ import logging
 import pytest
 
 from kit.virtual_time import virtual_time
-from pykubelet.base.tasks import every, supervise
+from pykubelet.base.tasks import every, supervise, unless
 
 
 class Work:
@@ -115,3 +115,27 @@ async def test_a_slow_body_delays_the_next_turn_and_turns_never_pile_up() -> Non
         if len(times) == 4:
             break
     assert times == [0, 35, 45, 55]
+
+
+async def test_work_goes_on_unless_the_other_one_is_done_first() -> None:
+    async def after(seconds: float, what: str) -> str:
+        done.append(f"{what} begins")
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            done.append(f"{what} ends")
+        return what
+
+    done: list[str] = []
+    assert await unless(after(10.0, "told"), after(0.0, "work")) == "work"
+    assert done == ["told begins", "work begins", "work ends", "told ends"]
+    assert await unless(after(0.0, "told"), after(10.0, "work")) is None
+    assert done[4:] == ["told begins", "work begins", "told ends", "work ends"]
+
+
+async def test_work_that_fails_says_so() -> None:
+    async def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await unless(asyncio.sleep(10.0), fails())

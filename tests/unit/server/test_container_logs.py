@@ -1,7 +1,9 @@
 """`/containerLogs`: the right container's file, read to its end, and on while it is written to and rotated."""
 
+import asyncio
 import gzip
 import os
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from pathlib import Path
@@ -62,6 +64,9 @@ class Node:
 
     def pods(self) -> list[Pod]:
         return [self.pod]
+
+    def pod_uid(self, uid: str) -> str:
+        return uid
 
     def sandbox_id(self, uid: str) -> str:
         return ""
@@ -170,6 +175,28 @@ async def test_following_goes_on_through_rotations_until_the_container_ends(node
             node.write("6")
             node.state = State.EXITED
             assert [await read(), await read(), await read()] == [b"5\n", b"6\n", b""]
+
+
+async def test_following_ends_in_good_order_when_the_pod_is_removed_with_its_logs(node: Node) -> None:
+    node.write("one")
+    async with client(node) as session, session.get("/containerLogs/default/web/c?follow=true") as answer:
+        assert await answer.content.readline() == b"one\n"
+        node.write("two")
+        node.state = State.EXITED
+        shutil.rmtree(node.folder)
+        assert await answer.content.read() == b"two\n"
+
+
+async def test_a_client_of_old_gets_the_log_until_the_connection_ends(node: Node) -> None:
+    node.write("one", "two")
+    async with client(node) as session, session.get("/") as somewhere:
+        assert somewhere.url.port is not None
+        reader, writer = await asyncio.open_connection("127.0.0.1", somewhere.url.port)
+        writer.write(b"GET /containerLogs/default/web/c HTTP/1.0\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.0 200")
+        assert body == b"one\ntwo\n"
+        writer.close()
 
 
 async def test_who_follows_with_a_limit_gets_no_more(node: Node) -> None:

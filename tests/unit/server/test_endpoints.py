@@ -33,6 +33,9 @@ class Agent:
     def pods(self) -> list[Pod]:
         return [make_pod("web")]
 
+    def pod_uid(self, uid: str) -> str:
+        return uid
+
     def sandbox_id(self, uid: str) -> str:
         return ""
 
@@ -65,6 +68,8 @@ async def test_health_is_told_as_a_whole_and_check_by_check() -> None:
     late = [0.0]
     async with client(health.routes(health.checks(lambda: late[0]))) as server:
         assert await server.get("/healthz") == (200, "ok")
+        async with server.session.head("/healthz") as answer:  # as load balancers like to ask
+            assert (answer.status, await answer.text()) == (200, "")
         assert await server.get("/healthz/syncloop") == (200, "ok")
         assert await server.get("/healthz/nothing") == (404, "404 page not found\n")
         assert await server.get("/healthz?verbose") == (

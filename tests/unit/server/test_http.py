@@ -2,6 +2,9 @@
 
 import asyncio
 import io
+import logging
+import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from kit.certificates import Authority, server_context
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
 from pykubelet.pod.server_ports import Decision, Identity
 from pykubelet.server import http
@@ -143,6 +147,59 @@ async def test_more_connections_than_we_can_bear_are_refused(monkeypatch: pytest
                     break
                 except aiohttp.ClientError:
                     await asyncio.sleep(0.01)
+
+
+async def test_who_never_begins_with_tls_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(http, "_HEAD_SECONDS", 1.0)
+    tls = server_context(Authority().issue("n1", hosts=["127.0.0.1"]))
+    async with serving(application(ROUTES, Doorman()), "127.0.0.1", 0, tls=tls) as port:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        refused = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(0.5):
+            assert await refused[0].read() == b""  # at once, although it has not said a word either
+        async with asyncio.timeout(10):
+            for reader, _ in held:
+                assert await reader.read() == b""  # after its second
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
+        writer.write(b"GET /fine HTTP/1.1\r\nHost: n1\r\nX-Name: root\r\nConnection: close\r\n\r\n")
+        assert (await reader.read()).endswith(b"fine")
+        for _, each in (*held, refused, (reader, writer)):
+            each.close()
+
+
+async def test_a_client_that_vanishes_without_a_word_is_missed_within_minutes() -> None:
+    seen: list[int] = []
+
+    async def look(request: web.Request) -> web.Response:
+        raw = request.get_extra_info("socket")
+        seen.append(raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+        idle, interval, count = (
+            raw.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        seen.append(idle + interval * count)
+        return plain(200, "")
+
+    async with serving(application([Route("GET", "/", look, is_open=True)], None), "127.0.0.1", 0) as port:
+        await get(port, "/")
+    assert seen[0] == 1
+    assert seen[1] <= 180
+
+
+async def test_what_is_no_http_gets_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with server() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /fine HTTP/1.1\r\nHost : a\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.0 400")
+        writer.close()
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert "\n" not in record.getMessage()
+    assert record.getMessage().startswith("a request from 127.0.0.1 cannot be read: Invalid header token")
 
 
 async def test_an_address_that_is_taken_is_told() -> None:

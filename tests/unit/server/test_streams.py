@@ -40,6 +40,9 @@ class Agent:
     def pods(self) -> list[Pod]:
         return [self.pod]
 
+    def pod_uid(self, uid: str) -> str:
+        return "uid-web" if uid == "uid-mirror" else uid
+
     def sandbox_id(self, uid: str) -> str:
         return self.sandbox if uid == "uid-web" else ""
 
@@ -86,10 +89,10 @@ class Server:
         self.agent = agent
         self.runtime = runtime
 
-    async def ask(self, path: str, method: str = "POST") -> tuple[int, str]:
+    async def ask(self, path: str, method: str = "POST", **headers: str) -> tuple[int, str]:
         async with (
             aiohttp.ClientSession() as session,
-            session.request(method, f"http://127.0.0.1:{self.port}{path}") as answer,
+            session.request(method, f"http://127.0.0.1:{self.port}{path}", headers=headers) as answer,
         ):
             return answer.status, await answer.text()
 
@@ -103,12 +106,13 @@ async def server(tmp_path: Path, **options: Any) -> AsyncIterator[Server]:
         yield Server(port, agent, runtime)
 
 
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
 EXEC = "/exec/default/web/c?command=sh&command=-c&command=echo%20hi;%20exit%203&output=1&error=1"
 
 
 async def test_exec_is_served_by_ourselves_when_the_runtime_gives_a_session(tmp_path: Path) -> None:
     async with server(tmp_path) as s:
-        for path in (EXEC, EXEC.replace("/web/", "/web/uid-web/")):
+        for path in (EXEC, EXEC.replace("/web/", "/web/uid-web/"), EXEC.replace("/web/", "/web/uid-mirror/")):
             async with spdy_client(s.port, path, "v4.channel.k8s.io") as client:
                 error, stdout = (client.open({"streamtype": kind}) for kind in ("error", "stdout"))
                 client.open({"streamtype": "stderr"})
@@ -116,15 +120,15 @@ async def test_exec_is_served_by_ourselves_when_the_runtime_gives_a_session(tmp_
                 assert client.data[stdout] == b"hi\n"
                 assert b'"message":"3"' in client.data[error]
         wanted = {"stdin": False, "stdout": True, "stderr": True, "tty": False}
-        assert s.runtime.asked == [("exec", "abc", ("sh", "-c", "echo hi; exit 3"), wanted)] * 2
+        assert s.runtime.asked == [("exec", "abc", ("sh", "-c", "echo hi; exit 3"), wanted)] * 3
 
 
 async def test_a_terminal_has_no_output_for_errors(tmp_path: Path) -> None:
     async with server(tmp_path) as s:
         s.runtime.url = "http://127.0.0.1:1/"
-        assert (await s.ask(EXEC + "&input=1&tty=1"))[0] == 503
+        assert (await s.ask(EXEC + "&input=1&tty=1", **UPGRADE))[0] == 503
         assert s.runtime.asked[0][3] == {"stdin": True, "stdout": True, "stderr": False, "tty": True}
-        assert (await s.ask("/attach/default/web/c?stdout=true&stderr=true&tty=true", "GET"))[0] == 503
+        assert (await s.ask("/attach/default/web/c?stdout=true&stderr=true&tty=true", "GET", **UPGRADE))[0] == 503
         assert s.runtime.asked[1][2] == {"stdin": False, "stdout": True, "stderr": False, "tty": True}
 
 

@@ -75,6 +75,7 @@ async def joined(serve: Serve, **options: Any) -> AsyncIterator[tuple[Front, Run
             reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
             head = "POST /x?secret=1 HTTP/1.1\r\nHost: us\r\nAuthorization: Bearer abc\r\nCookie: c\r\n"
             head += "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n"
+            head += "".join(f"{line}\r\n" for line in options.pop("headers", []))
             writer.write((head + "Content-Length: 0\r\n\r\n").encode())
             try:
                 yield front, runtime, reader, writer
@@ -106,6 +107,23 @@ async def test_both_sides_hear_each_other_and_the_runtime_hears_no_secrets() -> 
         assert "Upgrade: SPDY/3.1" in lines
         assert "X-Stream-Protocol-Version: v4.channel.k8s.io" in lines
         assert not any(line.lower().startswith(("authorization", "cookie")) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("offered", "handed_on"),
+    [
+        (["base64url.bearer.authorization.k8s.io.YWJj, v4.channel.k8s.io"], ["v4.channel.k8s.io"]),
+        (["base64url.bearer.authorization.k8s.io.YWJj", "v5.channel.k8s.io,v4.channel.k8s.io"], ["v5.", "v4."]),
+    ],
+)
+async def test_the_runtime_does_not_hear_the_token_that_a_browser_has_to_put_among_the_protocols(
+    offered: list[str], handed_on: list[str]
+) -> None:
+    async with joined(echo, headers=[f"Sec-WebSocket-Protocol: {each}" for each in offered]) as (_, runtime, reader, _):
+        await reader.readuntil(b"\r\n\r\n")
+        (line,) = (each for each in runtime.heads[0].split("\r\n") if each.lower().startswith("sec-websocket-protocol"))
+        assert "bearer" not in line
+        assert all(each in line for each in handed_on)
 
 
 async def test_what_comes_right_behind_the_answer_is_not_lost() -> None:
@@ -219,7 +237,7 @@ async def test_a_streaming_server_that_cannot_be_reached_is_told(url: str, statu
     async with (
         serving(application([Route("GET", "/x", front.handler, True)], None), "127.0.0.1", 0) as port,
         aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{port}/x") as answer,
+        session.get(f"http://127.0.0.1:{port}/x", headers={"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}) as answer,
     ):
         assert (answer.status, text in await answer.text()) == (status, True)
 
@@ -234,3 +252,13 @@ async def test_a_streaming_server_that_gives_no_answer_is_told(manner: str, monk
 
     async with joined(serve) as (_, _, reader, _):
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 503")
+
+
+async def test_who_does_not_ask_for_an_upgrade_is_told_so_without_bothering_the_runtime() -> None:
+    front = Front("http://127.0.0.1:1/exec/token")
+    async with (
+        serving(application([Route("POST", "/x", front.handler, True)], None), "127.0.0.1", 0) as port,
+        aiohttp.ClientSession() as session,
+        session.post(f"http://127.0.0.1:{port}/x", data=b"a body that nobody reads") as answer,
+    ):
+        assert (answer.status, await answer.text()) == (400, "Upgrade request required")
