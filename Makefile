@@ -10,10 +10,10 @@ READY  := $(VENV)/.ready
 help:  ## Show what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 12
 
-up: $(READY)  ## Run the example pods in the background, and show them.
+up: $(READY)  ## Start an API server and a node with the example pods.
 	$(BIN)/pykubelet up examples
 
-down: $(READY)  ## Stop them, and leave nothing behind.
+down: $(READY)  ## Stop them; `pykubelet reset` removes what they made.
 	$(BIN)/pykubelet down
 
 test: $(READY)  ## Run all tests.
