@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +11,9 @@ from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urlencode
 
 import aiohttp
+from aiohttp.connector import AddrInfoType
 
+from kit import waiting
 from kit.agent_process import AgentProcess, Node, eventually
 
 OPEN: Final = "authentication: {anonymous: {enabled: true}}\nauthorization: {mode: AlwaysAllow}\n"
@@ -87,19 +90,29 @@ class KubeletApi:
         self.url = f"https://127.0.0.1:{port}"
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._protocol = protocol
+        self._sockets: list[socket.socket] = []
         self._context = ssl.create_default_context()
         self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
-        connector = aiohttp.TCPConnector(ssl=self._context, limit=0)
+        self._connector = aiohttp.TCPConnector(ssl=self._context, limit=0, socket_factory=self._socket)
         self.session = aiohttp.ClientSession(
-            self.url, connector=connector, headers=self._headers, timeout=timeout, read_bufsize=1 << 20
+            self.url, connector=self._connector, headers=self._headers, timeout=timeout, read_bufsize=1 << 20
         )
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """At once, and not before all is closed: the event loop of a test may end right after."""
+        await self._connector.close(abort_ssl=True)
         await self.session.close()
+        await waiting.eventually(lambda: all(each.fileno() < 0 for each in self._sockets))
+
+    def _socket(self, address: AddrInfoType) -> socket.socket:
+        made = socket.socket(*address[:3])
+        made.setblocking(False)
+        self._sockets.append(made)
+        return made
 
     async def get(self, path: str, method: str = "GET") -> tuple[int, str]:
         async with self.session.request(method, path) as answer:
@@ -115,8 +128,8 @@ class KubeletApi:
         protocols = [protocol or self._protocol]
         async with self.session.ws_connect(
             f"{path}?{urlencode(query)}", protocols=protocols, max_msg_size=64 << 20
-        ) as socket:
-            yield Stream(socket)
+        ) as made:
+            yield Stream(made)
 
     def exec(self, place: str, *command: str, stdin: bool = False, tty: bool = False) -> Any:
         """`place` is namespace/pod/container. -> a context that gives a Stream"""
