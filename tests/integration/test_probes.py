@@ -3,7 +3,6 @@ fail, and left alone by an agent that was restarted."""
 
 import json
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +75,6 @@ def test_containers_on_the_embedded_runtime_are_probed(tmp_path: Path) -> None:
         free.bind(("", 0))
         port = free.getsockname()[1]
     node = Node(tmp_path)
-    command = [sys.executable, "-m", "http.server", "--directory", "/shared", str(port)]
+    command = ["python3", "-m", "http.server", "--directory", "/shared", str(port)]  # the machine's own: ours may be hidden
     write_pod(node, tmp_path / "shared", {"image": "this-machine", "command": command}, port)
     live_through(node, tmp_path / "shared")

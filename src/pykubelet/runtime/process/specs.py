@@ -100,7 +100,8 @@ def _arguments(config: ContainerConfig, image: ImageConfig, folder: Path | None)
     if config.command:
         found = [*config.command, *config.args]
     elif config.args:
-        found = [*image.entrypoint, *config.args]  # what has no entrypoint takes its arguments for the command
+        # What has no entrypoint takes its arguments for the command; a flag is none, and meant for one that we lack.
+        found = [*image.entrypoint, *config.args] if image.entrypoint or config.args[0][:1] != "-" else []
     else:
         found = [*image.entrypoint, *image.cmd]
     if not found:

@@ -34,6 +34,8 @@ ENTRY = ImageConfig(entrypoint=("/entry", "-x"), cmd=("a", "b"))
         ((), ("1",), ENTRY, ["/entry", "-x", "1"]),
         ((), (), ENTRY, ["/entry", "-x", "a", "b"]),
         ((), (), ImageConfig(cmd=("only",)), ["only"]),
+        ((), ("sleep", "9"), ImageConfig(), ["sleep", "9"]),
+        ((), ("sleep", "9"), ImageConfig(cmd=("default",)), ["sleep", "9"]),
     ],
 )
 def test_command_and_arguments_take_the_place_of_the_images(
@@ -44,8 +46,8 @@ def test_command_and_arguments_take_the_place_of_the_images(
 
 
 @pytest.mark.parametrize("image", [ImageConfig(), ImageConfig(cmd=("default",))])
-def test_arguments_alone_are_no_command(image: ImageConfig) -> None:
-    config = ContainerConfig(name="c", image="x", args=("1",))
+def test_flags_alone_are_no_command(image: ImageConfig) -> None:
+    config = ContainerConfig(name="c", image="x", args=("-v",))
     with pytest.raises(Invalid, match="image x has no default command here"):
         program_spec(sandbox_config(), config, image, None, ROOT)
 
