@@ -75,6 +75,7 @@ def test_containers_on_the_embedded_runtime_are_probed(tmp_path: Path) -> None:
         free.bind(("", 0))
         port = free.getsockname()[1]
     node = Node(tmp_path)
-    command = ["python3", "-m", "http.server", "--directory", "/shared", str(port)]  # the machine's own: ours may be hidden
+    # The machine's own Python: the one that runs the tests may lie where containers cannot see it.
+    command = ["python3", "-m", "http.server", "--directory", "/shared", str(port)]
     write_pod(node, tmp_path / "shared", {"image": "this-machine", "command": command}, port)
     live_through(node, tmp_path / "shared")
