@@ -2,9 +2,17 @@
 
 import sys
 
-from bench import agent, cri, http, merge, stats
+from bench import agent, api, cri, http, merge, stats, store
 
-SUITES = {"merge": merge.run, "agent": agent.run, "cri": cri.run, "stats": stats.run, "http": http.run}
+SUITES = {
+    "merge": merge.run,
+    "agent": agent.run,
+    "cri": cri.run,
+    "stats": stats.run,
+    "http": http.run,
+    "store": store.run,
+    "api": api.run,
+}
 
 
 def main() -> None:

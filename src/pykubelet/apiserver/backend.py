@@ -3,17 +3,15 @@
 Everything that decides about an object gets it as plain JSON from here, and gives it back.
 """
 
-import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver import status
 from pykubelet.apiserver.gates import Doorkeeper, OpenDoor
-from pykubelet.apiserver.objects import Object, at, encode, listed, loaded, sent, stored
+from pykubelet.apiserver.objects import Object, at, encode, listed, loaded, new_uid, sent, stored, timestamp
 from pykubelet.apiserver.registry import Registry, Resource
 from pykubelet.apiserver.store.fanout import WatchCache
 from pykubelet.apiserver.store.port import AlreadyExists, Entry, Stale, Store
@@ -99,6 +97,18 @@ class Backend:
         listing = await self.cache.list_newest(resource.folder(namespace))
         return [self.object_of(resource, entry.value, entry.revision) for entry in listing.entries]
 
+    async def known(self, group: str, plural: str, namespace: str = "") -> list[Object]:
+        resource = self.registry.of(group, plural)
+        listing = await self.cache.list(resource.folder(namespace))
+        return [self._known(resource, entry) for entry in listing.entries]
+
+    def _known(self, resource: Resource, entry: Entry) -> Object:
+        """Decoded once."""
+        found: Object | None = entry.cache.get("object")
+        if found is None:
+            found = entry.cache["object"] = self.object_of(resource, entry.value, entry.revision)
+        return found
+
     # --- writing
 
     def stamp(self, obj: Object) -> None:
@@ -106,8 +116,8 @@ class Backend:
         metadata = obj["metadata"]
         for name in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
             metadata.pop(name, None)
-        metadata["uid"] = str(uuid.uuid4())
-        metadata["creationTimestamp"] = rfc3339(self.now())
+        metadata["uid"] = new_uid()
+        metadata["creationTimestamp"] = timestamp(self.now())
 
     async def create(self, resource: Resource, obj: Object) -> Object:
         """Store a new object. Raises 409."""

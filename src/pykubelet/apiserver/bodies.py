@@ -1,7 +1,7 @@
 """What clients send, made into objects: of the right kind and shape, with a word about fields nobody knows."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from pykubelet.apiserver.protobuf import from_protobuf
 from pykubelet.apiserver.requests import JSON, PROTOBUF, YAML
 from pykubelet.apiserver.schema import (
     ANYTHING,
+    DEEPEST,
     Anything,
     Json,
     ListOf,
@@ -27,6 +28,7 @@ from pykubelet.apiserver.schema import (
     member,
     unknown_fields,
 )
+from pykubelet.apiserver.shapes import fits
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.base.errors import Invalid
 
@@ -39,11 +41,13 @@ def read_object(call: Call, strategy: Strategy, *, kind: str = "", api_version: 
     """The object in the body. Raises 400 and 415."""
     want, version = kind or call.resource.kind, api_version or call.resource.api_version
     value, duplicates = parsed(call, want)
+    if not _is_flat(call) and is_too_deep(value):
+        raise status.bad_request("the object provided is nested too deeply")
     obj = _of_kind(value, want, version)
     validation = call.write_options().validation
     schema = call.resource.schema if not kind else ANYTHING
-    check_shape(obj, want, version, schema)
-    told_unknown(call, obj, want, version, validation, schema, duplicates)
+    is_known = check_shape(obj, want, version, schema)
+    told_unknown(call, () if is_known else unknown_fields(obj, schema), want, version, validation, duplicates)
     return obj if kind else normal(strategy, obj)
 
 
@@ -55,6 +59,8 @@ def parsed(call: Call, kind: str) -> tuple[Json, list[str]]:
         try:
             if call.query.get("fieldValidation") == "Ignore":
                 return msgspec.json.decode(data), []
+            if (plain := _without_loss(data)) is not None:
+                return plain, []
             return json.loads(data, object_pairs_hook=lambda pairs: _map(pairs, duplicates)), duplicates
         except (ValueError, UnicodeError, RecursionError) as error:
             raise _unreadable(data, kind, str(error)) from None
@@ -78,12 +84,27 @@ def from_yaml(data: bytes, kind: str) -> Json:
     return documents[0].value
 
 
+def _without_loss(data: bytes) -> Json:
+    """The value if its text could be made from it again, so that no name is there twice; None if that is not known."""
+    try:
+        plain = msgspec.json.decode(data)
+        return plain if msgspec.json.encode(plain) == msgspec.json.format(data, indent=-1) else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
 def _map(pairs: list[tuple[str, Any]], duplicates: list[str]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         duplicates += [name for name in found if names.count(name) > 1]
     return found
+
+
+def _is_flat(call: Call) -> bool:
+    """Whether so little is opened in the text that nothing in it can be nested too deeply."""
+    opened = call.body.count(b"{") + call.body.count(b"[")
+    return call.content_type in ("", JSON) and opened < DEEPEST
 
 
 def _unreadable(data: bytes, kind: str, why: str) -> status.ApiError:
@@ -97,8 +118,6 @@ def _unreadable(data: bytes, kind: str, why: str) -> status.ApiError:
 def _of_kind(value: Json, kind: str, api_version: str) -> Object:
     if not isinstance(value, dict):
         raise _unreadable(msgspec.json.encode(value), kind, "it is not an object")
-    if is_too_deep(value):
-        raise status.bad_request("the object provided is nested too deeply")
     given_kind, given_version = value.get("kind") or kind, value.get("apiVersion") or api_version
     if (given_kind, given_version) != (kind, api_version):
         short = str(given_version).rpartition("/")[2]
@@ -121,8 +140,8 @@ def normal(strategy: Strategy, obj: Object) -> Object:
     return result
 
 
-def check_shape(obj: Object, kind: str, api_version: str, schema: Schema) -> None:
-    """That maps are maps, and numbers numbers. Raises 400."""
+def check_shape(obj: Object, kind: str, api_version: str, schema: Schema) -> bool:
+    """That maps are maps, and numbers numbers. Raises 400. -> whether every field is known to be one of its type"""
     version = api_version.rpartition("/")[2]
     metadata = obj.get("metadata")
     if metadata is None:
@@ -132,17 +151,20 @@ def check_shape(obj: Object, kind: str, api_version: str, schema: Schema) -> Non
     for name in _META:
         if not isinstance(obj["metadata"].get(name, ""), str | None):
             raise _unfit(kind, version, f"metadata.{name}: has to be text")
+    if fits(obj, schema):
+        return True
     for fault in _misfits(obj, schema, ""):
         raise _unfit(kind, version, fault)
+    return False
 
 
 def told_unknown(
-    call: Call, obj: Object, kind: str, api_version: str, validation: str, schema: Schema, duplicates: list[str]
+    call: Call, unknown: Iterable[str], kind: str, api_version: str, validation: str, duplicates: list[str]
 ) -> None:
     """Refuse fields that nobody knows, or warn of them, or let them pass: as the client wishes."""
     if validation == "Ignore":
         return
-    faults = [f'unknown field "{name}"' for name in unknown_fields(obj, schema)]
+    faults = [f'unknown field "{name}"' for name in unknown]
     faults += [f'duplicate field "{name}"' for name in duplicates]
     if not faults:
         return

@@ -46,6 +46,7 @@ TYPES: Final[dict[str, str]] = {
     "ContainerStatus": "What the node reports of one container.",
     "DeleteOptions": "How an object is to be deleted.",
     "EmptyDirVolumeSource": "An empty folder that lives as long as the pod.",
+    "EndpointSlice": "Some of the addresses behind a service.",
     "Endpoints": "The addresses behind a service.",
     "EnvFromSource": "All keys of a config map or secret as environment variables.",
     "EnvVar": "One environment variable of a container.",

@@ -1,6 +1,7 @@
 """From a request to a verb and back: what every request goes through, whatever it is about."""
 
 import asyncio
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
@@ -9,6 +10,7 @@ from typing import Any, Final, cast
 import msgspec
 from aiohttp import web
 
+from pykubelet.api.codec import DecodeError
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.calls import Answer, Call
@@ -17,6 +19,7 @@ from pykubelet.apiserver.plain_paths import PlainPaths
 from pykubelet.apiserver.registry import Resource
 from pykubelet.apiserver.requests import (
     JSON,
+    PROTOBUF,
     YAML,
     Accept,
     RequestInfo,
@@ -27,6 +30,7 @@ from pykubelet.apiserver.requests import (
 from pykubelet.apiserver.security.users import User
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Expired
+from pykubelet.apiserver.surrogates import whole
 from pykubelet.apiserver.tables import table, wanted_objects
 from pykubelet.apiserver.verbs.create import create
 from pykubelet.apiserver.verbs.delete import delete, delete_collection
@@ -55,6 +59,7 @@ VERBS: Final[dict[str, Verb]] = {
 }
 _PATIENCE: Final = 30.0
 """Seconds in which a watcher has to take what it is told."""
+_BODY_SECONDS: Final = 60.0
 _SHARED_PARTS: Final = ("status", "finalize", "approval", "ephemeralcontainers", "resize")
 """Parts that are read and written like the object itself."""
 
@@ -76,6 +81,8 @@ class Front:
             return _failure(error)
         except Expired as error:
             return _failure(status.expired(str(error)))
+        except DecodeError as error:
+            return _failure(status.bad_request(f"the object provided cannot be read: {error}"))
         except Retry as error:
             return _failure(status.unavailable(str(error), max(1, round(error.after or 1))))
         except PykubeletError as error:
@@ -149,31 +156,59 @@ class Front:
         response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        pump = asyncio.create_task(_pump(response, lines), name=f"watch {request.path}")
+        patience = _Patience()
+        pump = asyncio.create_task(_pump(response, lines, patience), name=f"watch {request.path}")
         self._streams.add(pump)
+        patience.watch(pump)
         try:
             await asyncio.wait({pump})
         finally:  # also when the client has gone: then this handler is cancelled
+            patience.end()
             self._streams.discard(pump)
             pump.cancel()
             await asyncio.gather(pump, return_exceptions=True)
-        if pump.cancelled():  # the server is about to end, and the client may come back elsewhere
-            with suppress(ConnectionError):
-                await response.write_eof()
-        elif isinstance(error := pump.exception(), TimeoutError):
+        if patience.is_lost:
             log.info("%s: its client takes nothing any more, and is let go", request.path)
             if request.transport is not None:
                 request.transport.abort()
-        elif error is not None and not isinstance(error, ConnectionError):
+        elif pump.cancelled():  # the server is about to end, and the client may come back elsewhere
+            with suppress(ConnectionError):
+                await response.write_eof()
+        elif (error := pump.exception()) is not None and not isinstance(error, ConnectionError):
             log.error("%s broke off", request.path, exc_info=error)
         return response
 
 
-async def _pump(response: web.StreamResponse, lines: AsyncIterator[bytes]) -> None:
+class _Patience:
+    """With a client that has to take what it is told. It is looked at now and then: a timer for each line would cost as
+    much as the line."""
+
+    def __init__(self) -> None:
+        self.is_lost = False
+        self.writes_since: float | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, task: asyncio.Task[None]) -> None:
+        since = self.writes_since
+        if since is not None and self._loop.time() - since >= _PATIENCE:
+            self.is_lost = True
+            task.cancel()
+        else:
+            self._timer = self._loop.call_later(_PATIENCE / 2, self.watch, task)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+async def _pump(response: web.StreamResponse, lines: AsyncIterator[bytes], patience: _Patience) -> None:
+    now = asyncio.get_running_loop().time
     async with aclosing(cast(Any, lines)) as each:
         async for line in each:
-            async with asyncio.timeout(_PATIENCE):
-                await response.write(line)
+            patience.writes_since = now()
+            await response.write(line)
+            patience.writes_since = None
     await response.write_eof()
 
 
@@ -188,9 +223,9 @@ async def _not_here(backend: Backend, call: Call) -> Answer:
 def _check_place(resource: Resource, info: RequestInfo) -> None:
     """That the path can be one of this resource. Raises 404 and 405."""
     for name in (info.namespace, info.name):
-        if "/" in name or "%" in name or name in (".", ".."):
+        if any(each in name for each in "/%\0") or name in (".", ".."):
             raise status.bad_request(
-                f'invalid resource name "{name}": it may not contain "/" or "%", nor be "." or ".."'
+                f'invalid resource name "{name}": it may not contain "/", "%" or a zero, nor be "." or ".."'
             )
     if info.subresource and info.subresource not in resource.subresources:
         raise status.unknown_path()
@@ -214,26 +249,38 @@ def _check_place(resource: Resource, info: RequestInfo) -> None:
 
 
 async def read_body(request: web.Request, most: int) -> bytes:
-    """Raises 413."""
+    """Raises 400, 408 and 413."""
     if (request.content_length or 0) > most:
         raise status.too_large(most)
     parts, size = [], 0
-    async for part in request.content.iter_any():
-        size += len(part)
-        if size > most:
-            raise status.too_large(most)
-        parts.append(part)
+    try:
+        if request.content.is_eof():  # as most are by now: there is nothing to wait for
+            body = request.content.read_nowait()
+            if len(body) > most:
+                raise status.too_large(most)
+            return body
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.content.iter_any():
+                size += len(part)
+                if size > most:
+                    raise status.too_large(most)
+                parts.append(part)
+    except TimeoutError:
+        raise ApiError(408, "Timeout", f"the body has not come within {_BODY_SECONDS:g} s", {}) from None
+    except web.RequestPayloadError as error:
+        raise status.bad_request(f"the body cannot be read: {error}") from None
     return b"".join(parts)
 
 
 def _call(request: web.Request, info: RequestInfo, resource: Resource, user: User, body: bytes, accept: Accept) -> Call:
+    media = content_type(request.headers.get("Content-Type", ""))
     return Call(
         info=info,
         resource=resource,
         query=dict(request.query),
         dry_run=tuple(request.query.getall("dryRun", [])),
-        body=body,
-        content_type=content_type(request.headers.get("Content-Type", "")),
+        body=body if media == PROTOBUF else whole(body),
+        content_type=media,
         accept=accept,
         user=user,
         user_agent=request.headers.get("User-Agent", ""),
@@ -243,7 +290,11 @@ def _call(request: web.Request, info: RequestInfo, resource: Resource, user: Use
 
 def _failure(error: ApiError) -> web.Response:
     headers = {"Content-Type": JSON, "Cache-Control": "no-cache, private", **error.headers}
-    return web.Response(status=error.code, body=encode(error.status()), headers=headers)
+    try:
+        body = encode(error.status())
+    except UnicodeEncodeError:  # it quotes what a client sent
+        body = json.dumps(error.status()).encode()
+    return web.Response(status=error.code, body=body, headers=headers)
 
 
 def _quoted(text: str) -> str:

@@ -218,6 +218,7 @@ _GROUPS: Final = (
         singular="runtimeclass",
         namespaced=False,
     ),
+    Resource(group="discovery.k8s.io", kind="EndpointSlice", plural="endpointslices", singular="endpointslice"),
     Resource(
         group="metrics.k8s.io",
         version="v1beta1",

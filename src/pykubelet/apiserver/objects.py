@@ -5,18 +5,28 @@ is put in by cutting and joining bytes: nothing is decoded to answer a get, a li
 the store, because another server wrote it, is read as well: JSON in another order, and protobuf.
 """
 
+import os
+import random
+import uuid
 from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from pykubelet.api.quantity import parse as parse_quantity
+from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.protobuf import MAGIC, from_protobuf
-from pykubelet.apiserver.schema import Json, ListOf, MapOf, Record, Scalar, Schema, item, member
+from pykubelet.apiserver.schema import Field, Json, ListOf, MapOf, Record, Scalar, Schema, copied, item
 from pykubelet.apiserver.store.port import Entry
 
 Object = dict[str, Any]
 
+_EMPTY: Final = {"string": "", "integer": 0, "number": 0, "boolean": False}
+_SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
+_UIDS: Final = 256
+_drawn: Final[list[bytes]] = []
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
@@ -62,6 +72,29 @@ def listed(value: bytes, revision: int, start: bytes) -> bytes:
     return _encode({key: inner for key, inner in obj.items() if key not in ("apiVersion", "kind")})
 
 
+def timestamp(moment: datetime) -> str:
+    """As in metadata. Within a second all are alike."""
+    return _second(moment.replace(microsecond=0))
+
+
+@lru_cache(maxsize=16)
+def _second(moment: datetime) -> str:
+    return rfc3339(moment)
+
+
+def new_uid() -> str:
+    """Drawn many at once: each draw asks the kernel, and meanwhile another thread takes its turn."""
+    if not _drawn:
+        bulk = os.urandom(16 * _UIDS)
+        _drawn.extend(bulk[start : start + 16] for start in range(0, len(bulk), 16))
+    return str(uuid.UUID(bytes=_drawn.pop(), version=4))
+
+
+def name_suffix() -> str:
+    """Five letters that make a name one of its own."""
+    return "".join(random.choices(_SUFFIX, k=5))
+
+
 def meta(obj: Object) -> dict[str, Any]:
     found: dict[str, Any] = obj.setdefault("metadata", {})
     return found
@@ -84,26 +117,38 @@ def clean(value: Json, schema: Schema) -> Json:
     """What an API server keeps of a value: no fields that its type does not have, no nulls, no empty lists and maps."""
     if isinstance(value, dict):
         if isinstance(schema, Record):
-            return {
-                name: kept
-                for name, inner in value.items()
-                if name in schema.fields
-                and not _is_nothing(kept := clean(inner, schema.fields[name].type), schema.fields[name].type)
-            }
-        return {name: clean(inner, member(schema, name)) for name, inner in value.items()}
+            return _clean_record(value, schema.fields)
+        if not isinstance(schema, MapOf):
+            return copied(value)
+        return {name: clean(inner, schema.items) for name, inner in value.items()}
     if isinstance(value, list) and isinstance(schema, ListOf):
         return [clean(inner, item(schema)) for inner in value]
-    if isinstance(schema, Scalar) and schema.format == "quantity" and value is not None:
+    if value is None and isinstance(schema, Scalar):  # as an item of a list or map, where it cannot be left out
+        return "0" if schema.format == "quantity" else _EMPTY[schema.kind]
+    if isinstance(schema, Scalar) and schema.format == "quantity":
         return str(parse_quantity(str(value)))  # 1000m and 1 are one amount, and are written as one
     return value
 
 
-def _is_nothing(value: Json, schema: Schema) -> bool:
-    return value is None or (value in ([], {}) and isinstance(schema, ListOf | MapOf))
+def _clean_record(value: dict[str, Json], fields: Mapping[str, Field]) -> dict[str, Json]:
+    result = {}
+    for name, inner in value.items():
+        field = fields.get(name)
+        if field is None or inner is None:
+            continue
+        kind = field.type
+        if type(kind) is not Scalar or kind.format == "quantity":
+            inner = clean(inner, kind)
+            if not inner and isinstance(kind, ListOf | MapOf):
+                continue
+        result[name] = inner
+    return result
 
 
 def overlay(raw: Json, known: Json) -> Json:
     """`known`, which is what a typed view made of `raw`, with what that view does not know left as it was."""
+    if raw == known:
+        return known
     if isinstance(raw, dict) and isinstance(known, dict):
         result = dict(raw)
         for key, value in known.items():

@@ -280,6 +280,14 @@ VolumeSource: hostPath, emptyDir, gcePersistentDisk, awsElasticBlockStore, gitRe
 VsphereVirtualDiskVolumeSource: volumePath, fsType, storagePolicyName, storagePolicyID
 WeightedPodAffinityTerm: weight, podAffinityTerm
 WindowsSecurityContextOptions: gmsaCredentialSpecName, gmsaCredentialSpec, runAsUserName, hostProcess
+[io.k8s.api.discovery.v1]
+Endpoint: addresses, conditions, hostname, targetRef, deprecatedTopology, nodeName, zone, hints
+EndpointConditions: ready, serving, terminating
+EndpointHints: forZones, forNodes
+EndpointPort: name, protocol, port, appProtocol
+EndpointSlice: metadata, endpoints, ports, addressType
+ForNode: name
+ForZone: name
 [io.k8s.api.events.v1]
 Event: metadata, eventTime, series, reportingController, reportingInstance, action, reason, regarding, related, note,
   type, deprecatedSource, deprecatedFirstTimestamp, deprecatedLastTimestamp, deprecatedCount

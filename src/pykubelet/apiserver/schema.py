@@ -11,7 +11,8 @@ import msgspec
 
 Json: TypeAlias = Any  # what a JSON decoder returns: dict, list, str, int, float, bool or None
 
-_DEEPEST: Final = 200  # deeper than any object that means something, short of Python's own limit
+_encode: Final = msgspec.json.Encoder().encode
+DEEPEST: Final = 200  # deeper than any object that means something, short of Python's own limit
 
 
 class Scalar(msgspec.Struct, frozen=True):
@@ -134,27 +135,27 @@ def unknown_fields(value: Json, schema: Schema, path: str = "") -> Iterator[str]
 
 def same(one: Json, other: Json) -> bool:
     """Whether two JSON values are equal; unlike Python, JSON does not take true for 1."""
+    if one is other:
+        return True
+    if one != other:
+        return False  # what Python takes for different is; most of the work ends here, or with equal texts
+    if isinstance(one, dict | list):
+        return _encode(one) == _encode(other) or _is_same_inside(one, other)
+    return isinstance(one, bool) == isinstance(other, bool)
+
+
+def _is_same_inside(one: Json, other: Json) -> bool:
     if isinstance(one, dict):
-        return (
-            isinstance(other, dict)
-            and len(one) == len(other)
-            and all(key in other and same(value, other[key]) for key, value in one.items())
-        )
-    if isinstance(one, list):
-        return isinstance(other, list) and len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+        return all(same(value, other[key]) for key, value in one.items())
+    return all(map(same, one, other))
 
 
 def copied(value: Json) -> Json:
     """A copy that shares no list and no map with the original."""
-    if isinstance(value, dict):
-        return {key: copied(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [copied(inner) for inner in value]
-    return value
+    return msgspec.to_builtins(value)
 
 
-def is_too_deep(value: Json, limit: int = _DEEPEST) -> bool:
+def is_too_deep(value: Json, limit: int = DEEPEST) -> bool:
     """Whether a value is nested deeper than any object that means something."""
     level = [value]
     for _ in range(limit):

@@ -63,7 +63,7 @@ class ApiServer:
     def application(self) -> web.Application:
         """For a runner with `handler_cancellation`, so that a watch ends with its client."""
         app = web.Application(client_max_size=self.backend.settings.most_body_bytes + 1)
-        app.router.add_route("*", "/{path:.*}", self._front.handle)
+        app.router.add_route("*", r"/{path:[\s\S]*}", self._front.handle)  # a path may hold line ends, too
         app.cleanup_ctx.append(self._running)
         app.on_shutdown.append(self._end_streams)
         return app

@@ -176,6 +176,17 @@ def _endpoints(obj: Object, now: datetime) -> list[Any]:
     return [_name(obj), shown, _age(obj, now)]
 
 
+def _endpoint_slice(obj: Object, now: datetime) -> list[Any]:
+    ports = [str(each.get("port") or each.get("name") or "*") for each in obj.get("ports") or ()]
+    hosts = [ip for each in obj.get("endpoints") or () for ip in each.get("addresses", ())]
+    return [_name(obj), obj.get("addressType", ""), _some(ports), _some(hosts), _age(obj, now)]
+
+
+def _some(found: list[str]) -> str:
+    more = f" + {len(found) - 3} more..." if len(found) > 3 else ""
+    return ",".join(found[:3]) + more if found else "<unset>"
+
+
 _MODES: Final = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
@@ -304,6 +315,7 @@ _KINDS: Final[Mapping[str, tuple[tuple[dict[str, Any], ...], Cells]]] = {
     ),
     "ComponentStatus": (_columns("Name, Status, Message, Error"), _component),
     "ConfigMap": (_columns("Name, Data, Age"), _config_map),
+    "EndpointSlice": (_columns("Name, AddressType, Ports, Endpoints, Age"), _endpoint_slice),
     "Endpoints": (_columns("Name, Endpoints, Age"), _endpoints),
     "Event": (
         _columns("Last Seen, Type, Reason, Object, Subobject*, Source*, Message, First Seen*, Count*, Name*"),

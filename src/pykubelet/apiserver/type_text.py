@@ -123,6 +123,15 @@ StorageOSPersistentVolumeSource: fsType string, readOnly bool, secretRef ObjectR
 TopologySelectorLabelRequirement: key! string, values! [string]
 TopologySelectorTerm: matchLabelExpressions [TopologySelectorLabelRequirement]
 VolumeNodeAffinity: required NodeSelector
+[io.k8s.api.discovery.v1]
+Endpoint: addresses! [string], conditions EndpointConditions, deprecatedTopology {string}, hints EndpointHints, hostname
+  string, nodeName string, targetRef ObjectReference, zone string
+EndpointConditions: ready bool, serving bool, terminating bool
+EndpointHints: forNodes [ForNode], forZones [ForZone]
+EndpointPort: appProtocol string, name string, port int32, protocol string
+*EndpointSlice: addressType! string, endpoints! [Endpoint], ports! [EndpointPort]
+ForNode: name! string
+ForZone: name! string
 [io.k8s.api.events.v1]
 *Event: action string, deprecatedCount int32, deprecatedFirstTimestamp time, deprecatedLastTimestamp time,
   deprecatedSource EventSource, eventTime! microTime, note string, reason string, regarding ObjectReference, related

@@ -7,6 +7,7 @@ from typing import Protocol
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.cluster import Cluster
 from pykubelet.apiserver.controllers.csr import CsrController
+from pykubelet.apiserver.controllers.endpoint_slices import EndpointSlices
 from pykubelet.apiserver.controllers.endpoints import EndpointsController
 from pykubelet.apiserver.controllers.expiry import Expiry
 from pykubelet.apiserver.controllers.garbage import GarbageCollector
@@ -37,6 +38,7 @@ def controllers(backend: Backend, authority: Authority, *, scheduler: bool = Tru
     yield "pod collector", PodCollector(cluster)
     yield "garbage collector", GarbageCollector(cluster)
     yield "endpoints", EndpointsController(cluster)
+    yield "endpoint slices", EndpointSlices(cluster)
     yield "expiry", Expiry(cluster)
 
 

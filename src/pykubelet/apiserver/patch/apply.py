@@ -9,9 +9,10 @@ import json
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.catalogue import schema_of
+from pykubelet.apiserver.objects import timestamp
 from pykubelet.apiserver.patch import fields, managers, typed
+from pykubelet.apiserver.patch.created import created_fields
 from pykubelet.apiserver.patch.errors import INTERNAL, PatchRefused
 from pykubelet.apiserver.patch.fields import NO_FIELDS, Fields, Path, shown
 from pykubelet.apiserver.patch.managers import APPLY, UPDATE, Manager, Managers, Owned
@@ -137,9 +138,11 @@ def track_update(
     owners = _current(before, after, subresource)
     if not owners and before is not None and _metadata(before).get("uid"):
         return _with_managers(new, owners)  # nobody keeps track of this object
-    old = _bare(before) if before is not None else _empty(here.schema)
+    old = _without_record(before) if before is not None else _empty(here.schema)
     who = Manager(manager or "unknown", UPDATE, api_version, subresource)
     try:
+        if before is None and not owners and not here.reach.included:
+            return _with_first(old, new, who, here)
         owners = managers.capped(_updated(old, new, owners, who, here))
     except PatchRefused:
         return new  # an object that does not fit its type is stored without owners rather than not at all
@@ -240,7 +243,7 @@ def _last_applied(applied: dict[str, Any]) -> str:
 
 def _situation(kind: str, api_version: str, subresource: str, now: datetime) -> _Situation:
     fields_ = reach(api_version, kind, subresource)
-    return _Situation(schema_of(api_version, kind), api_version, fields_, rfc3339(now))
+    return _Situation(schema_of(api_version, kind), api_version, fields_, timestamp(now))
 
 
 def _check(applied: Json, kind: str, api_version: str) -> None:
@@ -284,9 +287,15 @@ def _empty(schema: Schema) -> dict[str, Any]:
 
 def _bare(value: dict[str, Any]) -> dict[str, Any]:
     """Without the record itself, which nobody owns."""
-    result = copied(value)
-    _metadata(result).pop("managedFields", None)
-    return dict(result)
+    return dict(copied(_without_record(value)))
+
+
+def _without_record(value: dict[str, Any]) -> dict[str, Any]:
+    """The same without a copy."""
+    metadata = _metadata(value)
+    if "managedFields" not in metadata:
+        return value
+    return {**value, "metadata": {name: inner for name, inner in metadata.items() if name != "managedFields"}}
 
 
 def _with_parts(value: dict[str, Any], schema: Schema) -> dict[str, Any]:
@@ -305,6 +314,17 @@ def _without_new_nulls(result: dict[str, Any], live: dict[str, Any] | None) -> d
         name: {key: inner for key, inner in value.items() if inner is not None} if isinstance(value, dict) else value
         for name, value in result.items()
     }
+
+
+def _with_first(start: dict[str, Any], value: dict[str, Any], who: Manager, here: _Situation) -> dict[str, Any]:
+    """A new object, with the one that makes it."""
+    schema = here.schema
+    parts = _with_parts(start, schema), _with_parts(value, schema)
+    owned = created_fields(*parts, schema, here.reach.excluded, _STRIPPED)
+    if owned:
+        entry = managers.entry_of(who, here.api_version, here.now, owned)
+        value["metadata"] = {**_metadata(value), "managedFields": [entry]}
+    return value
 
 
 def _with_managers(value: dict[str, Any], owners: Managers) -> dict[str, Any]:
@@ -340,4 +360,4 @@ def _is_only_time(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
     if not _metadata(before).get("managedFields"):
         return False
-    return same(timeless(before), timeless(after)) and same(_bare(before), _bare(after))
+    return same(timeless(before), timeless(after)) and same(_without_record(before), _without_record(after))

@@ -7,10 +7,13 @@ does not mean owning `spec`.
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from pykubelet.apiserver.patch.errors import PatchRefused
-from pykubelet.apiserver.schema import Json
+from pykubelet.apiserver.schema import Json, copied
 
 Path: TypeAlias = tuple[str, ...]
 Fields: TypeAlias = frozenset[Path]
@@ -28,7 +31,16 @@ def field(name: str) -> str:
 
 
 def keys(values: dict[str, Json]) -> str:
+    if len(values) == 1:
+        ((name, inner),) = values.items()
+        if isinstance(inner, str):
+            return _one_key(name, inner)
     return f"k:{_text(dict(sorted(values.items())))}"
+
+
+@lru_cache(maxsize=4096)
+def _one_key(name: str, inner: str) -> str:
+    return f"k:{_text({name: inner})}"
 
 
 def value(plain: Json) -> str:
@@ -41,11 +53,24 @@ def _text(plain: Json) -> str:
 
 def encoded(fields: Fields) -> dict[str, Any]:
     """As FieldsV1, a tree in which `.` marks a field that is owned beside some of its own fields."""
-    return _collapsed(tree(fields))
+    return dict(copied(_encoded(fields)))
 
 
 def decoded(tree_: Json) -> Fields:
-    return frozenset(_paths(tree_, ()))
+    return _decoded(msgspec.json.encode(tree_))
+
+
+# Objects of one template have the same fields, and each is read and written many times.
+
+
+@lru_cache(maxsize=512)
+def _encoded(fields: Fields) -> dict[str, Any]:
+    return _collapsed(tree(fields))
+
+
+@lru_cache(maxsize=512)
+def _decoded(text: bytes) -> Fields:
+    return frozenset(_paths(msgspec.json.decode(text), ()))
 
 
 def tree(fields: Iterable[Path]) -> dict[str, Any]:

@@ -77,13 +77,18 @@ def written(managers: Managers) -> list[dict[str, Any]]:
 
 
 def _entry(manager: Manager, owned: Owned) -> dict[str, Any]:
+    return entry_of(manager, owned.api_version, owned.time, encoded(owned.fields))
+
+
+def entry_of(manager: Manager, api_version: str, time: str, tree: dict[str, Any]) -> dict[str, Any]:
+    """`tree` is what he owns, as FieldsV1."""
     entry: dict[str, Any] = {
         "manager": manager.name,
         "operation": manager.operation,
-        "apiVersion": owned.api_version,
-        "time": owned.time,
+        "apiVersion": api_version,
+        "time": time,
         "fieldsType": "FieldsV1",
-        "fieldsV1": encoded(owned.fields),
+        "fieldsV1": tree,
         "subresource": manager.subresource,
     }
     return {key: value for key, value in entry.items() if value != ""}

@@ -17,7 +17,12 @@ class Reach(NamedTuple):
     def __call__(self, fields: Fields) -> Fields:
         if self.included:
             return frozenset(path for path in fields if any(_fits(path, pattern) for pattern in self.included))
-        return frozenset(path for path in fields if not any(path[: len(each)] == each for each in self.excluded))
+        heads = {each[0] for each in self.excluded}  # most fields are not even near
+        return frozenset(
+            path
+            for path in fields
+            if path[0] not in heads or not any(path[: len(each)] == each for each in self.excluded)
+        )
 
 
 def _fits(path: Path, pattern: Path) -> bool:

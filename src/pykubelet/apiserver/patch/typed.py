@@ -33,14 +33,14 @@ class Comparison(NamedTuple):
 # --- forms
 
 
-def _is_map(value: Json, schema: Schema) -> bool:
+def is_map(value: Json, schema: Schema) -> bool:
     """Whether a value is to be taken apart field by field."""
     if isinstance(schema, Record | MapOf) and schema.is_atomic:
         return False
     return isinstance(value, dict) and not isinstance(schema, Scalar | ListOf)
 
 
-def _is_list(value: Json, schema: Schema) -> bool:
+def is_list(value: Json, schema: Schema) -> bool:
     """Whether a value is to be taken apart item by item."""
     return isinstance(value, list) and isinstance(schema, ListOf) and schema.relation != "atomic"
 
@@ -69,7 +69,7 @@ def element(item: Json, schema: ListOf) -> str:
     return paths.keys(found)
 
 
-def _grouped(items: list[Any], schema: ListOf) -> dict[str, list[Any]]:
+def grouped(items: list[Any], schema: ListOf) -> dict[str, list[Any]]:
     groups: dict[str, list[Any]] = {}
     for item in items:
         groups.setdefault(element(item, schema), []).append(item)
@@ -85,16 +85,16 @@ def field_set(value: Json, schema: Schema) -> Fields:
 
 
 def _leaves(value: Json, schema: Schema, path: Path) -> Iterator[Path]:
-    if _is_map(value, schema):
+    if is_map(value, schema):
         for name, inner in value.items():
             here = (*path, paths.field(name))
             yield from _leaves(inner, member(schema, name), here)
             is_named = isinstance(schema, Record) and name in schema.fields
             if inner is None or inner == {} or not is_named:
                 yield here
-    elif _is_list(value, schema):
+    elif is_list(value, schema):
         assert isinstance(schema, ListOf)
-        for key, items in _grouped(value, schema).items():
+        for key, items in grouped(value, schema).items():
             yield (*path, key)
             if len(items) == 1:
                 yield from _leaves(items[0], schema.items, (*path, key))
@@ -128,26 +128,21 @@ class _Compared:
         self.added: set[Path] = set()
 
     def walk(self, one: Json, other: Json, schema: Schema, path: Path) -> None:
-        if (_is_map(one, schema) or _is_map(other, schema)) and (one or other):
+        if one is ABSENT:
+            _all_of(other, schema, path, self.added)
+            return
+        if same(one, other):
+            return
+        if (is_map(one, schema) or is_map(other, schema)) and (one or other):
             self._maps(one, other, schema, path)
-        elif (_is_list(one, schema) or _is_list(other, schema)) and (one or other):
+        elif (is_list(one, schema) or is_list(other, schema)) and (one or other):
             assert isinstance(schema, ListOf)
             self._lists(one, other, schema, path)
         else:
-            self._leaf(one, other, path)
+            self._note(self.removed if other is ABSENT else self.modified, path)
             return
-        if one is ABSENT:
-            self._note(self.added, path)
-        elif other is ABSENT:
+        if other is ABSENT:
             self._note(self.removed, path)
-
-    def _leaf(self, one: Json, other: Json, path: Path) -> None:
-        if one is ABSENT:
-            self._note(self.added, path)
-        elif other is ABSENT:
-            self._note(self.removed, path)
-        elif not same(one, other):
-            self._note(self.modified, path)
 
     @staticmethod
     def _note(where: set[Path], path: Path) -> None:
@@ -165,8 +160,8 @@ class _Compared:
             self.walk(before.get(name, ABSENT), after.get(name, ABSENT), member(schema, name), here)
 
     def _lists(self, one: Json, other: Json, schema: ListOf, path: Path) -> None:
-        before = _grouped(one if isinstance(one, list) else [], schema)
-        after = _grouped(other if isinstance(other, list) else [], schema)
+        before = grouped(one if isinstance(one, list) else [], schema)
+        after = grouped(other if isinstance(other, list) else [], schema)
         for key in before.keys() | after.keys():
             here = (*path, key)
             had, has = before.get(key, []), after.get(key, [])
@@ -185,6 +180,32 @@ class _Compared:
                 self.added.add(here)
 
 
+def _all_of(value: Json, schema: Schema, path: Path, found: set[Path]) -> None:
+    """Every field of a value, those that hold others among them: what somebody adds that adds the value."""
+    if path:  # nobody owns an object as a whole
+        found.add(path)
+    if isinstance(value, dict):
+        if not is_map(value, schema):
+            return
+        known = schema.fields if isinstance(schema, Record) else None
+        for name, inner in value.items():
+            here = (*path, f"f:{name}")
+            if not isinstance(inner, dict | list):
+                found.add(here)
+            elif known is None:
+                _all_of(inner, member(schema, name), here, found)
+            else:
+                field = known.get(name)
+                _all_of(inner, field.type if field else ANYTHING, here, found)
+    elif value and is_list(value, schema):
+        assert isinstance(schema, ListOf)
+        for key, items in grouped(value, schema).items():
+            if len(items) == 1:
+                _all_of(items[0], schema.items, (*path, key), found)
+            else:
+                found.add((*path, key))
+
+
 def compared(one: Json, other: Json, schema: Schema) -> Comparison:
     """What has to be done to one object to make it the other."""
     walk = _Compared()
@@ -199,12 +220,12 @@ def merged(live: Json, applied: Json, schema: Schema) -> Json:
     """The live object with all that is applied; nothing goes away."""
     if live is ABSENT or applied is ABSENT:
         return copied(applied if live is ABSENT else live)
-    if applied is None and live and (_is_map(live, schema) or _is_list(live, schema)):
+    if applied is None and live and (is_map(live, schema) or is_list(live, schema)):
         return copied(live)  # null says nothing of what is in it
-    if _is_map(applied, schema) and isinstance(live, dict) and (live or applied):
+    if is_map(applied, schema) and isinstance(live, dict) and (live or applied):
         names = [*live, *(name for name in applied if name not in live)]
         return {name: merged(live.get(name, ABSENT), applied.get(name, ABSENT), member(schema, name)) for name in names}
-    if _is_list(applied, schema) and isinstance(live, list) and (live or applied):
+    if is_list(applied, schema) and isinstance(live, list) and (live or applied):
         assert isinstance(schema, ListOf)
         return _merged_lists(live, applied, schema)
     return copied(applied)
@@ -212,7 +233,7 @@ def merged(live: Json, applied: Json, schema: Schema) -> Json:
 
 def _merged_lists(live: list[Any], applied: list[Any], schema: ListOf) -> list[Any]:
     """What is applied in its own order; what only the live list has, about where it was among the items of both."""
-    before, wanted = _grouped(live, schema), _grouped(applied, schema)
+    before, wanted = grouped(live, schema), grouped(applied, schema)
     live_keys, keys = [element(each, schema) for each in live], list(wanted)
     shared = deque(key for key in keys if key in before)  # in the order in which they will come
     done: set[str] = set()
@@ -253,14 +274,14 @@ def removed(value: Json, fields: Fields, schema: Schema) -> Json:
 def _pruned(value: Json, tree: dict[str, Any], schema: Schema) -> Json:
     if not paths.has_inner(tree):
         return copied(value)
-    if _is_map(value, schema):
+    if is_map(value, schema):
         nodes = {name: tree.get(paths.field(name), {}) for name in value}
         return {
             name: _pruned(inner, nodes[name], member(schema, name))
             for name, inner in value.items()
             if not paths.is_member(nodes[name])
         }
-    if _is_list(value, schema):
+    if is_list(value, schema):
         assert isinstance(schema, ListOf)
         found = [(each, tree.get(element(each, schema), {})) for each in value]
         return [_pruned(each, node, schema.items) for each, node in found if not paths.is_member(node)]

@@ -96,6 +96,11 @@ def certificate_user(certificate: x509.Certificate, now: datetime) -> User | Non
     """
     if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
         raise Invalid(f"the client certificate does not hold now, but until {certificate.not_valid_after_utc}")
+    return _named_in(certificate)
+
+
+@lru_cache(maxsize=128)
+def _named_in(certificate: x509.Certificate) -> User | None:
     try:
         usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:

@@ -1,6 +1,7 @@
 """TLS of the API server: which names its certificate has, and a context that always uses the newest one."""
 
 import asyncio
+import asyncio.sslproto
 import ipaddress
 import itertools
 import logging
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 
 SERVICE_IP: Final = "10.96.0.1"
 _LOOK_AGAIN: Final = 60.0
+_CONNECTION_BUFFER: Final = 8 * 1024
 _SERVICE: Final = "kubernetes"
 
 
@@ -43,6 +45,9 @@ class ServingTls:
 
     def context(self) -> ssl.SSLContext:
         """For as long as the server runs: every handshake is handed on to the newest certificate."""
+        # asyncio keeps a buffer of this size for each connection, 256 KiB unless told otherwise: of a thousand watchers
+        # hardly one ever says anything.
+        asyncio.sslproto.SSLProtocol.max_size = _CONNECTION_BUFFER
         self._renew()
         front = self._bare()
         front.sni_callback = self._hand_on

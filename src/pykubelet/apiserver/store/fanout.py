@@ -8,10 +8,11 @@ back from the revision that it saw last.
 import asyncio
 import logging
 from bisect import bisect_left, insort
-from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Final
+
+import msgspec
 
 from pykubelet.apiserver.store.port import Entry, Event, Expired, Listing, Progress, Store, TooSlow, prefix_end
 from pykubelet.apiserver.store.window import Window
@@ -127,6 +128,7 @@ class WatchCache:
 
     def _take(self, change: Event | Progress, listed: int) -> None:
         if isinstance(change, Event):
+            self._share_previous(change)
             self._window.append(change)
             if change.revision > listed:
                 self._apply(change)
@@ -136,6 +138,12 @@ class WatchCache:
         if change.revision > self._revision:
             self._revision = change.revision
             self._wake()
+
+    def _share_previous(self, event: Event) -> None:
+        """The value before is one that is here already: no need to keep it twice for as long as the event is known."""
+        entry = self._entries.get(event.key)
+        if entry is not None and entry.value == event.previous:
+            msgspec.structs.force_setattr(event, "previous", entry.value)
 
     def _apply(self, event: Event) -> None:
         if event.kind == "delete":
@@ -222,6 +230,8 @@ class WatchCache:
 
     async def _reach(self, revision: int) -> None:
         """Return once the cache is ready and has come to this revision."""
+        if self.is_ready and self._revision >= revision:
+            return
         try:
             async with asyncio.timeout(self._patience):
                 await self._ready.wait()
@@ -241,6 +251,15 @@ class WatchCache:
     ) -> AsyncGenerator[Event | Progress, None]:
         """As `Store.watch`, of the changes that are `wanted`. Ends with Expired when `since` is too long ago, and with
         TooSlow when more events wait than a watcher may leave waiting."""
+        async with aclosing(self.batches(prefix, since=since, wanted=wanted)) as batches:
+            async for batch in batches:
+                for told in batch:
+                    yield told
+
+    async def batches(
+        self, prefix: str = "", *, since: int, wanted: Wanted | None = None, until: float | None = None
+    ) -> AsyncGenerator[Sequence[Event | Progress], None]:
+        """The same, with all at once that there is to tell; it ends `until` a time of the loop."""
         prefix = prefix or self.prefix
         await self._reach(0)
         if since < self._window.since:
@@ -248,28 +267,30 @@ class WatchCache:
         watcher = _Watcher(prefix, since, wanted)
         past = self._window.after(since)
         self._audience.add(watcher)
+        end = asyncio.get_running_loop().call_at(until, watcher.end) if until is not None else None
         try:
-            for event in past:
-                if event.key.startswith(prefix) and (wanted is None or wanted(event)):
-                    yield event
-            while True:
-                for told in await watcher.next():
-                    yield told
+            if told := [each for each in past if each.key.startswith(prefix) and (wanted is None or wanted(each))]:
+                yield told
+            while news := await watcher.next():
+                yield news
         finally:
             self._audience.remove(watcher)
+            if end is not None:
+                end.cancel()
 
 
 class _Watcher:
     """What waits for one watcher."""
 
-    __slots__ = ("_news", "_waiting", "failure", "prefix", "since", "wanted")
+    __slots__ = ("_is_over", "_news", "_waiting", "failure", "prefix", "since", "wanted")
 
     def __init__(self, prefix: str, since: int, wanted: Wanted | None) -> None:
         self.prefix = prefix
         self.since = since
         self.wanted = wanted
         self.failure: PykubeletError | None = None
-        self._news: deque[Event | Progress] = deque()
+        self._news: list[Event | Progress] = []
+        self._is_over = False
         self._waiting: asyncio.Future[None] | None = None
 
     @property
@@ -278,22 +299,29 @@ class _Watcher:
 
     def put(self, told: Event | Progress, most: int) -> None:
         if len(self._news) >= most:
-            self._news.clear()
+            self._news = []
             self.fail(TooSlow("the watcher did not take its events in time: watch again from the last one"))
             return
         self._news.append(told)
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        self._wake()
+
+    def end(self) -> None:
+        """What was put before is still told."""
+        self._is_over = True
+        self._wake()
 
     def fail(self, error: PykubeletError) -> None:
         if self.failure is None:
             self.failure = error
+        self._wake()
+
+    def _wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
     async def next(self) -> list[Event | Progress]:
-        """All there is by now, at least one."""
-        if self.is_idle:
+        """All there is by now, at least one; nothing when it is over."""
+        if self.is_idle and not self._is_over:
             self._waiting = asyncio.get_running_loop().create_future()
             try:
                 await self._waiting
@@ -301,8 +329,7 @@ class _Watcher:
                 self._waiting = None
         if not self._news and self.failure is not None:
             raise self.failure
-        news = list(self._news)
-        self._news.clear()
+        news, self._news = self._news, []
         return news
 
 

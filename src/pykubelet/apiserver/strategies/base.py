@@ -37,6 +37,10 @@ class Lookup(Protocol):
         """All objects of a kind."""
         ...
 
+    async def known(self, group: str, plural: str, namespace: str = "") -> list[Object]:
+        """The same as of a moment ago. Only to be looked at: others look at the same objects."""
+        ...
+
     async def claim(self, group: str, plural: str, obj: Object) -> bool:
         """Create an object unless its name is taken; whether it was created."""
         ...

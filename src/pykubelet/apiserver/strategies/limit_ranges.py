@@ -32,7 +32,7 @@ class LimitRangeStrategy(Strategy):
 
 async def apply_limit_ranges(pod: Object, lookup: Lookup) -> None:
     """Fill in what the pod's containers left open, and raise 403 when they ask for too little or too much."""
-    ranges = await lookup.all("", "limitranges", pod["metadata"].get("namespace", ""))
+    ranges = await lookup.known("", "limitranges", pod["metadata"].get("namespace", ""))
     items = [item for each in ranges for item in at(each, "spec.limits", ())]
     if not items:
         return

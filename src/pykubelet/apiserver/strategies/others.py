@@ -2,7 +2,8 @@
 
 import base64
 import binascii
-from collections.abc import Iterator
+import ipaddress
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import ClassVar, Final
 
@@ -89,6 +90,14 @@ class EndpointsStrategy(Strategy):
             for port in subset.get("ports", ()):
                 port["protocol"] = port.get("protocol") or "TCP"
         return result
+
+    def validate(self, obj: Object) -> Iterator[FieldError]:
+        yield from super().validate(obj)
+        yield from _endpoint_faults(obj)
+
+    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
+        yield from super().validate_update(obj, old, subresource)
+        yield from _endpoint_faults(obj)
 
 
 class PriorityClassStrategy(Strategy):
@@ -235,6 +244,14 @@ class StorageClassStrategy(Strategy):
 class CertificateRequestStrategy(Strategy):
     selectable = {"spec.signerName": "spec.signerName"}
 
+    def name_faults(self, name: str) -> Iterable[str]:
+        """Whatever can stand in a path: kubelets name a request by the digest of its key, in base64."""
+        if name in (".", ".."):
+            yield f"may not be '{name}'"
+        for letter in "/%\0":
+            if letter in name:
+                yield f"may not contain {letter!r}"
+
     def attribute(self, obj: Object, user: User) -> None:
         spec = {
             key: value
@@ -277,6 +294,27 @@ class CertificateRequestStrategy(Strategy):
             yield invalid(
                 "spec.expirationSeconds", seconds, "may not specify a duration less than 600 seconds (10 minutes)"
             )
+
+
+def _endpoint_faults(obj: Object) -> Iterator[FieldError]:
+    for number, subset in enumerate(obj.get("subsets", ())):
+        place = f"subsets[{number}]"
+        for name in ("addresses", "notReadyAddresses"):
+            for index, each in enumerate(subset.get(name) or ()):
+                ip = each.get("ip", "")
+                if not _is_ip(ip):
+                    yield invalid(f"{place}.{name}[{index}].ip", ip, "must be a valid IP address, (e.g. 10.9.8.7)")
+        for index, port in enumerate(subset.get("ports") or ()):
+            if not 0 < port.get("port", 0) < 65536:
+                detail = "must be between 1 and 65535, inclusive"
+                yield invalid(f"{place}.ports[{index}].port", port.get("port", 0), detail)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(text)) and "%" not in text
+    except ValueError:
+        return False
 
 
 def _decoded(text: str) -> bytes:

@@ -1,16 +1,14 @@
 """What a new pod gets from the cluster around it: tolerations, priority, an account and its token, overhead."""
 
-import secrets
 from typing import Any, Final
 
 from pykubelet.apiserver import status
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, name_suffix
 from pykubelet.apiserver.schema import copied
 from pykubelet.apiserver.strategies.base import Lookup
 
 _MIRROR: Final = "kubernetes.io/config.mirror"
 _TOKEN_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a place, not a secret
-_SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 _TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _SECONDS: Final = 300
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
@@ -47,7 +45,7 @@ async def _set_priority(pod: Object, lookup: Lookup) -> None:
         if found is None and name not in _SYSTEM_PRIORITIES:
             raise _forbidden(pod, f"no PriorityClass with name {name} was found")
     else:
-        classes = await lookup.all("scheduling.k8s.io", "priorityclasses")
+        classes = await lookup.known("scheduling.k8s.io", "priorityclasses")
         default = [each for each in classes if each.get("globalDefault")]
         found = min(default, key=lambda each: int(each["value"])) if default else None
         if found is not None:
@@ -109,7 +107,7 @@ def _mount_token(spec: dict[str, Any]) -> None:
     without = [each for each in containers if not _has_mount(each)]
     if not without:
         return
-    name = "kube-api-access-" + "".join(secrets.choice(_SUFFIX) for _ in range(5))
+    name = "kube-api-access-" + name_suffix()
     for container in without:
         mounts = container.setdefault("volumeMounts", [])
         mounts.append({"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER})

@@ -2,13 +2,27 @@
 
 from typing import Final
 
+from pykubelet.api.container import ResourceRequirements
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.quantity import Quantity
+from pykubelet.api.struct import Struct
 
 _COUNTED: Final = ("cpu", "memory")
 
 
-def qos_class(spec: PodSpec) -> str:
+class _Part(Struct, frozen=True):
+    resources: ResourceRequirements = ResourceRequirements()
+
+
+class Demand(Struct, frozen=True):
+    """What the class follows from: a small part of what there is to read in a spec."""
+
+    containers: tuple[_Part, ...] = ()
+    init_containers: tuple[_Part, ...] = ()
+    resources: ResourceRequirements | None = None
+
+
+def qos_class(spec: PodSpec | Demand) -> str:
     if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
         parts = [(spec.resources.requests, spec.resources.limits)]
     else:

@@ -16,7 +16,7 @@ from pykubelet.apiserver.schema import copied, same
 from pykubelet.apiserver.strategies import pod_admission
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
 from pykubelet.apiserver.strategies.limit_ranges import apply_limit_ranges
-from pykubelet.apiserver.strategies.pod_qos import qos_class
+from pykubelet.apiserver.strategies.pod_qos import Demand, qos_class
 from pykubelet.apiserver.strategies.pod_status import status_faults
 
 MIRROR: Final = "kubernetes.io/config.mirror"
@@ -70,7 +70,7 @@ class PodStrategy(Strategy):
 
     def prepare_create(self, obj: Object, now: datetime) -> None:
         obj["metadata"]["generation"] = 1
-        status: dict[str, Any] = {"phase": "Pending", "qosClass": qos_class(_spec(obj))}
+        status: dict[str, Any] = {"phase": "Pending", "qosClass": qos_class(convert(Demand, obj["spec"]))}
         if obj["spec"].get("schedulingGates"):
             status["conditions"] = [
                 {

@@ -51,6 +51,8 @@ _HOP_BY_HOP: Final = frozenset(
         "upgrade",
     )
 )
+_LONGEST_REFUSAL: Final = 10_000
+_SHORT: Final = aiohttp.ClientTimeout(total=10.0)
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
 
 
@@ -80,7 +82,8 @@ class KubeletProxy:
         options = {name: request.query[name] for name in _LOG_OPTIONS if name in request.query}
         target = _target("containerLogs", pod, container) + (f"?{urlencode(options)}" if options else "")
         insecure = flag(request.query, "insecureSkipTLSVerifyBackend")
-        return await self._pass_on(request, backend, at(pod, "spec.nodeName"), target, insecure=insecure)
+        node = at(pod, "spec.nodeName")
+        return await self._pass_on(request, backend, node, target, insecure=insecure, says_why=True)
 
     async def exec(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
         return await self._session(request, call, backend, "exec")
@@ -117,6 +120,21 @@ class KubeletProxy:
             return await _tunneled(request, where, address, number, target, context)
         return await _streamed(request, where, address, number, target, context)
 
+    async def text(self, backend: Backend, node: str, target: str) -> str:
+        """What the kubelet of a node answers us, for ourselves. Raises ApiError."""
+        host, port = await endpoint(backend, node)
+        context = await asyncio.to_thread(self._contexts, self._insecure)
+        where = f"the kubelet of node {node}"
+        connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+        async with aiohttp.ClientSession(connector=connector, timeout=_SHORT) as session:
+            try:
+                async with session.get(URL(f"https://{_shown(host, port)}{target}", encoded=True)) as answer:
+                    if answer.status != 200:
+                        raise await _refusal(answer, where)
+                    return await answer.text()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise status.internal(f"{where} at {_shown(host, port)} cannot be reached: {_why(error)}") from None
+
     async def _session(self, request: web.Request, call: Call, backend: Backend, what: str) -> web.StreamResponse:
         pod = await _live(backend, "pods", call.info.namespace, call.info.name)
         container = container_name(pod, request.query.get("container", ""))
@@ -133,11 +151,20 @@ class KubeletProxy:
         return await _tunneled(request, f"the kubelet of node {node}", host, port, target, context)
 
     async def _pass_on(
-        self, request: web.Request, backend: Backend, node: str, target: str, *, insecure: bool = False
+        self,
+        request: web.Request,
+        backend: Backend,
+        node: str,
+        target: str,
+        *,
+        insecure: bool = False,
+        says_why: bool = False,
     ) -> web.StreamResponse:
+        """`says_why`: a refusal is told in the words of the API, instead of as the kubelet has put it."""
         host, port = await endpoint(backend, node)
         context = await asyncio.to_thread(self._contexts, self._insecure or insecure)
-        return await _streamed(request, f"the kubelet of node {node}", host, port, target, context)
+        where = f"the kubelet of node {node}"
+        return await _streamed(request, where, host, port, target, context, says_why=says_why)
 
 
 async def endpoint(backend: Backend, name: str) -> tuple[str, int]:
@@ -249,7 +276,14 @@ async def _tunneled(
 
 
 async def _streamed(
-    request: web.Request, where: str, host: str, port: int, target: str, context: ssl.SSLContext | None
+    request: web.Request,
+    where: str,
+    host: str,
+    port: int,
+    target: str,
+    context: ssl.SSLContext | None,
+    *,
+    says_why: bool = False,
 ) -> web.StreamResponse:
     scheme = "https" if context is not None else "http"
     url = URL(f"{scheme}://{_shown(host, port)}{target}", encoded=True)
@@ -269,7 +303,22 @@ async def _streamed(
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise status.internal(f"{where} at {_shown(host, port)} cannot be reached: {_why(error)}") from None
         async with answer:
+            if says_why and answer.status >= 400:
+                raise await _refusal(answer, where)
             return await _copied(request, answer)
+
+
+async def _refusal(answer: aiohttp.ClientResponse, where: str) -> status.ApiError:
+    """Clients of the API show a Status, and nothing else."""
+    try:
+        text = (await answer.content.read(_LONGEST_REFUSAL)).decode(errors="replace").strip()
+    except aiohttp.ClientError:
+        text = ""
+    if answer.status == 400:
+        return status.bad_request(text or f"{where} refuses this")
+    if answer.status == 404:
+        return status.ApiError(404, "NotFound", text or f"{where} does not have this", {})
+    return status.internal(f"{where} answers with {answer.status}: {text or answer.reason}")
 
 
 async def _copied(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
@@ -291,7 +340,7 @@ def _why(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not believed: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or str(error.os_error)
+        return error.os_error.strerror or str(error.os_error) or "it hung up"
     return str(error) or "it does not answer in time"
 
 

@@ -8,6 +8,7 @@ from pykubelet.apiserver.security.gate import Gate
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.apiserver.security.serving import kubelet_context
 from pykubelet.apiserver.subresources.kubelet_proxy import KubeletProxy
+from pykubelet.apiserver.subresources.metrics import Metrics
 from pykubelet.apiserver.subresources.reviews import AUTHENTICATION, AUTHORIZATION, Reviews
 from pykubelet.apiserver.subresources.token import token_requests
 
@@ -26,6 +27,8 @@ def enter(server: Tables, gate: Gate, pki: Pki, *, insecure_kubelets: bool = Fal
     proxy = KubeletProxy(lambda insecure: kubelet_context(pki, insecure=insecure), insecure=insecure_kubelets)
     for (group, plural, part), handler in proxy.connections().items():
         server.connect(group, plural, part, handler)
+    for (group, plural), verb in Metrics(proxy.text).verbs().items():
+        server.answer(group, plural, "", verb)
 
 
 def _reviews(gate: Gate) -> Mapping[tuple[str, str], Verb]:

@@ -143,7 +143,7 @@ async def _connected(host: str, port: int, context: ssl.SSLContext | None) -> _E
     except TimeoutError:
         raise Retry(f"it does not answer within {_CONNECTING:g} s") from None
     except OSError as error:
-        raise Retry(error.strerror or str(error)) from None
+        raise Retry(error.strerror or str(error) or "it hung up") from None
     return end
 
 

@@ -1,6 +1,5 @@
 """Create: an object that was not there before, as its author gave it, with what the server adds."""
 
-import secrets
 from typing import Final
 
 from pykubelet.api.validation import names
@@ -8,13 +7,12 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.bodies import read_object
 from pykubelet.apiserver.calls import Answer, Call
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, name_suffix
 from pykubelet.apiserver.patch.apply import track_update
 from pykubelet.apiserver.requests import WriteOptions
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.services import ServiceStrategy
 
-_SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_BASE: Final = 58
 _TRIES: Final = 8
 
@@ -47,7 +45,7 @@ async def create_object(
         )
     for attempt in range(_TRIES if prefix else 1):
         if prefix:
-            obj["metadata"]["name"] = prefix[:_LONGEST_BASE] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
+            obj["metadata"]["name"] = prefix[:_LONGEST_BASE] + name_suffix()
         try:
             return await _create_once(backend, call, strategy, obj, options)
         except status.ApiError as error:

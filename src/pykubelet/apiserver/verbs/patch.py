@@ -17,7 +17,7 @@ from pykubelet.apiserver.patch.json_patch import apply_json_patch
 from pykubelet.apiserver.patch.merge_patch import apply_merge_patch
 from pykubelet.apiserver.patch.strategic import apply_strategic_merge_patch
 from pykubelet.apiserver.requests import META_GROUP, WriteOptions
-from pykubelet.apiserver.schema import Json, copied
+from pykubelet.apiserver.schema import Json, copied, unknown_fields
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.verbs.create import create_object
 from pykubelet.apiserver.verbs.update import changed, check_name, write
@@ -96,10 +96,10 @@ class _Attempt:
         if (obj.get("apiVersion"), obj.get("kind")) != (resource.api_version, resource.kind):
             raise status.bad_request("a patch may not change the apiVersion or the kind of an object")
         try:
-            check_shape(obj, resource.kind, resource.api_version, resource.schema)
+            is_known = check_shape(obj, resource.kind, resource.api_version, resource.schema)
             call.warnings.clear()
-            validation = self._options.validation
-            told_unknown(call, obj, resource.kind, resource.api_version, validation, resource.schema, [])
+            unknown = () if is_known else unknown_fields(obj, resource.schema)
+            told_unknown(call, unknown, resource.kind, resource.api_version, self._options.validation, [])
             return normal(self._backend.strategy(resource), obj)
         except ApiError as error:
             raise _unfit(call, error) from None

@@ -90,18 +90,13 @@ class _Watcher:
     async def _until(self, deadline: float) -> AsyncIterator[bytes]:
         """What changes before the deadline."""
         wanted = None if self._chosen.is_everything else self._wanted
-        changes = self._backend.cache.watch(self._folder, since=self._since, wanted=wanted)
-        async with aclosing(changes):
-            try:
-                async with asyncio.timeout_at(deadline) as limit:
-                    async for change in changes:
-                        limit.reschedule(None)  # what is done with a change is not part of the waiting for it
-                        self._since = max(self._since, change.revision)
-                        if line := self._line(change):
-                            yield line
-                        limit.reschedule(deadline)
-            except TimeoutError:
-                return
+        batches = self._backend.cache.batches(self._folder, since=self._since, wanted=wanted, until=deadline)
+        async with aclosing(batches):
+            async for batch in batches:
+                lines = [self._line(change) for change in batch]
+                self._since = max(self._since, batch[-1].revision)
+                if told := lines[0] if len(lines) == 1 else b"".join(lines):
+                    yield told
 
     def _line(self, change: Event | Progress) -> bytes:
         if isinstance(change, Progress):

@@ -269,6 +269,30 @@ async def test_whoever_asks_for_a_certificate_is_written_down(api: Api) -> None:
     assert "certificate" not in after["status"]
 
 
+async def test_a_certificate_request_may_have_any_name_that_can_stand_in_a_path(api: Api) -> None:
+    request = base64.b64encode(b"-----BEGIN CERTIFICATE REQUEST-----").decode()
+    spec = {"request": request, "signerName": "a.b/c", "usages": ["client auth"]}
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    for name, wanted in (("node-csr-SWFAXEq_VdvSS2qX-M", 201), ("a/b", 422), ("..", 422), ("a%b", 422), ("a\0b", 422)):
+        code, answer = await api.ask("POST", path, {"metadata": {"name": name}, "spec": spec})
+        assert code == wanted, answer
+
+
+async def test_endpoints_have_addresses_and_ports_that_can_be(api: Api) -> None:
+    subset = {"addresses": [{"ip": "10.0.0.1"}, {}], "notReadyAddresses": [{"ip": "x"}], "ports": [{"port": 70000}]}
+    _, refused = await api.ask("POST", f"{NS}/endpoints", {"metadata": {"name": "e"}, "subsets": [subset]})
+    assert [field for _, field in causes(refused)] == [
+        "subsets[0].addresses[1].ip",
+        "subsets[0].notReadyAddresses[0].ip",
+        "subsets[0].ports[0].port",
+    ]
+
+
+async def test_a_null_in_a_list_or_map_is_the_empty_value(api: Api) -> None:
+    _, made = await api.ask("POST", f"{NS}/configmaps", {"metadata": {"name": "c"}, "data": {"a": None, "b": "1"}})
+    assert made["data"] == {"a": "", "b": "1"}
+
+
 async def test_the_cluster_has_what_it_needs_from_the_start(api: Api) -> None:
     _, namespaces = await api.ask("GET", "/api/v1/namespaces")
     names = [each["metadata"]["name"] for each in namespaces["items"]]

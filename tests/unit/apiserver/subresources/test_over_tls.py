@@ -47,6 +47,8 @@ class World:
         self.streams = True
         """Whether the kubelet speaks WebSocket as kubectl would have it; else SPDY alone."""
         self.asked: list[tuple[str, str, dict[str, str]]] = []
+        self.refusal: tuple[int, str] | None = None
+        """With what the kubelet refuses to show a log."""
         self.ended: list[str] = []
         self.sessions: list[LocalSession] = []
         key = self.pki.service_account_key()
@@ -103,11 +105,15 @@ class World:
                 session = await LocalSession.start(request.query.getall("command"))
                 self.sessions.append(session)
                 return await serve_session(request, session, tty=False, idle=60)
+            case "metrics":
+                return web.Response(text=_metrics(len(self.asked)))
             case "portForward":
                 return await forward(request, LocalConnection.to, [], idle=60)
         return web.Response(text=f"{request.method} {request.rel_url} {(await request.read()).decode()}")
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
+        if self.refusal is not None:
+            return web.Response(status=self.refusal[0], text=self.refusal[1])
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         await response.prepare(request)
         await response.write(b"first\n")
@@ -163,6 +169,13 @@ async def _served(app: web.Application, context: ssl.SSLContext) -> AsyncGenerat
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+def _metrics(count: int) -> str:
+    """A kubelet that counts half a second of work in every five."""
+    return (
+        f"node_cpu_usage_seconds_total {count / 2} {count * 5000}\nnode_memory_working_set_bytes 1024 {count * 5000}\n"
+    )
 
 
 def _node(name: str, port: int) -> Object:
@@ -327,6 +340,24 @@ async def test_a_log_that_is_followed_ends_at_the_kubelet_when_the_client_goes(w
     await eventually(lambda: world.ended)
 
 
+async def test_why_a_kubelet_shows_no_log_is_told_as_a_status(world: World) -> None:
+    world.refusal = (400, 'container "main" in pod "x" is waiting to start: PodInitializing\n')
+    code, status = await world.ask("GET", f"{PODS}/x/log")
+    assert (code, status["kind"], status["reason"]) == (400, "Status", "BadRequest")
+    assert status["message"] == 'container "main" in pod "x" is waiting to start: PodInitializing'
+    world.refusal = (404, "")
+    code, status = await world.ask("GET", f"{PODS}/x/log")
+    assert (code, status["reason"], status["message"]) == (
+        404,
+        "NotFound",
+        "the kubelet of node n1 does not have this",
+    )
+    world.refusal = (503, "not now")
+    code, status = await world.ask("GET", f"{PODS}/x/log")
+    assert (code, status["reason"]) == (500, "InternalError")
+    assert "answers with 503: not now" in status["message"]
+
+
 async def test_what_cannot_be_passed_on_is_refused_in_upstreams_words(world: World) -> None:
     assert await world.ask("GET", f"{PODS}/waiting/log") == (200, "")
     code, status = await world.ask("GET", f"{PODS}/x/log?container=other")
@@ -354,6 +385,13 @@ async def test_a_kubelet_whose_certificate_is_not_ours_gets_no_requests(world: W
         code, status = await world.ask("GET", "/api/v1/nodes/n2/proxy/healthz")
     assert code == 500
     assert "certificate verify failed" in status["message"]
+
+
+async def test_what_nodes_use_is_asked_of_their_kubelets(world: World) -> None:
+    code, found = await world.ask("GET", "/apis/metrics.k8s.io/v1beta1/nodes/n1")
+    assert (code, found["usage"]) == (200, {"cpu": "100000000n", "memory": "1Ki"})
+    assert {target for _, target, _ in world.asked} == {"/metrics/resource"}
+    assert (await world.ask("GET", "/apis/metrics.k8s.io/v1beta1/nodes", user=""))[0] == 401
 
 
 async def test_the_proxy_to_a_node_passes_path_query_and_body_on(world: World) -> None:

@@ -1,0 +1,91 @@
+"""Endpoints in the form that clients ask for today: slices, each of one family of addresses and one set of ports.
+
+They say what the endpoints of the same name say, whoever says that: our own controller, or people.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from pykubelet.apiserver.controllers.cluster import Cluster, Kind
+from pykubelet.apiserver.controllers.endpoints import ENDPOINTS
+from pykubelet.apiserver.objects import Object, at
+
+SLICES: Final[Kind] = ("discovery.k8s.io", "endpointslices")
+_MANAGED: Final = "endpointslice.kubernetes.io/managed-by"
+_MANAGER: Final = "endpointslice-controller.k8s.io"
+_SERVICE: Final = "kubernetes.io/service-name"
+_LARGEST: Final = 100
+_LOOK_AGAIN: Final = 300.0
+
+
+def slices(endpoints: Object) -> list[Object]:
+    """What the endpoints say, in slices. The same again has the same names."""
+    metadata = endpoints["metadata"]
+    found = []
+    for subset in endpoints.get("subsets") or ():
+        ports = [_port(each) for each in subset.get("ports") or ()]
+        for family in ("IPv4", "IPv6"):
+            each = iter([one for one in _endpoints(subset) if (":" in one["addresses"][0]) is (family == "IPv6")])
+            number = 0
+            while part := list(islice(each, _LARGEST)):
+                mark = hashlib.sha256(msgspec.json.encode([family, ports, number])).hexdigest()[:5]
+                found.append(_slice(metadata, mark, {"addressType": family, "endpoints": part, "ports": ports}))
+                number += 1
+    return found
+
+
+def _endpoints(subset: Object) -> Iterator[Object]:
+    for name, is_ready in (("addresses", True), ("notReadyAddresses", False)):
+        for each in subset.get(name) or ():
+            conditions = {"ready": is_ready, "serving": is_ready, "terminating": False}
+            more = {key: each[key] for key in ("hostname", "nodeName", "targetRef") if each.get(key)}
+            yield {"addresses": [each["ip"]], "conditions": conditions, **more}
+
+
+def _port(port: Object) -> Object:
+    """A port without a name has an empty one here."""
+    return {"name": "", "protocol": "TCP", **port}
+
+
+def _slice(metadata: Object, mark: str, content: Object) -> Object:
+    name, namespace = metadata["name"], metadata["namespace"]
+    labels = {_SERVICE: name, _MANAGED: _MANAGER}
+    return {"metadata": {"name": f"{name}-{mark}", "namespace": namespace, "labels": labels}, **content}
+
+
+class EndpointSlices:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def run(self) -> None:
+        async with self._cluster.bell(ENDPOINTS, SLICES) as bell:
+            while True:
+                await bell.wait(_LOOK_AGAIN)
+                await self.sync()
+
+    async def sync(self) -> None:
+        there = {
+            (each["metadata"]["namespace"], each["metadata"]["name"]): each
+            for each in await self._cluster.all(SLICES)
+            if at(each, "metadata.labels", {}).get(_MANAGED) == _MANAGER
+        }
+        for endpoints in await self._cluster.views(ENDPOINTS, slices):
+            for wanted in endpoints:
+                metadata = wanted["metadata"]
+                await self._say(wanted, there.pop((metadata["namespace"], metadata["name"]), None))
+        for left in there.values():
+            await self._cluster.remove(SLICES, left)
+
+    async def _say(self, wanted: Object, there: Object | None) -> None:
+        if there is None:
+            await self._cluster.create(SLICES, wanted)
+        elif _content(there) != _content(wanted):
+            await self._cluster.change(SLICES, there, lambda live: {**live, **_content(wanted)})
+
+
+def _content(one: Object) -> dict[str, Any]:
+    return {name: one.get(name) for name in ("addressType", "endpoints", "ports")}
