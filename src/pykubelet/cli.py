@@ -126,6 +126,7 @@ def run(
 @click.option("--etcd-cafile", default="", metavar="FILE", help="Whose certificate etcd has.")
 @click.option("--etcd-certfile", default="", metavar="FILE", help="By which etcd knows us.")
 @click.option("--etcd-keyfile", default="", metavar="FILE", help="Its key.")
+@click.option("--import-from", default="", metavar="FILE", help="A state.db whose objects go into the store first.")
 @click.option("--no-scheduler", is_flag=True, help="Leave it to others to bind pods to nodes.")
 @click.option("--insecure-kubelets", is_flag=True, help="Believe kubelets without a certificate of ours.")
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
@@ -159,6 +160,7 @@ def apiserver(
         etcd_ca=given["etcd_cafile"],
         etcd_certificate=given["etcd_certfile"],
         etcd_key=given["etcd_keyfile"],
+        import_from=Path(given["import_from"]).absolute() if given["import_from"] else None,
         scheduler=not no_scheduler,
         insecure_kubelets=given["insecure_kubelets"],
     )
@@ -177,43 +179,92 @@ _DATA = click.option(
 @click.option(
     "--merge-kubeconfig", default="", metavar="FILE", help="A kubeconfig of yours that gets the cluster added."
 )
+@click.option(
+    "--bind-address", default="", metavar="IP", help="Where the API server serves; 0.0.0.0: for others [127.0.0.1]."
+)
 @click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
 def up(
-    manifests: str, data: str | None, container_runtime_endpoint: str, merge_kubeconfig: str, foreground: bool
+    manifests: str,
+    data: str | None,
+    container_runtime_endpoint: str,
+    merge_kubeconfig: str,
+    bind_address: str,
+    foreground: bool,
 ) -> None:
     """Start an API server and a node on this machine, and return when they are ready. MANIFESTS are static pods."""
     from pathlib import Path
 
+    from pykubelet.cluster import Cluster, default_data
+
     folder = Path(manifests) if manifests else None
-    _cluster(data).up(folder, runtime=container_runtime_endpoint, merge=merge_kubeconfig, foreground=foreground)
+    Cluster(Path(data) if data else default_data(), click.echo).up(
+        folder,
+        runtime=container_runtime_endpoint,
+        merge=merge_kubeconfig,
+        foreground=foreground,
+        bind=bind_address,
+    )
+
+
+@main.command()
+@_DATA
+@click.option("--bootstrap-kubeconfig", default="", metavar="FILE", help="What `pykubelet token` has made.")
+@click.option("--kubeconfig", default="", metavar="FILE", help="Of a node that is known already.")
+@click.option("--node-name", default="", metavar="NAME", help="Name of this node instead of the host's name.")
+@click.option("--container-runtime-endpoint", default="", metavar="URL", help="The runtime [the best there is].")
+def join(
+    data: str | None, bootstrap_kubeconfig: str, kubeconfig: str, node_name: str, container_runtime_endpoint: str
+) -> None:
+    """Start a node on this machine for an API server somewhere else, and return when it is ready."""
+    from pathlib import Path
+
+    from pykubelet.cluster import default_data
+    from pykubelet.join import JoinedNode
+
+    node = JoinedNode(Path(data) if data else default_data(), click.echo)
+    node.join(bootstrap_kubeconfig, kubeconfig, node=node_name, runtime=container_runtime_endpoint)
+
+
+@main.command()
+@click.option("--data", metavar="PATH", help="The API server's folder.  [default: as for `up`]")
+@click.option("--ttl", default="24h", show_default=True, metavar="TIME", help="For how long it lets nodes join.")
+@click.option("--server", default="", metavar="URL", help="Where new nodes find the API server [as we know it].")
+@click.option("-o", "--output", default="", metavar="FILE", help="Where to write it, - to print it [in the data].")
+def token(data: str | None, ttl: str, server: str, output: str) -> None:
+    """Make a file with which a new node can `join` the API server of this machine."""
+    from pathlib import Path
+
+    from pykubelet.cluster import default_data
+    from pykubelet.join import make_token, parsed_ttl
+
+    make_token(Path(data) if data else default_data(), parsed_ttl(ttl), server, output, click.echo)
 
 
 @main.command()
 @_DATA
 def down(data: str | None) -> None:
-    """Stop what `up` has started, pods and all; what the API server knows is kept."""
+    """Stop what `up` or `join` has started, pods and all; what the API server knows is kept."""
     _cluster(data).down()
 
 
 @main.command()
 @_DATA
 def reset(data: str | None) -> None:
-    """Stop what `up` has started, and remove all that it made."""
+    """Stop what `up` or `join` has started, and remove all that it made."""
     _cluster(data).reset()
 
 
 @main.command(hidden=True)
 @click.option("--data", required=True, metavar="PATH")
 def supervise(data: str) -> None:
-    """Keep the parts of `up` running."""
+    """Keep the parts of `up` and `join` running."""
     import asyncio
     from pathlib import Path
 
-    from pykubelet.cluster import parts
     from pykubelet.supervisor import keep
 
     configure_logging(verbosity=2)
-    asyncio.run(keep(parts(Path(data)), Path(data) / "up.lock"))
+    asyncio.run(keep(_cluster(data).parts(), Path(data) / "up.lock"))
 
 
 @main.command()
@@ -244,6 +295,7 @@ def pods(data: str | None, root_dir: str | None, output: str) -> None:
 def _cluster(data: str | None) -> "Cluster":
     from pathlib import Path
 
-    from pykubelet.cluster import Cluster, default_data
+    from pykubelet.cluster import default_data
+    from pykubelet.join import opened
 
-    return Cluster(Path(data) if data else default_data(), click.echo)
+    return opened(Path(data) if data else default_data(), click.echo)

@@ -14,10 +14,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
+from pykubelet.api.struct import changed
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, merged_kubeconfig, write_kubeconfig
 from pykubelet.app_apiserver import ApiServerConfig, prepared, url
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
@@ -28,13 +29,14 @@ from pykubelet.host.removal import remove_tree
 from pykubelet.manifest_check import faults_of
 from pykubelet.server.control import ask
 from pykubelet.show import is_settled, pod_table
-from pykubelet.supervisor import Part, holder
+from pykubelet.supervisor import Part, holder, left_something
 
 _START_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 60.0
 _LOOK: Final = 0.1
 _PATIENCE: Final = 10.0
-_MARK: Final = ".pykubelet"
+MARK: Final = ".pykubelet"
+PROGRAM: Final = (sys.executable, "-m", "pykubelet")
 
 Say = Callable[[str], None]
 
@@ -48,31 +50,52 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     kubelet_port: int
     runtime: str
     manifests: str = ""
+    bind: str = "127.0.0.1"
+    """Where the API server serves."""
+    kubeconfig: str = ""
+    """Of a node alone, which has joined an API server somewhere else: how it reaches that."""
+    bootstrap: str = ""
+    """How such a node gets that kubeconfig."""
+    asks_for_certificate: bool = False
+    """Whether its serving certificate comes from the API server, too."""
 
 
 class Cluster:
+    made_by: ClassVar[str] = "up"
+    logs: ClassVar[tuple[str, ...]] = ("apiserver", "agent")
+    what: ClassVar[str] = "the API server and the node"
+
     def __init__(self, data: Path, say: Say) -> None:
         self._data = data.resolve()
         self._say = say
         self._state = self._data / "state"
-        self._mark = self._data / _MARK
+        self._mark = self._data / MARK
         self._lock = self._data / "up.lock"
 
     # --- the commands
 
-    def up(self, manifests: Path | None, *, runtime: str = "", merge: str = "", foreground: bool = False) -> None:
+    def up(
+        self,
+        manifests: Path | None,
+        *,
+        runtime: str = "",
+        merge: str = "",
+        foreground: bool = False,
+        bind: str = "",
+    ) -> None:
         """Start everything, and return when the node is ready. Harmless when it runs.
 
         `manifests` is a folder or file of static pods; `runtime` an endpoint, empty: the best one that there is;
-        `merge` a kubeconfig of the person's own, which gets our cluster added.
+        `merge` a kubeconfig of the person's own, which gets our cluster added; `bind` an address to serve on, empty:
+        as before, at first for this machine alone.
         """
         faults = faults_of(manifests, self._say) if manifests else []
         if holder(self._lock) is not None:
-            self._check_same(manifests)
+            self._check_same(manifests, bind)
             self._say(f"It is running already (data in {self._data}).")
             plan = self._plan()
         else:
-            plan = self._claim(manifests, runtime)
+            plan = self._claim(manifests, runtime, bind)
             self._prepare(plan)
             self._start()
         self._wait(plan)
@@ -98,12 +121,13 @@ class Cluster:
         if not self._is_ours():
             self._say("There is nothing to stop.")
             return
-        if holder(self._lock) is None and self._state.exists():
+        if left_something(self._lock) and self._has_run():
             # Whoever was killed has left pods running: it takes an agent to stop them.
             self._start()
-            self._wait(self._plan())
+            self._wait_to_stop(self._plan())
         self._stop()
-        self._say(f"All is stopped. `pykubelet up` goes on from here; `pykubelet reset` removes {self._data}.")
+        again, reset = f"pykubelet {self.made_by}", "pykubelet reset"
+        self._say(f"All is stopped. `{again}` goes on from here; `{reset}` removes {self._data}.")
 
     def reset(self) -> None:
         """Stop everything and remove all that was made."""
@@ -120,18 +144,38 @@ class Cluster:
 
     # --- the folder
 
+    @property
+    def admin_kubeconfig(self) -> Path:
+        return self._data / "kubeconfig"
+
     def _is_ours(self) -> bool:
         if not self._data.exists():
             return False
         if not self._mark.exists():
-            raise Invalid(f"{self._data} was not made by `pykubelet up`; nothing in it was touched")
+            raise Invalid(f"{self._data} was not made by `pykubelet {self.made_by}`; nothing in it was touched")
         return True
 
-    def _claim(self, manifests: Path | None, runtime: str) -> Plan:
-        """What is there from before stays as it was, above all the runtime: pods may be on it."""
+    def _claim(self, manifests: Path | None, runtime: str, bind: str) -> Plan:
+        plan, before = self._node_plan(runtime)
+        address = bind or (before.bind if before else "127.0.0.1")
+        plan = changed(
+            plan,
+            api_port=_free_port(address, before.api_port if before else 6443),
+            manifests=str(manifests.absolute()) if manifests else "",
+            bind=address,
+        )
+        self._mark.write_bytes(msgspec.json.encode(plan))
+        return plan
+
+    def _node_plan(self, runtime: str, node: str = "") -> tuple[Plan, Plan | None]:
+        """What concerns the node, and what was decided before: that stays as it was, above all the runtime, for pods
+        may be on it."""
+        command = f"`pykubelet {self.made_by}`"
         if self._data.exists() and not self._mark.exists() and any(self._data.iterdir()):
-            raise Invalid(f"{self._data} is not empty and was not made by `pykubelet up`; choose another with --data")
+            raise Invalid(f"{self._data} is not empty and was not made by {command}; choose another with --data")
         before = self._plan() if self._mark.exists() else None
+        if before and bool(before.kubeconfig) is not (self.made_by == "join"):
+            raise Invalid(f"{self._data} was not made by {command}; choose another with --data")
         if before and runtime and runtime != before.runtime:
             raise Invalid(f"the pods of {self._data} are on the runtime {before.runtime}; first run `pykubelet reset`")
         if runtime and not before and (why := check_runtime(runtime, self._data)):
@@ -144,15 +188,13 @@ class Cluster:
         facts = asyncio.run(LocalMachine(str(self._data)).facts())
         address = facts.ips[0] if facts.ips else "127.0.0.1"
         plan = Plan(
-            node=before.node if before else socket.gethostname().lower(),
+            node=before.node if before else node or socket.gethostname().lower(),
             address=address,
-            api_port=_free_port("127.0.0.1", before.api_port if before else 6443),
+            api_port=before.api_port if before else 0,
             kubelet_port=_free_port(address, before.kubelet_port if before else 10250),
             runtime=before.runtime if before else runtime,
-            manifests=str(manifests.absolute()) if manifests else "",
         )
-        self._mark.write_bytes(msgspec.json.encode(plan))
-        return plan
+        return plan, before
 
     def _plan(self) -> Plan:
         try:
@@ -160,8 +202,13 @@ class Cluster:
         except (OSError, msgspec.DecodeError):
             raise Invalid(f"{self._mark} cannot be read; was it made by another version? Remove {self._data}") from None
 
-    def _check_same(self, manifests: Path | None) -> None:
-        running = self._plan().manifests
+    def _check_same(self, manifests: Path | None, bind: str) -> None:
+        plan = self._plan()
+        if plan.kubeconfig:
+            raise Invalid(f"{self._data} was not made by `pykubelet up`; choose another with --data")
+        if bind and bind != plan.bind:
+            raise Invalid(f"what runs serves on {plan.bind}; stop it first with `pykubelet down`")
+        running = plan.manifests
         if manifests and running != str(manifests.absolute()):
             what = f"the static pods of {running}" if running else "no static pods"
             raise Invalid(f"what runs has {what}; stop it first with `pykubelet down`")
@@ -186,25 +233,47 @@ class Cluster:
 
     # --- what runs
 
+    def parts(self) -> list[Part]:
+        """What is kept running, by the plan in the folder: the API server first."""
+        data, plan = self._data, self._plan()
+        server = [*PROGRAM, "apiserver", "--data-dir", str(data / "apiserver"), "--port", str(plan.api_port)]
+        server += ["--bind-address", plan.bind, "--kubeconfig", str(self.admin_kubeconfig), "--tls-san", plan.address]
+        pki = data / "apiserver" / "pki"
+        agent = [*agent_command(data, plan), "--kubeconfig", str(data / "kubelet.conf")]
+        agent += ["--client-ca-file", str(pki / "ca.crt")]
+        agent += ["--tls-cert-file", str(pki / f"node-{plan.node}-serving.crt")]
+        agent += ["--tls-private-key-file", str(pki / f"node-{plan.node}-serving.key")]
+        agent += ["--pod-manifest-path", plan.manifests] if plan.manifests else []
+        return [
+            Part(name="the API server", command=server, log=self._log("apiserver")),
+            Part(name="the node", command=agent, log=self._log("agent")),
+        ]
+
     def _start(self) -> None:
-        command = [sys.executable, "-m", "pykubelet", "supervise", "--data", str(self._data)]
+        command = [*PROGRAM, "supervise", "--data", str(self._data)]
         with self._log("up").open("ab") as log:
             process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        self._say(f"Starting the API server and the node (data and logs in {self._data}) ...")
+        self._say(f"Starting {self.what} (data and logs in {self._data}) ...")
         deadline = time.monotonic() + _PATIENCE
         while holder(self._lock) is None:
             if process.poll() is not None or time.monotonic() > deadline:
                 self._tell_log("up")
-                raise Invalid("they cannot be started; above is what was said")
+                raise Invalid(f"{self.what} cannot be started; above is what was said")
             time.sleep(_LOOK)
 
+    def _has_run(self) -> bool:
+        return self._state.exists()
+
+    def _wait_to_stop(self, plan: Plan) -> None:
+        self._wait(plan)
+
     def _wait(self, plan: Plan) -> None:
-        conf = api_config(self._data, plan).kubeconfig
-        why = asyncio.run(wait_until_ready(str(conf), plan.node, self._say, _START_SECONDS))
+        conf = plan.kubeconfig or str(self.admin_kubeconfig)
+        why = asyncio.run(wait_until_ready(conf, plan.node, self._say, _START_SECONDS))
         if why:
-            for name in ("apiserver", "agent"):
+            for name in self.logs:
                 self._tell_log(name)
             raise Invalid(f"{why}; above is what was said last, more is in {self._data}/*.log")
 
@@ -213,7 +282,7 @@ class Cluster:
         pid = holder(self._lock)
         if pid is None:
             return
-        self._say("Stopping the pods, the node and the API server ...")
+        self._say(f"Stopping the pods, then {self.what} ...")
         os.kill(pid, signal.SIGTERM)
         told = time.monotonic()
         while holder(self._lock) == pid:
@@ -275,30 +344,19 @@ class Cluster:
 
 
 def api_config(data: Path, plan: Plan) -> ApiServerConfig:
-    return ApiServerConfig(data=data / "apiserver", port=plan.api_port, kubeconfig=data / "kubeconfig")
+    return ApiServerConfig(
+        data=data / "apiserver", address=plan.bind, port=plan.api_port, kubeconfig=data / "kubeconfig"
+    )
 
 
-def parts(data: Path) -> list[Part]:
-    """What `up` keeps running, by the plan in the folder: the API server first."""
-    plan = Cluster(data, lambda text: None)._plan()
-    program = [sys.executable, "-m", "pykubelet"]
-    server = [*program, "apiserver", "--data-dir", str(data / "apiserver"), "--port", str(plan.api_port)]
-    server += ["--kubeconfig", str(data / "kubeconfig"), "--tls-san", plan.address]
-    agent = [*program, "run", "--stop-pods-on-exit", "--root-dir", str(data / "state")]
-    agent += ["--kubeconfig", str(data / "kubelet.conf"), "--hostname-override", plan.node, "--node-ip", plan.address]
+def agent_command(data: Path, plan: Plan) -> list[str]:
+    """What any agent in a folder of ours is told, whatever API server it has."""
+    agent = [*PROGRAM, "run", "--stop-pods-on-exit", "--root-dir", str(data / "state")]
+    agent += ["--hostname-override", plan.node, "--node-ip", plan.address]
     agent += ["--address", plan.address, "--port", str(plan.kubelet_port), "--healthz-port=0"]
-    pki = data / "apiserver" / "pki"
-    agent += ["--client-ca-file", str(pki / "ca.crt")]
-    agent += ["--tls-cert-file", str(pki / f"node-{plan.node}-serving.crt")]
-    agent += ["--tls-private-key-file", str(pki / f"node-{plan.node}-serving.key")]
     agent += ["--container-runtime-endpoint", plan.runtime, "--cluster-domain", "cluster.local"]
     # Apart from the pods of any other agent on this machine.
-    agent += ["--cgroup-root", f"/pykubelet-{hashlib.sha256(str(data).encode()).hexdigest()[:8]}"]
-    agent += ["--pod-manifest-path", plan.manifests] if plan.manifests else []
-    return [
-        Part(name="the API server", command=server, log=data / "apiserver.log"),
-        Part(name="the node", command=agent, log=data / "agent.log"),
-    ]
+    return [*agent, "--cgroup-root", f"/pykubelet-{hashlib.sha256(str(data).encode()).hexdigest()[:8]}"]
 
 
 def default_data() -> Path:
@@ -325,4 +383,4 @@ def _free_port(address: str, wanted: int) -> int:
             except OSError:
                 continue
             return int(probe.getsockname()[1])
-    raise Invalid(f"there is no free port on {address}")
+    raise Invalid(f"there is no free port on {address}; is it an address of this machine?")

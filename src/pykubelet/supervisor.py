@@ -1,9 +1,11 @@
 """Keeps the parts of a small cluster running, each a process of its own: one that dies is started again.
 
-They are stopped in the reverse of their order: the agent needs the API server while it stops its pods.
+They are stopped in the reverse of their order: the agent needs the API server while it stops its pods. If their keeper
+is killed, they die with it: else nobody would know of them, and the next keeper's would find their ports taken.
 """
 
 import asyncio
+import ctypes
 import fcntl
 import logging
 import os
@@ -23,6 +25,8 @@ _SOONEST: Final = 0.5
 _LATEST: Final = 30.0
 _SETTLED: Final = 60.0
 """Who has lived for so long has not died of a bad start."""
+_LIBC: Final = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG: Final = 1
 
 
 class Part(Struct, frozen=True, kw_only=True):
@@ -42,9 +46,12 @@ async def keep(parts: Sequence[Part], lock: Path) -> None:
             keepers = [_Keeper(part) for part in parts]
             running = [tasks.create_task(keeper.run()) for keeper in keepers]
             await told.wait()
+            ended_well = True
             for keeper, task in zip(reversed(keepers), reversed(running), strict=True):
-                await keeper.stop()
+                ended_well &= await keeper.stop()
                 task.cancel()
+        if ended_well:
+            held.truncate(0)
     finally:
         held.close()
 
@@ -69,19 +76,31 @@ class _Keeper:
             log.warning("%s has ended with code %d, and is started again in %.1f s", self._part.name, code, wait)
             await asyncio.sleep(wait)
 
-    async def stop(self) -> None:
-        """However long it takes: pods have a grace of their own."""
+    async def stop(self) -> bool:
+        """However long it takes: pods have a grace of their own. -> whether it has ended in good order"""
         self._stopping.set()
         process = self._process
-        if process is not None and process.returncode is None:
-            log.info("stopping %s", self._part.name)
-            process.terminate()
-            await process.wait()
+        if process is None or process.returncode is not None:
+            return False
+        log.info("stopping %s", self._part.name)
+        process.terminate()
+        return await process.wait() == 0
 
     async def _live(self) -> int:
+        keeper = os.getpid()
+
+        def die_with_keeper() -> None:
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != keeper:  # it has died just now, and nobody will tell us
+                os._exit(1)
+
         with self._part.log.open("ab") as file:
             self._process = await asyncio.create_subprocess_exec(
-                *self._part.command, stdin=asyncio.subprocess.DEVNULL, stdout=file, stderr=file
+                *self._part.command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                preexec_fn=die_with_keeper,
             )
         log.info("%s is started, pid %d", self._part.name, self._process.pid)
         return await self._process.wait()
@@ -98,6 +117,14 @@ def holder(lock: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return None
+
+
+def left_something(lock: Path) -> bool:
+    """Whether whoever kept the parts last has not seen all of them to a good end: it was killed, or one of them was."""
+    try:
+        return holder(lock) is None and bool(lock.read_bytes())
+    except OSError:
+        return False
 
 
 def _locked(path: Path) -> IO[bytes]:

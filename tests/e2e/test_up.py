@@ -31,6 +31,9 @@ class UpNode(Node):
     def down(self) -> str:
         return command("down", "--data", str(self.data))
 
+    def reset(self) -> str:
+        return command("reset", "--data", str(self.data))
+
     def pods(self) -> dict[str, Any]:
         items = json.loads(command("pods", "--data", str(self.data), "-o", "json"))["items"]
         return {pod["metadata"]["name"].rsplit("-", 1)[0]: pod for pod in items}
@@ -41,7 +44,17 @@ class UpNode(Node):
 
     @property
     def agent_pid(self) -> int:
-        return int((self.state / "agent.lock").read_text())
+        return int((self.state / "agent.lock").read_text() or 0)
+
+    @property
+    def supervisor_pid(self) -> int:
+        return int((self.data / "up.lock").read_text())
+
+    def kill_agent(self) -> None:
+        """It is there again afterwards."""
+        pid = self.agent_pid
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: self.agent_pid != pid and is_alive(self.agent_pid))
 
 
 @pytest.fixture
@@ -51,7 +64,7 @@ def node(tmp_path: Path) -> Iterator[UpNode]:
         yield made
     finally:
         if made.data.exists():
-            made.down()
+            made.reset()
 
 
 def sleeper(name: str, seconds: str = "1000") -> str:
@@ -71,11 +84,28 @@ def test_the_examples_come_up_and_go_down_and_leave_nothing(node: UpNode) -> Non
     assert "stdout F 3" in next(logs.glob("*job*/count/0.log")).read_text()
     eventually(lambda: "hello from sidecar" in next(logs.glob("*sidecar*/reader/0.log")).read_text())
     assert "running already" in node.up()
-    assert "cleared away" in node.down()
+    assert "cleared away" in node.reset()
     assert not node.data.exists()
     assert str(node.data) not in Path("/proc/mounts").read_text()
-    assert mentions(str(node.data)) == []
+    eventually(lambda: mentions(str(node.data)) == [])
     assert "nothing to stop" in node.down()
+    assert "nothing to remove" in node.reset()
+
+
+def test_down_stops_all_that_runs_and_up_goes_on_from_there(node: UpNode) -> None:
+    marker = f"{os.getpid()}44"
+    (node.manifests / "web.yaml").write_text(sleeper("web", marker))
+    node.up()
+    before = node.container("web")["containerID"]
+    shown = node.down()
+    assert "All is stopped" in shown
+    assert not pids_of(f"sleep {marker}")
+    eventually(lambda: mentions(str(node.data)) == [])
+    assert (node.data / "kubeconfig").exists()
+    assert "Starting" not in node.down(), "there is nothing to start in order to stop it"
+    node.up()
+    assert pids_of(f"sleep {marker}")
+    assert node.container("web")["containerID"] != before
 
 
 def _page() -> bytes:
@@ -104,10 +134,9 @@ def test_an_agent_that_is_killed_and_started_again_restarts_nothing(node: UpNode
     (node.manifests / "web.yaml").write_text(sleeper("web"))
     node.up()
     before = node.container("web")
-    os.kill(node.agent_pid, signal.SIGKILL)
-    eventually(lambda: not is_alive(node.agent_pid))
-    node.up()
-    assert node.container("web") == before
+    node.kill_agent()
+    assert "running already" in node.up()
+    eventually(lambda: node.container("web") == before)
 
 
 def test_a_container_that_dies_is_seen_and_restarted_at_once(node: UpNode) -> None:
@@ -166,15 +195,24 @@ def test_down_touches_no_folder_that_up_has_not_made(tmp_path: Path) -> None:
     assert (tmp_path / "precious").read_text() == "mine"
 
 
-def test_down_stops_also_the_pods_of_an_agent_that_was_killed(node: UpNode) -> None:
+def test_down_stops_also_the_pods_of_a_keeper_that_was_killed(node: UpNode) -> None:
     marker = f"{os.getpid()}66"
     (node.manifests / "web.yaml").write_text(sleeper("web", marker))
     node.up()
-    os.kill(node.agent_pid, signal.SIGKILL)
+    pids = [node.supervisor_pid, *children(node.supervisor_pid)]
+    assert len(pids) == 3
+    os.kill(node.supervisor_pid, signal.SIGKILL)
+    eventually(lambda: not any(map(is_alive, pids)))
     assert pids_of(f"sleep {marker}")
-    assert "cleared away" in node.down()
+    node.down()
     assert not pids_of(f"sleep {marker}")
+    eventually(lambda: mentions(str(node.data)) == [])
+    node.reset()
     assert not node.data.exists()
+
+
+def children(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_faults_in_manifests_are_told_at_once_and_the_other_pods_run(node: UpNode, tmp_path: Path) -> None:
@@ -191,4 +229,11 @@ def test_faults_in_manifests_are_told_at_once_and_the_other_pods_run(node: UpNod
 
 def test_a_folder_without_a_pod_is_told_at_once(node: UpNode) -> None:
     assert "there is no pod to run" in node.up(code=2)
+    assert not node.data.exists()
+
+
+def test_a_runtime_that_does_not_answer_is_told_at_once_and_nothing_is_left(node: UpNode, tmp_path: Path) -> None:
+    (node.manifests / "web.yaml").write_text(sleeper("web"))
+    shown = node.up("--container-runtime-endpoint", f"unix://{tmp_path}/none.sock", code=2)
+    assert f"the runtime at unix://{tmp_path}/none.sock cannot be used" in shown
     assert not node.data.exists()

@@ -48,7 +48,8 @@ class UpCluster:
         return found
 
     def agent_pid(self) -> int:
-        return int((self.data / "state" / "agent.lock").read_text())
+        """0 while one is just starting."""
+        return int((self.data / "state" / "agent.lock").read_text() or 0)
 
     def apiserver_pid(self) -> int:
         """The child of the supervisor that serves the API; 0 while there is none."""
@@ -61,8 +62,8 @@ class UpCluster:
 
     # --- kubectl
 
-    def kubectl(self, *args: str, stdin: str | None = None, code: int = 0, **env: str) -> str:
-        """-> all that it prints"""
+    def kubectl(self, *args: str, stdin: str | None = None, code: int = 0, env: dict[str, str] | None = None) -> str:
+        """-> all that it prints. `env`: on top of what is there"""
         done = subprocess.run(
             [KUBECTL, *args], input=stdin, capture_output=True, text=True, timeout=_SECONDS, check=False,
             env=self.environment(env), stdin=subprocess.DEVNULL if stdin is None else None,
@@ -80,12 +81,14 @@ class UpCluster:
     def json(self, *args: str) -> Any:
         return json.loads(self.kubectl(*args, "-o", "json"))
 
-    def apply(self, *objects: dict[str, Any], flags: tuple[str, ...] = ()) -> str:
-        whole = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
-        return self.kubectl("apply", *flags, "-f", "-", stdin=json.dumps(whole))
+    def apply(self, *objects: dict[str, Any], flags: tuple[str, ...] = (), code: int = 0) -> str:
+        return self.kubectl("apply", *flags, "-f", "-", stdin=documents(*objects), code=code)
 
     def ready(self, *names: str, seconds: int = 30) -> None:
         self.kubectl("wait", "--for=condition=Ready", f"--timeout={seconds}s", *(f"pod/{name}" for name in names))
+
+    def appears(self, name: str) -> None:
+        self.kubectl("wait", "--for=create", "--timeout=30s", f"pod/{name}")
 
     def phase(self, name: str, wanted: str, seconds: int = 30) -> None:
         self.kubectl("wait", f"--for=jsonpath={{.status.phase}}={wanted}", f"--timeout={seconds}s", f"pod/{name}")
@@ -156,6 +159,10 @@ class Sitting:
             self.terminal.shows(b"\0")  # so that it is not stuck with what it still has to say
             time.sleep(0.01)
         return self.process.returncode
+
+
+def documents(*objects: dict[str, Any]) -> str:
+    return "\n".join(map(json.dumps, objects))
 
 
 def pod(name: str, script: str = "exec sleep 1000", **spec: Any) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kit.agent_process import is_alive
 from kit.waiting import eventually
 from pykubelet.base.errors import Invalid
-from pykubelet.supervisor import Part, holder, keep
+from pykubelet.supervisor import Part, holder, keep, left_something
 
 STAYS = "import signal, sys, time; signal.signal(15, lambda *_: (print('bye', flush=True), sys.exit(0))); "
 STAYS += "print('here', flush=True); time.sleep(1000)"
@@ -34,6 +35,7 @@ async def test_parts_run_until_they_are_told_to_stop_the_last_first(tmp_path: Pa
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.wait_for(running, 20)
     assert said(tmp_path, "server") == said(tmp_path, "agent") == "here\nbye\n"
+    assert not left_something(lock)
     assert (tmp_path / "agent.log").stat().st_mtime_ns <= (tmp_path / "server.log").stat().st_mtime_ns
     assert holder(lock) is None
 
@@ -44,3 +46,22 @@ async def test_a_part_that_dies_is_started_again(tmp_path: Path) -> None:
     await eventually(lambda: len(said(tmp_path, "server").split()) >= 2)
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.wait_for(running, 20)
+
+
+async def test_parts_die_with_a_keeper_that_is_killed(tmp_path: Path) -> None:
+    stays = "import os, time; print(os.getpid(), flush=True); time.sleep(1000)"
+    program = f"""
+import asyncio, sys
+from pathlib import Path
+from pykubelet.supervisor import Part, keep
+part = Part(name="server", command=(sys.executable, "-c", {stays!r}), log=Path({str(tmp_path / "server.log")!r}))
+asyncio.run(keep([part], Path({str(tmp_path / "lock")!r})))
+"""
+    keeper = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    await eventually(lambda: said(tmp_path, "server").endswith("\n"))
+    pid = int(said(tmp_path, "server"))
+    assert is_alive(pid)
+    keeper.kill()
+    await keeper.wait()
+    await eventually(lambda: not is_alive(pid))
+    assert left_something(tmp_path / "lock")

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 _LOOK: Final = 10.0
 """Seconds between looks at the clock, which may have been set, and at what the certificate has to say."""
+_SOON: Final = 1.0
+"""Seconds between looks at whether there is something to ask for: until then nobody can connect."""
 _PATIENCE: Final = 15 * 60.0
 _SOONEST: Final = 2.0
 _LATEST: Final = 32.0
@@ -90,7 +92,7 @@ class CertificateKeeper:
         while True:
             template = self._template()
             if template is None or (left := self._seconds_left(template)) > 0:
-                await asyncio.sleep(_LOOK if template is None else min(left, _LOOK))
+                await asyncio.sleep(_SOON if template is None else min(left, _LOOK))
                 continue
             try:
                 await self._rotate(template)

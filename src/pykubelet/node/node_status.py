@@ -73,7 +73,8 @@ class NodeReporter:
         period: float = PERIOD,
         report_period: float = REPORT_PERIOD,
     ) -> None:
-        self.node: Node | None = None
+        self._node: Node | None = None
+        self._mixed_in: Node | None = None
         self.ownership = Ownership()
         self._api = api
         self._settings = settings
@@ -104,6 +105,17 @@ class NodeReporter:
         self._complain_again = 0.0
         self._last_sign: tuple[datetime, float] | None = None
         """The newest sign of life of another machine, and when we first saw it, on the loop's clock."""
+
+    @property
+    def node(self) -> Node | None:
+        """Labels and taints are others' to change, and a pod may be sent here because of that very change: they hold
+        from the moment they are seen, not from the next report on."""
+        seen = self._seen()
+        if seen is not self._mixed_in and self.ownership.is_ours:
+            self._mixed_in = seen
+            if seen is not None and self._node is not None:
+                self._keep(changed(self._node, metadata=seen.metadata, spec=seen.spec))
+        return self._node
 
     @property
     def complaint(self) -> str:
@@ -143,11 +155,11 @@ class NodeReporter:
         )
         if self._api is None:
             self.ownership.say(True)
-            known = self.node or node
+            known = self._node or node
             self._keep(changed(known, status=reported(known.status, node.status)))
             return
-        if self.node is None:  # nobody needs to wait for the server to know what the node is like
-            self.node = node
+        if self._node is None:  # nobody needs to wait for the server to know what the node is like
+            self._node = node
         try:
             shown = await self._newest(self._api)
             if shown is None:
@@ -249,8 +261,8 @@ class NodeReporter:
         self._due = asyncio.get_running_loop().time() + self._report_period * share
 
     def _keep(self, node: Node) -> None:
-        if self.node is None or _without_versions(self.node) != _without_versions(node):
-            self.node = node
+        if self._node is None or _without_versions(self._node) != _without_versions(node):
+            self._node = node
 
     def _tell(self, before: NodeStatus, after: NodeStatus) -> None:
         self._before = None

@@ -69,17 +69,27 @@ def application(routes: Iterable[Route], gate: Gate | None, measure: Measure | N
 
 @asynccontextmanager
 async def serving(
-    app: web.Application, address: str, port: int, *, tls: ssl.SSLContext | None = None
+    app: web.Application,
+    address: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None = None,
+    most: int = 0,
+    longest: int = 0,
 ) -> AsyncIterator[int]:
-    """Serve until the end of the block. -> the port. Raises Invalid when the address cannot be had."""
+    """Serve until the end of the block. -> the port. Raises Invalid when the address cannot be had.
+
+    `most` connections at a time, and the `longest` first line or header of a request: 0 for what suits a kubelet.
+    """
     runner = web.AppRunner(
         app,
         access_log=None,
+        auto_decompress=False,  # a small body must not become a large one
         logger=_Library(log),
         handler_cancellation=True,  # who has gone needs no answer
         keepalive_timeout=_IDLE_SECONDS,
-        max_line_size=_LONGEST_FIELD,
-        max_field_size=_LONGEST_FIELD,
+        max_line_size=longest or _LONGEST_FIELD,
+        max_field_size=longest or _LONGEST_FIELD,
         shutdown_timeout=1.0,
     )
     try:
@@ -90,7 +100,7 @@ async def serving(
     with listening:
         await runner.setup()
         assert runner.server is not None
-        door = Door(runner.server, tls, most=_MOST_CONNECTIONS, patience=_HEAD_SECONDS)
+        door = Door(runner.server, tls, most=most or _MOST_CONNECTIONS, patience=_HEAD_SECONDS)
         accepting = asyncio.create_task(door.accept(listening))
         try:
             yield listening.getsockname()[1]

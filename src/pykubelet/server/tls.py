@@ -25,6 +25,8 @@ from pykubelet.server.client_certificates import is_issued_by
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN: Final = 5.0
+_SOON: Final = 0.5
+"""While there is no certificate at all, and nobody can connect."""
 _LARGEST_FILE: Final = 16 << 20
 
 Stamps = tuple[tuple[str, int, int, int], ...]
@@ -88,7 +90,7 @@ class ServingTls:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(self._look_again)
+            await asyncio.sleep(self._look_again if self._current else min(_SOON, self._look_again))
             await self.refresh()
 
     async def refresh(self) -> None:

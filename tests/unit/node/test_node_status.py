@@ -339,6 +339,20 @@ async def test_what_others_changed_is_put_right_when_a_watch_shows_it() -> None:
 
 
 @virtual_time
+async def test_a_label_holds_from_the_moment_a_watch_shows_it() -> None:
+    world = World()
+    async with world.reporting() as reporter:
+        await asyncio.sleep(5)
+        node = world.api.node
+        assert node is not None
+        assert reporter.node is not None
+        labels = {**node.metadata.labels, "disk": "ssd"}
+        world.seen = changed(node, metadata=changed(node.metadata, labels=labels))
+        assert reporter.node.metadata.labels["disk"] == "ssd"
+        assert reporter.node is reporter.node
+
+
+@virtual_time
 async def test_a_watch_that_lags_behind_our_own_report_is_not_believed() -> None:
     world = World()
     async with world.reporting() as reporter:
