@@ -7,7 +7,6 @@ import base64
 import json
 import re
 import socket
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -182,7 +181,7 @@ def test_files_are_copied_both_ways(cluster: UpCluster, tmp_path: Path) -> None:
 
 def test_ports_are_forwarded(cluster: UpCluster) -> None:
     port = free_port()
-    serve = f"exec {sys.executable} -m http.server {port} --bind 127.0.0.1 --directory /tmp/www"
+    serve = f"exec python3 -m http.server {port} --bind 127.0.0.1 --directory /tmp/www"
     serve = f"mkdir /tmp/www; printf 'a page' > /tmp/www/index.html; {serve}"
     cluster.apply(pod("pages", serve))
     cluster.ready("pages")
