@@ -261,10 +261,10 @@ def supervise(data: str) -> None:
     import asyncio
     from pathlib import Path
 
-    from pykubelet.supervisor import keep
+    from pykubelet.supervisor import PARTS, keep, read_parts
 
     configure_logging(verbosity=2)
-    asyncio.run(keep(_cluster(data).parts(), Path(data) / "up.lock"))
+    asyncio.run(keep(read_parts(Path(data) / PARTS), Path(data) / "up.lock"))
 
 
 @main.command()

@@ -29,7 +29,7 @@ from pykubelet.host.removal import remove_tree
 from pykubelet.manifest_check import faults_of
 from pykubelet.server.control import ask
 from pykubelet.show import is_settled, pod_table
-from pykubelet.supervisor import Part, holder, left_something
+from pykubelet.supervisor import PARTS, Part, holder, left_something, write_parts
 
 _START_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 60.0
@@ -245,11 +245,12 @@ class Cluster:
         agent += ["--tls-private-key-file", str(pki / f"node-{plan.node}-serving.key")]
         agent += ["--pod-manifest-path", plan.manifests] if plan.manifests else []
         return [
-            Part(name="the API server", command=server, log=self._log("apiserver")),
-            Part(name="the node", command=agent, log=self._log("agent")),
+            Part(name="the API server", command=server, log=str(self._log("apiserver"))),
+            Part(name="the node", command=agent, log=str(self._log("agent"))),
         ]
 
     def _start(self) -> None:
+        write_parts(self._data / PARTS, self.parts())
         command = [*PROGRAM, "supervise", "--data", str(self._data)]
         with self._log("up").open("ab") as log:
             process = subprocess.Popen(  # noqa: S603

@@ -73,7 +73,7 @@ class JoinedNode(Cluster):
             agent += ["--bootstrap-kubeconfig", plan.bootstrap, "--rotate-certificates=true"]
         if plan.asks_for_certificate:
             agent += ["--rotate-server-certificates=true"]
-        return [Part(name="the node", command=agent, log=self._log("agent"))]
+        return [Part(name="the node", command=agent, log=str(self._log("agent")))]
 
     def _has_run(self) -> bool:
         return (self._state / "agent.lock").exists()

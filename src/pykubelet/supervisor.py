@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from msgspec import Struct
+from msgspec import DecodeError, Struct, json
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid
 
 log = logging.getLogger(__name__)
 
+PARTS: Final = "parts.json"
 _SOONEST: Final = 0.5
 _LATEST: Final = 30.0
 _SETTLED: Final = 60.0
@@ -32,7 +33,8 @@ _PR_SET_PDEATHSIG: Final = 1
 class Part(Struct, frozen=True, kw_only=True):
     name: str
     command: Sequence[str]
-    log: Path
+    log: str
+    """The file that its output is added to."""
 
 
 async def keep(parts: Sequence[Part], lock: Path) -> None:
@@ -94,7 +96,7 @@ class _Keeper:
             if os.getppid() != keeper:  # it has died just now, and nobody will tell us
                 os._exit(1)
 
-        with self._part.log.open("ab") as file:
+        with Path(self._part.log).open("ab") as file:  # noqa: ASYNC230 - in a process that does nothing else
             self._process = await asyncio.create_subprocess_exec(
                 *self._part.command,
                 stdin=asyncio.subprocess.DEVNULL,
@@ -104,6 +106,18 @@ class _Keeper:
             )
         log.info("%s is started, pid %d", self._part.name, self._process.pid)
         return await self._process.wait()
+
+
+def write_parts(path: Path, parts: Sequence[Part]) -> None:
+    """For a process of its own, which then needs to know nothing else."""
+    path.write_bytes(json.encode(list(parts)))
+
+
+def read_parts(path: Path) -> list[Part]:
+    try:
+        return json.decode(path.read_bytes(), type=list[Part])
+    except (OSError, DecodeError) as error:
+        raise Invalid(f"{path} cannot be read: {error}") from None
 
 
 def holder(lock: Path) -> int | None:

@@ -16,7 +16,7 @@ STAYS += "print('here', flush=True); time.sleep(1000)"
 
 
 def part(folder: Path, name: str, program: str) -> Part:
-    return Part(name=name, command=(sys.executable, "-c", program), log=folder / f"{name}.log")
+    return Part(name=name, command=(sys.executable, "-c", program), log=str(folder / f"{name}.log"))
 
 
 def said(folder: Path, name: str) -> str:
@@ -54,7 +54,7 @@ async def test_parts_die_with_a_keeper_that_is_killed(tmp_path: Path) -> None:
 import asyncio, sys
 from pathlib import Path
 from pykubelet.supervisor import Part, keep
-part = Part(name="server", command=(sys.executable, "-c", {stays!r}), log=Path({str(tmp_path / "server.log")!r}))
+part = Part(name="server", command=(sys.executable, "-c", {stays!r}), log={str(tmp_path / "server.log")!r})
 asyncio.run(keep([part], Path({str(tmp_path / "lock")!r})))
 """
     keeper = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
