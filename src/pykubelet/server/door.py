@@ -91,11 +91,18 @@ class Door:
         finally:
             self._entering -= 1
         self._inside.add(protocol)
-        loop.call_later(self._patience, _close_if_silent, protocol)
+        loop.call_later(self._patience, _close_if_silent, protocol, _resting_until(protocol))
 
 
-def _close_if_silent(protocol: RequestHandler) -> None:
+def _resting_until(protocol: RequestHandler) -> object:
+    """When the library would end it for saying nothing: a time that is set anew with every answer."""
+    return getattr(protocol, "_next_keepalive_close_time", None)
+
+
+def _close_if_silent(protocol: RequestHandler, at_first: object) -> None:
     """Later requests of a connection are the library's own care; for the first it would wait for ever."""
+    if _resting_until(protocol) != at_first:
+        return  # it has had an answer, and only rests between two requests
     waiter = getattr(protocol, "_waiter", None)
     if protocol.transport is not None and waiter is not None and not waiter.done():
         protocol.force_close()

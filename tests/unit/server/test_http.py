@@ -130,6 +130,18 @@ async def test_who_connects_and_says_nothing_is_shown_the_door(monkeypatch: pyte
             writer.close()
 
 
+async def test_who_rests_between_two_requests_may_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_HEAD_SECONDS", 0.2)
+    async with server() as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(2):
+            writer.write(b"GET /fine HTTP/1.1\r\nHost: a\r\nX-Name: root\r\n\r\n")
+            async with asyncio.timeout(10):
+                assert b"200" in await reader.readuntil(b"fine")
+            await asyncio.sleep(0.4)  # longer than anybody has for the first request
+        writer.close()
+
+
 async def test_more_connections_than_we_can_bear_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "_MOST_CONNECTIONS", 2)
     async with server() as port:
