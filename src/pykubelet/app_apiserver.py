@@ -7,20 +7,17 @@ import logging
 import resource
 import signal
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
-from msgspec import Struct
 
 from pykubelet import __version__
 from pykubelet.apiserver.backend import ApiSettings
 from pykubelet.apiserver.controllers.all import run_all
 from pykubelet.apiserver.registry import ROOT
 from pykubelet.apiserver.security.gate import Gate
-from pykubelet.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
-from pykubelet.apiserver.security.pki import ADMIN, Pki
+from pykubelet.apiserver.security.pki import ADMIN
 from pykubelet.apiserver.security.serving import SERVICE_IP, ServingTls, serving_hosts
 from pykubelet.apiserver.security.users import MASTERS, authenticated
 from pykubelet.apiserver.server import ApiServer
@@ -29,6 +26,7 @@ from pykubelet.apiserver.store.moving import move
 from pykubelet.apiserver.store.port import Store
 from pykubelet.apiserver.store.sqlite import SqliteStore
 from pykubelet.apiserver.subresources.table import enter
+from pykubelet.apiserver_config import EVERYWHERE, ApiServerConfig, prepared, url
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.server.http import serving
@@ -41,32 +39,6 @@ _FEWEST_CONNECTIONS: Final = 64
 _OTHER_FILES: Final = 256
 _LONGEST_LINE: Final = 256 << 10
 """Selectors are part of the first line of a request."""
-_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - whoever serves there has asked for it
-
-
-class ApiServerConfig(Struct, frozen=True, kw_only=True):
-    data: Path
-    kubeconfig: Path
-    """Where the administrator's is written."""
-    address: str = "127.0.0.1"
-    port: int = 6443
-    names: tuple[str, ...] = ()
-    """Further names and addresses that clients call the server by."""
-    store: str = "sqlite"
-    """sqlite, memory or etcd."""
-    etcd_servers: tuple[str, ...] = ()
-    etcd_ca: str = ""
-    etcd_certificate: str = ""
-    etcd_key: str = ""
-    import_from: Path | None = None
-    """The SQLite file of a store whose objects are brought into this one first."""
-    scheduler: bool = True
-    insecure_kubelets: bool = False
-    """Whether kubelets are believed whose serving certificate is not ours."""
-
-    @property
-    def pki(self) -> Path:
-        return self.data / "pki"
 
 
 async def run_apiserver(config: ApiServerConfig) -> None:
@@ -108,27 +80,9 @@ async def run_apiserver(config: ApiServerConfig) -> None:
                 task.cancel()
 
 
-def prepared(config: ApiServerConfig) -> Pki:
-    """Keys, certificates and the administrator's kubeconfig, made when they are missing. Blocks."""
-    try:
-        config.data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise Invalid(f"{config.data}: cannot be made: {error.strerror}; choose another with --data-dir") from None
-    pki = Pki.open(config.pki, lambda: datetime.now(UTC))
-    certificate, key = (path.read_bytes() for path in pki.admin())
-    write_kubeconfig(config.kubeconfig, kubeconfig(url(config), pki.authority.pem, certificate, key))
-    return pki
-
-
-def url(config: ApiServerConfig) -> str:
-    """Where people of this machine find it."""
-    address = "127.0.0.1" if config.address in _EVERYWHERE else config.address
-    return f"https://{f'[{address}]' if ':' in address else address}:{config.port}"
-
-
 def _advertised(config: ApiServerConfig) -> str:
     """Where pods find it, whatever node they are on."""
-    if config.address not in _EVERYWHERE:
+    if config.address not in EVERYWHERE:
         return config.address
     known = (*config.names, *serving_hosts())
     return next((each for each in known if each != SERVICE_IP and _is_reachable(each)), "127.0.0.1")

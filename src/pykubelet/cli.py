@@ -144,7 +144,8 @@ def apiserver(
     import asyncio
     from pathlib import Path
 
-    from pykubelet.app_apiserver import ApiServerConfig, run_apiserver
+    from pykubelet.apiserver_config import ApiServerConfig
+    from pykubelet.app_apiserver import run_apiserver
     from pykubelet.cluster import default_data
 
     configure_logging(verbosity=verbosity, format="json" if logging_format == "json" else "text")

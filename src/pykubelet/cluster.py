@@ -20,10 +20,9 @@ import msgspec
 
 from pykubelet.api.struct import changed
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, merged_kubeconfig, write_kubeconfig
-from pykubelet.app_apiserver import ApiServerConfig, prepared, url
+from pykubelet.apiserver_config import ApiServerConfig, prepared, url
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.choice import check_runtime, choose_runtime
-from pykubelet.cluster_wait import wait_until_ready
 from pykubelet.host.machine import LocalMachine
 from pykubelet.host.removal import remove_tree
 from pykubelet.manifest_check import faults_of
@@ -271,6 +270,8 @@ class Cluster:
         self._wait(plan)
 
     def _wait(self, plan: Plan) -> None:
+        from pykubelet.cluster_wait import wait_until_ready  # an HTTP client takes long to load: others start meanwhile
+
         conf = plan.kubeconfig or str(self.admin_kubeconfig)
         why = asyncio.run(wait_until_ready(conf, plan.node, self._say, _START_SECONDS))
         if why:
