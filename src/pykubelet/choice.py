@@ -28,7 +28,7 @@ def choose_runtime(scratch: Path, sockets: Iterable[Path] = SOCKETS) -> Choice:
     """`scratch` is a folder for what the asking needs."""
     said = []
     for socket in sockets:
-        if not socket.exists():
+        if not os.path.exists(socket):  # nor when its folder is not for us to look into
             continue
         if not os.access(socket, os.R_OK | os.W_OK):
             said.append(f"{socket} is there, but not for this user")

@@ -148,7 +148,7 @@ class Cluster:
         return self._data / "kubeconfig"
 
     def _is_ours(self) -> bool:
-        if not self._data.exists():
+        if not self._data.exists() or not any(self._data.iterdir()):
             return False
         if not self._mark.exists():
             raise Invalid(f"{self._data} was not made by `pykubelet {self.made_by}`; nothing in it was touched")

@@ -1,6 +1,7 @@
 """Which runtime `up` takes when nobody says: a real one that is free, and never one that runs somebody's pods."""
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,15 @@ def test_a_runtime_that_is_named_has_to_answer(tmp_path: Path, containerd: Conta
     assert check_runtime("process", tmp_path) == ""
     with pytest.raises(Invalid, match=r"none.sock cannot be used: .*; name another with --container-runtime-endpoint"):
         check_runtime(f"{tmp_path}/none.sock", tmp_path)
+
+
+def test_a_socket_in_a_folder_that_is_not_for_us_is_as_if_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object, **__: object) -> os.stat_result:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", denied)
+        choice = choose_runtime(tmp_path, [Path("/run/containerd/containerd.sock")])
+    assert choice.endpoint == "process"
