@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: up down test check bench format clean help
+.PHONY: up down test retest check bench format clean help
 
 help:  ## Show what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 12
@@ -19,6 +19,9 @@ down: $(READY)  ## Stop them; `pykubelet reset` removes what they made.
 test: $(READY)  ## Run all tests.
 	@tools/install_test_packages.sh
 	$(BIN)/python -m pytest
+
+retest: $(READY)  ## Run again what failed last.
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
 
 check: $(READY)  ## Format, lint, types, import law, sizes.
 	$(BIN)/ruff format --check

@@ -176,7 +176,7 @@ async def test_a_program_whose_client_was_killed_is_ended(tmp_path: Path, enviro
         await eventually(lambda: node.sessions)
         await ended(process)
         await node.all_closed()
-        assert node.sessions[0].process.returncode == -9
+        assert await node.sessions[0].process.wait() == -9
 
 
 @BOTH
