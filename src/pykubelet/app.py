@@ -114,7 +114,7 @@ class App:
         self._checkpoint = PodCheckpoint(
             config.root_dir / "checkpoints" / "pods", machine=f"{facts.machine_id} {facts.system_uuid}"
         )
-        self._reporter = self._made_reporter(config.server.port)
+        self._reporter = self._made_reporter()
         self._sources = _sources(config, api, self._reporter.ownership)
         self._is_cri = config.runtime.endpoint.startswith(("unix://", "/"))
         options = config.images
@@ -175,8 +175,7 @@ class App:
             ),
         )
         ports = await server.start(stack)
-        self._reporter = self._made_reporter(ports.get("https", config.server.port))
-        self._sources = _sources(config, self._api, self._reporter.ownership)
+        self._reporter.serve_on(ports.get("https", config.server.port))
         self._server_parts = server.parts()
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
@@ -227,7 +226,7 @@ class App:
         """All pods of the node, as a PodList."""
         return {"apiVersion": "v1", "kind": "PodList", "items": self.agent.pods() if self.agent else []}
 
-    def _made_reporter(self, port: int) -> NodeReporter:
+    def _made_reporter(self) -> NodeReporter:
         config, api = self._config, self._api
         return NodeReporter(
             api.nodes if api else None,
@@ -237,7 +236,7 @@ class App:
                 taints=config.node.taints,
                 max_pods=config.node.max_pods,
                 reserved=config.node.reserved,
-                port=port,
+                port=config.server.port,
                 provider_id=config.node.provider_id,
             ),
             facts=self._machine.facts,

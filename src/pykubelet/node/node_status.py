@@ -122,6 +122,10 @@ class NodeReporter:
         """Why the node cannot be reported; empty when it can."""
         return self._complaint
 
+    def serve_on(self, port: int) -> None:
+        """Where the agent's HTTP API is, once that is known. Before `run`."""
+        self._settings = changed(self._settings, port=port)
+
     def changed(self) -> None:
         """Something about the node is different now: look at once."""
         self._woken.set()

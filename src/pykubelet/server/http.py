@@ -21,9 +21,6 @@ from pykubelet.server.door import Door, listening_socket
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Measure = Callable[[str, str, int, float], None]
-"""Told of every request: method, path, status, seconds."""
-
 _HEAD_SECONDS: Final = 10.0
 """For TLS, and again for the first request's headers: who needs longer only wants to keep us busy."""
 _IDLE_SECONDS: Final = 90.0
@@ -55,11 +52,9 @@ class Gate(Protocol):
     async def check(self, identity: Identity, method: str, path: str) -> Decision: ...
 
 
-def application(routes: Iterable[Route], gate: Gate | None, measure: Measure | None = None) -> web.Application:
+def application(routes: Iterable[Route], gate: Gate | None) -> web.Application:
     """Without a gate it has the open routes only."""
     middlewares = [_translated, *([_guarded(gate)] if gate else [])]
-    if measure is not None:
-        middlewares.insert(0, _measured(measure))
     app = web.Application(middlewares=middlewares, client_max_size=_LARGEST_BODY)
     for route in routes:
         if gate is not None or route.is_open:
@@ -167,21 +162,3 @@ async def _translated(request: web.Request, handler: Handler) -> web.StreamRespo
     except Exception:
         log.exception("%s %s failed", request.method, request.path)
         return plain(500, "internal error: the agent's log has more")
-
-
-def _measured(measure: Measure) -> Any:
-    @web.middleware
-    async def measured(request: web.Request, handler: Handler) -> web.StreamResponse:
-        loop, status = asyncio.get_running_loop(), 500
-        began = loop.time()
-        try:
-            response = await handler(request)
-            status = response.status
-        except web.HTTPException as answer:
-            status = answer.status
-            raise
-        finally:
-            measure(request.method, request.path, status, loop.time() - began)
-        return response
-
-    return measured

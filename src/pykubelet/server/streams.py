@@ -10,7 +10,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.pod.container_logs import logged_container
 from pykubelet.pod.ports import Runtime
-from pykubelet.pod.server_ports import Inside, Streams, StreamUrl
+from pykubelet.pod.server_ports import Inside, Session, Streams, StreamUrl
 from pykubelet.server.http import Handler, Route, plain
 from pykubelet.server.port_forward import forward
 from pykubelet.server.remote_command import serve_session
@@ -71,9 +71,7 @@ class ContainerStreams:
             stderr=streams.stderr and not streams.tty,
             tty=streams.tty,
         )
-        if isinstance(made, StreamUrl):
-            return await tunnel(request, made.url, idle=self._idle)
-        return await serve_session(request, made, tty=streams.tty, idle=self._idle)
+        return await self._held(request, made, tty=streams.tty)
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
         streams, container_id = wanted(request), self._container(request)
@@ -84,9 +82,14 @@ class ContainerStreams:
             stderr=streams.stderr and not streams.tty,
             tty=streams.tty,
         )
+        return await self._held(request, made, tty=streams.tty, attached=True)
+
+    async def _held(
+        self, request: web.Request, made: StreamUrl | Session, *, tty: bool, attached: bool = False
+    ) -> web.StreamResponse:
         if isinstance(made, StreamUrl):
             return await tunnel(request, made.url, idle=self._idle)
-        return await serve_session(request, made, tty=streams.tty, idle=self._idle, attached=True)
+        return await serve_session(request, made, tty=tty, idle=self._idle, attached=attached)
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
         ports = _ports(request)

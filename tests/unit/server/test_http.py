@@ -18,6 +18,7 @@ from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
 from pykubelet.pod.server_ports import Decision, Identity
 from pykubelet.server import http
 from pykubelet.server.http import Route, application, plain, serving
+from pykubelet.server.metrics import Metrics
 
 
 class Doorman:
@@ -221,11 +222,17 @@ async def test_an_address_that_is_taken_is_told() -> None:
                 pass
 
 
-async def test_every_request_is_measured() -> None:
-    told: list[tuple[str, str, int]] = []
-    async with server(measure=lambda method, path, status, _: told.append((method, path, status))) as port:
-        await get(port, "/fine")
-        await get(port, "/fine", name="")
-        await get(port, "/broken")
-        await get(port, "/nowhere")
-    assert told == [("GET", "/fine", 200), ("GET", "/fine", 401), ("GET", "/broken", 500), ("GET", "/nowhere", 404)]
+async def test_every_request_is_counted_whatever_becomes_of_it() -> None:
+    metrics = Metrics("n1")
+    app = application((*ROUTES, *metrics.routes()), Doorman())
+    metrics.attend(app)
+    async with serving(app, "127.0.0.1", 0) as port:
+        assert [
+            (await get(port, "/fine"))[0],
+            (await get(port, "/fine", name=""))[0],
+            (await get(port, "/broken"))[0],
+            (await get(port, "/nowhere"))[0],
+        ] == [200, 401, 500, 404]
+        _, text = await get(port, "/metrics")
+    lines = [line for line in text.splitlines() if line.startswith("kubelet_http_requests_total{")]
+    assert [line.rpartition(" ")[2] for line in lines if 'path="other"' in line and 'method="GET"' in line] == ["4"]

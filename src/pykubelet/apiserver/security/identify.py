@@ -6,20 +6,17 @@ import ssl
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import Final
 
 from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
+from cryptography.x509.oid import NameOID
 
+from pykubelet.api.client_certificates import USER_ID, check_usage, subject_values
 from pykubelet.apiserver.security import bootstrap_tokens
 from pykubelet.apiserver.security.tokens import Find, ServiceAccountTokens
 from pykubelet.apiserver.security.users import CREDENTIAL, User, authenticated
 from pykubelet.base.errors import Invalid
-
-_UID: Final = ObjectIdentifier("1.3.6.1.4.1.57683.2")
-_MAY_BE_CLIENT: Final = (ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE)
 
 
 class Authenticator:
@@ -101,34 +98,18 @@ def certificate_user(certificate: x509.Certificate, now: datetime) -> User | Non
 
 @lru_cache(maxsize=128)
 def _named_in(certificate: x509.Certificate) -> User | None:
-    try:
-        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except x509.ExtensionNotFound:
-        pass  # good for everything
-    except (ValueError, x509.DuplicateExtension):
-        raise Invalid("the client certificate has extensions that cannot be read") from None
-    else:
-        if not any(usage in _MAY_BE_CLIENT for usage in usages):
-            raise Invalid("the client certificate is not for clients: its extended key usage lacks clientAuth")
-    names = _values(certificate, NameOID.COMMON_NAME)
+    check_usage(certificate)
+    names = subject_values(certificate, NameOID.COMMON_NAME)
     if not names or not names[-1]:
         return None
-    uids = _values(certificate, _UID)
+    uids = subject_values(certificate, USER_ID)
     fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
     return authenticated(
         names[-1],
-        tuple(_values(certificate, NameOID.ORGANIZATION_NAME)),
+        tuple(subject_values(certificate, NameOID.ORGANIZATION_NAME)),
         uids[0] if uids else "",
         {CREDENTIAL: (f"X509SHA256={fingerprint}",)},
     )
-
-
-def _values(certificate: x509.Certificate, oid: ObjectIdentifier) -> list[str]:
-    try:
-        attributes = certificate.subject.get_attributes_for_oid(oid)
-    except ValueError:
-        raise Invalid("the subject of the client certificate cannot be read") from None
-    return [each.value if isinstance(each.value, str) else each.value.decode("latin-1") for each in attributes]
 
 
 @lru_cache(maxsize=128)
