@@ -1,5 +1,5 @@
 """`python -m pykubelet`."""
 
-from pykubelet.cli import main
+from pykubelet.cli.main import main
 
 main(prog_name="pykubelet")

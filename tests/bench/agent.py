@@ -10,7 +10,7 @@ from kit.waiting import eventually
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.struct import changed
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
-from pykubelet.pod.status import pod_status
+from pykubelet.pod.status.pod_status import pod_status
 
 PODS = 500
 

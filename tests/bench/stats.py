@@ -14,15 +14,15 @@ from kit.pods import make_pod
 from pykubelet.api import codec
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats import StatsReader, StatsSettings
-from pykubelet.pod.labels import container_annotations, container_labels
-from pykubelet.pod.node_ports import MachineFacts
-from pykubelet.pod.ports import ContainerConfig
-from pykubelet.pod.sandbox import sandbox_config
-from pykubelet.pod.stats import Reading
-from pykubelet.pod.summary import summary
+from pykubelet.pod.container.labels import container_annotations, container_labels
+from pykubelet.pod.container.sandbox_config import sandbox_config
+from pykubelet.pod.ports.node import MachineFacts
+from pykubelet.pod.ports.runtime import ContainerConfig
+from pykubelet.pod.stats.stats import Reading
+from pykubelet.pod.stats.summary import summary
 from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.stats import CriPlaces
-from pykubelet.server import cadvisor, resource_metrics
+from pykubelet.server.metrics import cadvisor, resource_metrics
 from unit.host.stats.trees import Clock, FakeMachine, reader_of
 
 PODS = 100

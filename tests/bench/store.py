@@ -13,10 +13,10 @@ from pathlib import Path
 
 from kit.etcd import private_etcd, program
 from pykubelet.apiserver.store.etcd import EtcdStore
-from pykubelet.apiserver.store.fanout import WatchCache
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Event, Store
 from pykubelet.apiserver.store.sqlite import SqliteStore
+from pykubelet.apiserver.store.watch_cache import WatchCache
 
 VALUE = b'{"kind":"Pod","filler":"' + b"x" * 6_000 + b'"}'
 WRITERS = (1, 20, 50)

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from kit.waiting import eventually
 from pykubelet.api.pod import Pod
-from pykubelet.pod.events import Applied, Gone, Listed
-from pykubelet.pod.ports import PodSource
+from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
+from pykubelet.pod.ports.syncer import PodSource
 
 Event = Listed | Applied | Gone
 
@@ -20,7 +20,7 @@ NODE = "n1"
 DEADLINE = 1000.0
 
 
-class Outside(Protocol):
+class Dependencies(Protocol):
     """Where a source gets its pods. Names are those that people write; a source may make them longer."""
 
     @property
@@ -114,10 +114,10 @@ async def following(source: PodSource) -> AsyncIterator[Following]:
             await task
 
 
-Promise = Callable[[Outside], Awaitable[None]]
+Promise = Callable[[Dependencies], Awaitable[None]]
 
 
-async def the_first_event_is_the_list_of_what_there_is(outside: Outside) -> None:
+async def the_first_event_is_the_list_of_what_there_is(outside: Dependencies) -> None:
     await outside.put("web", "nginx:1")
     await outside.put("db", "redis:7")
     async with following(outside.source) as view:
@@ -127,12 +127,12 @@ async def the_first_event_is_the_list_of_what_there_is(outside: Outside) -> None
         await view.until([("web", "nginx:1"), ("db", "redis:7")])
 
 
-async def a_source_with_nothing_says_so(outside: Outside) -> None:
+async def a_source_with_nothing_says_so(outside: Dependencies) -> None:
     async with following(outside.source) as view:
         assert await view.next() == Listed(())
 
 
-async def pods_that_come_change_and_go_are_seen(outside: Outside) -> None:
+async def pods_that_come_change_and_go_are_seen(outside: Dependencies) -> None:
     async with following(outside.source) as view:
         await view.next()
         await outside.put("web", "nginx:1")
@@ -145,14 +145,14 @@ async def pods_that_come_change_and_go_are_seen(outside: Outside) -> None:
         await view.until([("web", "nginx:2")])
 
 
-async def nothing_is_said_when_nothing_changes(outside: Outside) -> None:
+async def nothing_is_said_when_nothing_changes(outside: Dependencies) -> None:
     await outside.put("web", "nginx:1")
     async with following(outside.source) as view:
         await view.next()
         await view.silence(DEADLINE)
 
 
-async def bad_input_takes_no_pod_away_and_the_stream_goes_on(outside: Outside) -> None:
+async def bad_input_takes_no_pod_away_and_the_stream_goes_on(outside: Dependencies) -> None:
     await outside.put("web", "nginx:1")
     async with following(outside.source) as view:
         await view.until([("web", "nginx:1")])
@@ -163,7 +163,7 @@ async def bad_input_takes_no_pod_away_and_the_stream_goes_on(outside: Outside) -
         await view.until([("web", "nginx:2")])
 
 
-async def a_lost_connection_takes_no_pod_away_and_the_stream_goes_on(outside: Outside) -> None:
+async def a_lost_connection_takes_no_pod_away_and_the_stream_goes_on(outside: Dependencies) -> None:
     await outside.put("web", "nginx:1")
     async with following(outside.source) as view:
         await view.until([("web", "nginx:1")])
@@ -174,7 +174,7 @@ async def a_lost_connection_takes_no_pod_away_and_the_stream_goes_on(outside: Ou
         await view.until([("web", "nginx:2")])
 
 
-async def a_new_watch_starts_with_the_list_again(outside: Outside) -> None:
+async def a_new_watch_starts_with_the_list_again(outside: Dependencies) -> None:
     await outside.put("web", "nginx:1")
     for _ in range(3):
         async with following(outside.source) as view:
@@ -182,7 +182,7 @@ async def a_new_watch_starts_with_the_list_again(outside: Outside) -> None:
             await view.until([("web", "nginx:1")])
 
 
-async def a_new_watch_sees_what_happened_meanwhile(outside: Outside) -> None:
+async def a_new_watch_sees_what_happened_meanwhile(outside: Dependencies) -> None:
     await outside.put("web", "nginx:1")
     async with following(outside.source) as view:
         await view.until([("web", "nginx:1")])
@@ -194,7 +194,7 @@ async def a_new_watch_sees_what_happened_meanwhile(outside: Outside) -> None:
         await view.until([("db", "redis:7")])
 
 
-async def bad_input_to_a_new_watch_takes_no_pod_away(outside: Outside) -> None:
+async def bad_input_to_a_new_watch_takes_no_pod_away(outside: Dependencies) -> None:
     await outside.put("web", "nginx:1")
     async with following(outside.source) as view:
         await view.until([("web", "nginx:1")])

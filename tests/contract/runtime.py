@@ -15,13 +15,13 @@ import pytest
 from kit.pods import make_pod
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
-from pykubelet.pod.ports import ContainerConfig, Runtime, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, Runtime, SandboxConfig
 
 DEADLINE: Final = 30.0
 FAILURE: Final = 3
 
 
-class Outside(Protocol):
+class Dependencies(Protocol):
     """The programs that run in containers."""
 
     @property
@@ -48,19 +48,19 @@ class Outside(Protocol):
         ...
 
 
-Promise = Callable[[Outside], Awaitable[None]]
+Promise = Callable[[Dependencies], Awaitable[None]]
 
 
 def sandbox_config(name: str = "web", attempt: int = 0) -> SandboxConfig:
     return SandboxConfig(pod=make_pod(name), attempt=attempt, hostname=name)
 
 
-def container_config(outside: Outside, name: str = "c", attempt: int = 0, **fields: object) -> ContainerConfig:
+def container_config(outside: Dependencies, name: str = "c", attempt: int = 0, **fields: object) -> ContainerConfig:
     values = {"image": "busybox:1.36", "command": outside.program(), **fields}
     return ContainerConfig(name=name, attempt=attempt, **values)  # type: ignore[arg-type]
 
 
-async def started(outside: Outside, sandbox_id: str, name: str = "c", attempt: int = 0, **fields: object) -> str:
+async def started(outside: Dependencies, sandbox_id: str, name: str = "c", attempt: int = 0, **fields: object) -> str:
     """A running container. -> its id"""
     config = container_config(outside, name, attempt, **fields)
     container_id = await outside.runtime.create_container(sandbox_id, config)
@@ -97,7 +97,7 @@ async def ended(runtime: Runtime, uid: str, container_id: str) -> ObservedContai
 # --- the promises
 
 
-async def a_runtime_says_what_it_is_and_that_it_is_ready(outside: Outside) -> None:
+async def a_runtime_says_what_it_is_and_that_it_is_ready(outside: Dependencies) -> None:
     version = await outside.runtime.version()
     status = await outside.runtime.status()
     assert version.name
@@ -106,12 +106,12 @@ async def a_runtime_says_what_it_is_and_that_it_is_ready(outside: Outside) -> No
     assert status.network_ready
 
 
-async def nothing_is_seen_of_a_pod_that_never_was(outside: Outside) -> None:
+async def nothing_is_seen_of_a_pod_that_never_was(outside: Dependencies) -> None:
     assert await outside.runtime.observe("nobody") == ObservedPod(uid="nobody")
     assert await outside.runtime.pods() == ()
 
 
-async def a_sandbox_is_ready_until_it_is_stopped_and_seen_until_it_is_removed(outside: Outside) -> None:
+async def a_sandbox_is_ready_until_it_is_stopped_and_seen_until_it_is_removed(outside: Dependencies) -> None:
     runtime = outside.runtime
     sandbox_id = await runtime.run_sandbox(sandbox_config(attempt=2))
     pod = await runtime.observe("uid-web")
@@ -127,7 +127,7 @@ async def a_sandbox_is_ready_until_it_is_stopped_and_seen_until_it_is_removed(ou
     assert await runtime.pods() == ()
 
 
-async def a_container_goes_from_created_to_running_to_exited(outside: Outside) -> None:
+async def a_container_goes_from_created_to_running_to_exited(outside: Dependencies) -> None:
     runtime = outside.runtime
     sandbox_id = await runtime.run_sandbox(sandbox_config())
     container_id = await runtime.create_container(sandbox_id, container_config(outside))
@@ -147,7 +147,7 @@ async def a_container_goes_from_created_to_running_to_exited(outside: Outside) -
     assert exited.started_at <= exited.finished_at + slack
 
 
-async def a_program_that_fails_is_an_error_with_its_code(outside: Outside) -> None:
+async def a_program_that_fails_is_an_error_with_its_code(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     container_id = await started(outside, sandbox_id)
     await outside.end("uid-web", "c", FAILURE)
@@ -155,7 +155,7 @@ async def a_program_that_fails_is_an_error_with_its_code(outside: Outside) -> No
     assert (exited.exit_code, exited.reason) == (FAILURE, "Error")
 
 
-async def what_a_container_was_made_from_is_read_back(outside: Outside) -> None:
+async def what_a_container_was_made_from_is_read_back(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     annotations = {"io.kubernetes.container.hash": "abc", "io.kubernetes.pod.terminationGracePeriod": "45"}
     config = container_config(outside, "main", 4, image="redis:7", annotations=annotations)
@@ -166,7 +166,7 @@ async def what_a_container_was_made_from_is_read_back(outside: Outside) -> None:
     assert found.sandbox_id == sandbox_id
 
 
-async def the_newest_attempts_and_sandboxes_come_first(outside: Outside) -> None:
+async def the_newest_attempts_and_sandboxes_come_first(outside: Dependencies) -> None:
     runtime = outside.runtime
     first = await runtime.run_sandbox(sandbox_config(attempt=0))
     old = await started(outside, first)
@@ -178,7 +178,7 @@ async def the_newest_attempts_and_sandboxes_come_first(outside: Outside) -> None
     assert [c.id for c in pod.attempts("c")] == [new, old]
 
 
-async def pods_are_kept_apart(outside: Outside) -> None:
+async def pods_are_kept_apart(outside: Dependencies) -> None:
     runtime = outside.runtime
     a, b = await runtime.run_sandbox(sandbox_config("a")), await runtime.run_sandbox(sandbox_config("b"))
     in_a, in_b = await started(outside, a), await started(outside, b)
@@ -189,7 +189,7 @@ async def pods_are_kept_apart(outside: Outside) -> None:
     assert in_a != in_b
 
 
-async def stopping_ends_a_program_that_heeds_sigterm(outside: Outside) -> None:
+async def stopping_ends_a_program_that_heeds_sigterm(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     container_id = await started(outside, sandbox_id)
     async with asyncio.timeout(DEADLINE):
@@ -197,7 +197,7 @@ async def stopping_ends_a_program_that_heeds_sigterm(outside: Outside) -> None:
     assert (await seen(outside.runtime, "uid-web", container_id)).state is State.EXITED
 
 
-async def stopping_kills_a_stubborn_program_after_the_grace(outside: Outside) -> None:
+async def stopping_kills_a_stubborn_program_after_the_grace(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     container_id = await started(outside, sandbox_id, command=outside.stubborn())
     async with asyncio.timeout(DEADLINE):
@@ -206,7 +206,7 @@ async def stopping_kills_a_stubborn_program_after_the_grace(outside: Outside) ->
     assert (exited.state, exited.exit_code, exited.reason) == (State.EXITED, 137, "Error")
 
 
-async def a_second_stop_with_a_shorter_grace_shortens_the_first(outside: Outside) -> None:
+async def a_second_stop_with_a_shorter_grace_shortens_the_first(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     container_id = await started(outside, sandbox_id, command=outside.stubborn())
     async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as both:
@@ -216,7 +216,7 @@ async def a_second_stop_with_a_shorter_grace_shortens_the_first(outside: Outside
     assert (await seen(outside.runtime, "uid-web", container_id)).state is State.EXITED
 
 
-async def a_container_that_never_started_can_be_stopped_and_then_not_started(outside: Outside) -> None:
+async def a_container_that_never_started_can_be_stopped_and_then_not_started(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     container_id = await outside.runtime.create_container(sandbox_id, container_config(outside))
     await outside.runtime.stop_container(container_id, 1.0)
@@ -225,7 +225,7 @@ async def a_container_that_never_started_can_be_stopped_and_then_not_started(out
         await outside.runtime.start_container(container_id)
 
 
-async def a_container_starts_only_once(outside: Outside) -> None:
+async def a_container_starts_only_once(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     container_id = await started(outside, sandbox_id)
     with pytest.raises(Invalid):
@@ -233,14 +233,14 @@ async def a_container_starts_only_once(outside: Outside) -> None:
     assert (await seen(outside.runtime, "uid-web", container_id)).state is State.RUNNING
 
 
-async def an_attempt_exists_only_once(outside: Outside) -> None:
+async def an_attempt_exists_only_once(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     await started(outside, sandbox_id)
     with pytest.raises(Invalid):
         await outside.runtime.create_container(sandbox_id, container_config(outside))
 
 
-async def stopping_a_sandbox_ends_its_containers_at_once(outside: Outside) -> None:
+async def stopping_a_sandbox_ends_its_containers_at_once(outside: Dependencies) -> None:
     runtime = outside.runtime
     sandbox_id = await runtime.run_sandbox(sandbox_config())
     ids = [await started(outside, sandbox_id, name, command=outside.stubborn()) for name in ("a", "b")]
@@ -250,7 +250,7 @@ async def stopping_a_sandbox_ends_its_containers_at_once(outside: Outside) -> No
     assert not (await runtime.observe("uid-web")).is_running
 
 
-async def removing_kills_what_runs(outside: Outside) -> None:
+async def removing_kills_what_runs(outside: Dependencies) -> None:
     runtime = outside.runtime
     sandbox_id = await runtime.run_sandbox(sandbox_config())
     container_id = await started(outside, sandbox_id, command=outside.stubborn())
@@ -263,7 +263,7 @@ async def removing_kills_what_runs(outside: Outside) -> None:
     assert (await runtime.observe("uid-web")).is_gone
 
 
-async def stopping_and_removing_again_is_harmless(outside: Outside) -> None:
+async def stopping_and_removing_again_is_harmless(outside: Dependencies) -> None:
     runtime = outside.runtime
     sandbox_id = await runtime.run_sandbox(sandbox_config())
     container_id = await started(outside, sandbox_id)
@@ -279,7 +279,7 @@ async def stopping_and_removing_again_is_harmless(outside: Outside) -> None:
     await runtime.stop_sandbox(sandbox_id)
 
 
-async def what_is_not_there_is_not_found(outside: Outside) -> None:
+async def what_is_not_there_is_not_found(outside: Dependencies) -> None:
     runtime = outside.runtime
     with pytest.raises(NotFound):
         await runtime.create_container("nowhere", container_config(outside))
@@ -291,14 +291,14 @@ async def what_is_not_there_is_not_found(outside: Outside) -> None:
         await runtime.reopen_log("nothing")
 
 
-async def nothing_is_made_in_a_stopped_sandbox(outside: Outside) -> None:
+async def nothing_is_made_in_a_stopped_sandbox(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     await outside.runtime.stop_sandbox(sandbox_id)
     with pytest.raises(Retry):
         await outside.runtime.create_container(sandbox_id, container_config(outside))
 
 
-async def commands_run_only_in_running_containers(outside: Outside) -> None:
+async def commands_run_only_in_running_containers(outside: Dependencies) -> None:
     runtime = outside.runtime
     sandbox_id = await runtime.run_sandbox(sandbox_config())
     container_id = await runtime.create_container(sandbox_id, container_config(outside))
@@ -313,20 +313,20 @@ async def commands_run_only_in_running_containers(outside: Outside) -> None:
         await runtime.exec_sync(container_id, ("echo", "hello"), 10.0)
 
 
-async def a_pulled_image_is_here(outside: Outside) -> None:
+async def a_pulled_image_is_here(outside: Dependencies) -> None:
     image = await outside.runtime.pull_image("busybox:1.36")
     assert image.id
     assert await outside.runtime.image("busybox:1.36") == image
 
 
-async def it_is_known_how_much_room_images_have(outside: Outside) -> None:
+async def it_is_known_how_much_room_images_have(outside: Dependencies) -> None:
     storage = await outside.runtime.image_storage()
     assert storage is not None
     assert 0 <= storage.available <= storage.capacity
     assert storage.capacity > 0
 
 
-async def the_end_of_a_container_is_told_to_who_listens(outside: Outside) -> None:
+async def the_end_of_a_container_is_told_to_who_listens(outside: Dependencies) -> None:
     runtime = outside.runtime
     sandbox_id = await runtime.run_sandbox(sandbox_config())
     container_id = await started(outside, sandbox_id)
@@ -347,7 +347,7 @@ async def the_end_of_a_container_is_told_to_who_listens(outside: Outside) -> Non
     await asyncio.gather(listening, return_exceptions=True)
 
 
-async def a_new_agent_finds_everything_as_it_was(outside: Outside) -> None:
+async def a_new_agent_finds_everything_as_it_was(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     running = await started(outside, sandbox_id, "running")
     over = await started(outside, sandbox_id, "over")
@@ -361,7 +361,7 @@ async def a_new_agent_finds_everything_as_it_was(outside: Outside) -> None:
     assert (await seen(runtime, "uid-web", running)).state is State.EXITED
 
 
-async def a_container_that_ends_while_no_agent_looks_is_seen_as_ended(outside: Outside) -> None:
+async def a_container_that_ends_while_no_agent_looks_is_seen_as_ended(outside: Dependencies) -> None:
     sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
     container_id = await started(outside, sandbox_id)
     await outside.runtime.close()
@@ -371,7 +371,7 @@ async def a_container_that_ends_while_no_agent_looks_is_seen_as_ended(outside: O
     assert (exited.exit_code, exited.reason) == (FAILURE, "Error")
 
 
-async def many_pods_run_at_once(outside: Outside) -> None:
+async def many_pods_run_at_once(outside: Dependencies) -> None:
     async def run(number: int) -> None:
         sandbox_id = await outside.runtime.run_sandbox(sandbox_config(f"p{number}"))
         await started(outside, sandbox_id)

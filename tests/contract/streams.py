@@ -11,14 +11,14 @@ from typing import Any, Final, Protocol
 import pytest
 
 from pykubelet.base.errors import Invalid, NotFound, Retry
-from pykubelet.pod.ports import Runtime
-from pykubelet.pod.server_ports import Session, Streams, StreamUrl
+from pykubelet.pod.ports.runtime import Runtime
+from pykubelet.pod.ports.server import Session, Streams, StreamUrl
 
 DEADLINE: Final = 60.0
 IDLE: Final = "while :; do sleep 1000 & wait; done"
 
 
-class Outside(Protocol):
+class Dependencies(Protocol):
     @property
     def runtime(self) -> Runtime: ...
 
@@ -34,12 +34,12 @@ class Outside(Protocol):
         ...
 
 
-Promise = Callable[[Outside], Awaitable[None]]
+Promise = Callable[[Dependencies], Awaitable[None]]
 
 
 @asynccontextmanager
 async def executed(
-    outside: Outside, container_id: str, script: str, *, stdin: bool = False, tty: bool = False
+    outside: Dependencies, container_id: str, script: str, *, stdin: bool = False, tty: bool = False
 ) -> AsyncIterator[Session]:
     made = await outside.streams.exec(
         container_id, ("sh", "-c", script), stdin=stdin, stdout=True, stderr=not tty, tty=tty
@@ -50,7 +50,7 @@ async def executed(
 
 @asynccontextmanager
 async def attached(
-    outside: Outside, container_id: str, *, stdin: bool = False, tty: bool = False
+    outside: Dependencies, container_id: str, *, stdin: bool = False, tty: bool = False
 ) -> AsyncIterator[Session]:
     made = await outside.streams.attach(container_id, stdin=stdin, stdout=True, stderr=not tty, tty=tty)
     async with _closing(made) as session:
@@ -83,7 +83,7 @@ async def said(session: Session, *, until: bytes | None = None) -> dict[str, byt
 # --- exec
 
 
-async def both_outputs_and_the_exit_code_of_a_command_come_home(outside: Outside) -> None:
+async def both_outputs_and_the_exit_code_of_a_command_come_home(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     async with executed(outside, container_id, "printf out; printf err >&2; exit 3") as session:
         assert await said(session) == {"stdout": b"out", "stderr": b"err"}
@@ -91,13 +91,13 @@ async def both_outputs_and_the_exit_code_of_a_command_come_home(outside: Outside
         await session.send(b"too late")
 
 
-async def a_command_that_a_signal_ends_has_128_more(outside: Outside) -> None:
+async def a_command_that_a_signal_ends_has_128_more(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     async with executed(outside, container_id, "kill -SEGV $$") as session:
         assert await session.exit_code() == 139
 
 
-async def a_command_reads_what_is_sent_and_its_end(outside: Outside) -> None:
+async def a_command_reads_what_is_sent_and_its_end(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     async with executed(outside, container_id, "cat; echo over", stdin=True) as session:
         await session.send(b"first\n")
@@ -108,13 +108,13 @@ async def a_command_reads_what_is_sent_and_its_end(outside: Outside) -> None:
         assert await session.exit_code() == 0
 
 
-async def a_command_without_input_finds_it_empty(outside: Outside) -> None:
+async def a_command_without_input_finds_it_empty(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     async with executed(outside, container_id, "cat; echo over") as session:
         assert (await said(session))["stdout"] == b"over\n"
 
 
-async def a_terminal_controls_its_command_and_can_be_resized(outside: Outside) -> None:
+async def a_terminal_controls_its_command_and_can_be_resized(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     script = "trap 'stty size; exit 5' WINCH; test -t 2 && tty && echo $TERM >/dev/tty; echo here >&2; " + IDLE
     async with executed(outside, container_id, script, stdin=True, tty=True) as session:
@@ -126,7 +126,7 @@ async def a_terminal_controls_its_command_and_can_be_resized(outside: Outside) -
         assert await session.exit_code() == 5
 
 
-async def a_terminals_keys_interrupt_its_command(outside: Outside) -> None:
+async def a_terminals_keys_interrupt_its_command(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     async with executed(outside, container_id, "echo here; exec sleep 1000", stdin=True, tty=True) as session:
         await said(session, until=b"here")
@@ -134,7 +134,7 @@ async def a_terminals_keys_interrupt_its_command(outside: Outside) -> None:
         assert await session.exit_code() == 130
 
 
-async def closing_ends_the_command(outside: Outside) -> None:
+async def closing_ends_the_command(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     for tty in (False, True):
         async with executed(outside, container_id, f"echo $$.; {IDLE}", tty=tty) as session:
@@ -143,7 +143,7 @@ async def closing_ends_the_command(outside: Outside) -> None:
         assert (await outside.runtime.exec_sync(container_id, ("sh", "-c", f"kill -0 {pid}"), 10)).exit_code != 0
 
 
-async def closing_wakes_who_waits_for_output(outside: Outside) -> None:
+async def closing_wakes_who_waits_for_output(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     async with executed(outside, container_id, IDLE) as session:
         waiting = asyncio.create_task(said(session))
@@ -153,7 +153,7 @@ async def closing_wakes_who_waits_for_output(outside: Outside) -> None:
         assert await session.exit_code() == 137
 
 
-async def a_command_waits_until_its_output_is_taken(outside: Outside) -> None:
+async def a_command_waits_until_its_output_is_taken(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     async with executed(outside, container_id, "head -c 1000000 /dev/zero") as session:
         with pytest.raises(TimeoutError):
@@ -163,7 +163,7 @@ async def a_command_waits_until_its_output_is_taken(outside: Outside) -> None:
         assert await session.exit_code() == 0
 
 
-async def sending_waits_until_the_command_reads(outside: Outside) -> None:
+async def sending_waits_until_the_command_reads(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     async with executed(outside, container_id, "read line; head -c 999994 | wc -c", stdin=True) as session:
         waiting = asyncio.create_task(session.send(b"x" * 999999 + b"\n"))
@@ -178,7 +178,7 @@ async def sending_waits_until_the_command_reads(outside: Outside) -> None:
                 await session.send(b"x" * 1000000)
 
 
-async def many_commands_run_side_by_side(outside: Outside) -> None:
+async def many_commands_run_side_by_side(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
 
     async def one(number: int) -> bytes:
@@ -190,7 +190,7 @@ async def many_commands_run_side_by_side(outside: Outside) -> None:
     assert answers == [f"number {number}".encode() for number in range(20)]
 
 
-async def a_command_ends_with_its_container(outside: Outside) -> None:
+async def a_command_ends_with_its_container(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     async with executed(outside, container_id, IDLE) as session:
         await outside.runtime.stop_container(container_id, 0)
@@ -198,7 +198,7 @@ async def a_command_ends_with_its_container(outside: Outside) -> None:
         assert await session.exit_code() == 137
 
 
-async def what_cannot_be_run_is_refused(outside: Outside) -> None:
+async def what_cannot_be_run_is_refused(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     for tty in (False, True):
         with pytest.raises(Invalid, match="no-such-program"):
@@ -212,7 +212,7 @@ async def what_cannot_be_run_is_refused(outside: Outside) -> None:
         await _run(outside, "nobody")
 
 
-async def _run(outside: Outside, container_id: str) -> None:
+async def _run(outside: Dependencies, container_id: str) -> None:
     async with executed(outside, container_id, "true"):
         pass
 
@@ -220,7 +220,7 @@ async def _run(outside: Outside, container_id: str) -> None:
 # --- attach
 
 
-async def who_attaches_hears_everything_from_then_on(outside: Outside) -> None:
+async def who_attaches_hears_everything_from_then_on(outside: Dependencies) -> None:
     container_id = await outside.start("echo before; cat; exit 4", stdin=True)
     async with (
         attached(outside, container_id, stdin=True) as first,
@@ -236,7 +236,7 @@ async def who_attaches_hears_everything_from_then_on(outside: Outside) -> None:
         assert await second.exit_code() == 137
 
 
-async def only_what_runs_can_be_attached_to(outside: Outside) -> None:
+async def only_what_runs_can_be_attached_to(outside: Dependencies) -> None:
     container_id = await outside.start(IDLE)
     await outside.runtime.stop_container(container_id, 0)
     with pytest.raises(Retry, match="does not run"):
@@ -245,12 +245,12 @@ async def only_what_runs_can_be_attached_to(outside: Outside) -> None:
         await _attach(outside, "nobody")
 
 
-async def _attach(outside: Outside, container_id: str) -> None:
+async def _attach(outside: Dependencies, container_id: str) -> None:
     async with attached(outside, container_id):
         pass
 
 
-async def the_last_words_of_a_container_are_heard(outside: Outside) -> None:
+async def the_last_words_of_a_container_are_heard(outside: Dependencies) -> None:
     container_id = await outside.start("read word; echo $word; printf bad >&2; exit 4", stdin=True)
     async with attached(outside, container_id, stdin=True) as session:
         await session.send(b"good\n")
@@ -258,7 +258,7 @@ async def the_last_words_of_a_container_are_heard(outside: Outside) -> None:
         assert await said(session) == {"stdout": b"good\n", "stderr": b"bad"}
 
 
-async def input_that_is_given_once_ends_with_its_session(outside: Outside) -> None:
+async def input_that_is_given_once_ends_with_its_session(outside: Dependencies) -> None:
     container_id = await outside.start("cat; echo over", stdin=True, stdin_once=True)
     async with attached(outside, container_id, stdin=True) as session:
         await session.send(b"all of it\n" * 20000)
@@ -267,7 +267,7 @@ async def input_that_is_given_once_ends_with_its_session(outside: Outside) -> No
         assert await session.exit_code() == 0
 
 
-async def a_later_agent_can_attach(outside: Outside) -> None:
+async def a_later_agent_can_attach(outside: Dependencies) -> None:
     container_id = await outside.start("cat", stdin=True)
     async with attached(outside, container_id, stdin=True) as session:
         await session.send(b"early")
@@ -278,7 +278,7 @@ async def a_later_agent_can_attach(outside: Outside) -> None:
         assert (await said(session, until=b"late"))["stdout"] == b"late"
 
 
-async def a_containers_terminal_can_be_attached_to(outside: Outside) -> None:
+async def a_containers_terminal_can_be_attached_to(outside: Dependencies) -> None:
     script = f"trap 'stty size; exit 6' WINCH; read word; echo got $word on $(tty); {IDLE}"
     container_id = await outside.start(script, stdin=True, tty=True)
     async with attached(outside, container_id, stdin=True, tty=True) as session:
@@ -293,7 +293,7 @@ async def a_containers_terminal_can_be_attached_to(outside: Outside) -> None:
 # --- connections
 
 
-async def a_connection_leads_to_what_the_pod_listens_on(outside: Outside) -> None:
+async def a_connection_leads_to_what_the_pod_listens_on(outside: Dependencies) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write((await reader.read()).upper())
         writer.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from contract.pod_source import NODE, PROMISES, Outside, Promise
+from contract.pod_source import NODE, PROMISES, Dependencies, Promise
 from kit.list_watch import ListWatchServer, client_of, hang_up, list_watch_server, status
 from kit.loopback import serving
 from kit.pods import make_pod
@@ -61,7 +61,7 @@ class FolderOutside:
 
 
 @asynccontextmanager
-async def folder(tmp_path: Path) -> AsyncIterator[Outside]:
+async def folder(tmp_path: Path) -> AsyncIterator[Dependencies]:
     outside = FolderOutside(tmp_path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "_read_regular", outside.read)
@@ -101,7 +101,7 @@ class UrlOutside:
 
 
 @asynccontextmanager
-async def url(_: Path) -> AsyncIterator[Outside]:
+async def url(_: Path) -> AsyncIterator[Dependencies]:
     outside = UrlOutside()
     async with serving(outside.answer) as port:
         outside.source = UrlSource(f"http://127.0.0.1:{port}/pods", NODE)
@@ -132,14 +132,14 @@ class ApiOutside:
 
 
 @asynccontextmanager
-async def api_server(_: Path) -> AsyncIterator[Outside]:
+async def api_server(_: Path) -> AsyncIterator[Dependencies]:
     synced = asyncio.Event()
     synced.set()
     async with list_watch_server() as server, client_of(server) as client:
         yield ApiOutside(server, ApiSource(client, NODE, synced))
 
 
-Kind = Callable[[Path], AbstractAsyncContextManager[Outside]]
+Kind = Callable[[Path], AbstractAsyncContextManager[Dependencies]]
 
 
 @pytest.fixture(autouse=True)

@@ -25,10 +25,10 @@ from pykubelet.host.cgroups.files import GroupFiles
 from pykubelet.host.cgroups.groups import Machine
 from pykubelet.host.cgroups.hierarchy import Hierarchy, found
 from pykubelet.host.mount import mount_points
-from pykubelet.pod.labels import container_annotations, container_labels
-from pykubelet.pod.launch import container_limits
-from pykubelet.pod.ports import ContainerConfig
-from pykubelet.pod.sandbox import sandbox_config
+from pykubelet.pod.container.container_config import container_limits
+from pykubelet.pod.container.labels import container_annotations, container_labels
+from pykubelet.pod.container.sandbox_config import sandbox_config
+from pykubelet.pod.ports.runtime import ContainerConfig
 
 TOP = Path("/sys/fs/cgroup")
 UID = "5d9a4b1e-0000-4000-8000-00000000cafe"

@@ -9,9 +9,9 @@ import pytest
 from kit.containerd import Containerd
 from kit.pods import make_pod
 from pykubelet.base.errors import Invalid
-from pykubelet.choice import check_runtime, choose_runtime
-from pykubelet.pod.sandbox import sandbox_config
+from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.runtime.cri.runtime import CriRuntime
+from pykubelet.up.choice import check_runtime, choose_runtime
 
 
 def test_without_a_socket_containers_are_processes_of_this_machine(tmp_path: Path) -> None:

@@ -25,11 +25,19 @@ from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.security import Capabilities, PodSecurityContext, SeccompProfile, SecurityContext, Sysctl
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.pod.labels import container_annotations, container_labels
+from pykubelet.pod.container.labels import container_annotations, container_labels
+from pykubelet.pod.container.sandbox_config import sandbox_config
+from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.observed import ObservedContainer, State
-from pykubelet.pod.ports import ContainerConfig, Limits, Mount, PortMapping, Registry, Runtime, SandboxConfig
-from pykubelet.pod.sandbox import sandbox_config
-from pykubelet.pod.user_namespaces import IdMapping
+from pykubelet.pod.ports.runtime import (
+    ContainerConfig,
+    Limits,
+    Mount,
+    PortMapping,
+    PullCredentials,
+    Runtime,
+    SandboxConfig,
+)
 
 UID = "uid-web"
 FOREVER = "trap 'exit 0' TERM; while :; do sleep 1000 & wait $!; done"
@@ -526,10 +534,10 @@ async def test_a_name_that_is_none_is_refused(node: Node) -> None:
 async def test_a_protected_registry_wants_the_right_password(node: Node, tmp_path: Path) -> None:
     with loopback_registry(tmp_path / "registry", protected=True) as registry:
         name = registry.push(make_image("y", node.containerd.layer), "team/secret", "v1")
-        for wrong in (None, Registry(username=USER, password="guess")):
+        for wrong in (None, PullCredentials(username=USER, password="guess")):
             with pytest.raises(PykubeletError, match=r"401|[Uu]nauthorized|authorization"):
                 await node.runtime.pull_image(name, wrong)
-        pulled = await node.runtime.pull_image(name, Registry(username=USER, password=PASSWORD))
+        pulled = await node.runtime.pull_image(name, PullCredentials(username=USER, password=PASSWORD))
         assert name in pulled.names
 
 

@@ -24,17 +24,17 @@ from kit.pods import make_pod
 from pykubelet.api.container import Container
 from pykubelet.api.handlers import ExecAction, Lifecycle, LifecycleHandler
 from pykubelet.api.pod import Pod, PodStatus
+from pykubelet.api.rules.pod_kinds import API_SOURCE
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.base.journal import Journal
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.local import LocalHost
 from pykubelet.node.agent import Agent
-from pykubelet.node.outside import Outside
+from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.scene import Machine
-from pykubelet.pod.kinds import API_SOURCE
 from pykubelet.pod.observed import ObservedPod, State
-from pykubelet.pod.status import NodeFacts
+from pykubelet.pod.status.pod_status import NodeFacts
 from pykubelet.runtime.cri.runtime import CriRuntime
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(180)]
@@ -200,7 +200,7 @@ async def running_node(containerd: Containerd, folder: Path) -> AsyncIterator[No
     async with cri_proxy(containerd.endpoint, folder / "proxy.sock") as proxy:
         runtime = CriRuntime(proxy.endpoint, deadline=DEADLINE)
         async with asyncio.TaskGroup() as tasks:
-            outside = Outside(
+            outside = Dependencies(
                 sources={API_SOURCE: server.source},
                 runtime=runtime,
                 host=LocalHost(PodDirs(str(folder / "state"), str(folder / "logs")), memory=1 << 30),

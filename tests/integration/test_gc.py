@@ -24,11 +24,11 @@ from pykubelet.base.tasks import supervise
 from pykubelet.host.logs import PodLogs
 from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
-from pykubelet.pod.image_gc import ImageGcSettings
-from pykubelet.pod.labels import container_annotations, container_labels
+from pykubelet.pod.container.labels import container_annotations, container_labels
+from pykubelet.pod.container.sandbox_config import sandbox_config
+from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.observed import State
-from pykubelet.pod.ports import ContainerConfig
-from pykubelet.pod.sandbox import sandbox_config
+from pykubelet.pod.ports.runtime import ContainerConfig
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel
 

@@ -22,11 +22,12 @@ from kit.waiting import eventually
 from pykubelet.base.errors import Retry
 from pykubelet.node.census import take_census
 from pykubelet.node.metered import metered_runtime
-from pykubelet.pod.server_ports import Decision, Identity
+from pykubelet.pod.ports.server import Decision, Identity
 from pykubelet.runtime.fake import FakeRuntime
-from pykubelet.server import health, metric_names
+from pykubelet.server.endpoints import health
 from pykubelet.server.http import application, serving
-from pykubelet.server.metrics import Metrics
+from pykubelet.server.metrics import metric_names
+from pykubelet.server.metrics.metrics import Metrics
 
 DOCS = Path(__file__).parents[2] / "docs" / "monitoring"
 TOKEN = "the-scrapers-token"

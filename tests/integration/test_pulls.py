@@ -22,7 +22,8 @@ from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.node.images import Images
 from pykubelet.node.scene import Memory, NotStarted, Scene
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.ports import Image, Keyring, Runtime
+from pykubelet.pod.ports.api import Keyring
+from pykubelet.pod.ports.runtime import Image, Runtime
 
 PLUGIN = """#!/usr/bin/env python3
 import json, os, sys

@@ -10,7 +10,7 @@ import pytest
 
 from kit.api_process import Api, serving_api
 from kit.etcd import Etcd, private_etcd, program
-from pykubelet.apiserver.registry import ROOT
+from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.store.etcd import EtcdStore
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.moving import move

@@ -17,15 +17,15 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats import StatsReader, StatsSettings
-from pykubelet.pod.labels import container_annotations, container_labels
-from pykubelet.pod.node_ports import MachineFacts
-from pykubelet.pod.ports import ContainerConfig, Limits
-from pykubelet.pod.sandbox import sandbox_config
-from pykubelet.pod.stats import PodReading, Reading
-from pykubelet.pod.summary import summary
+from pykubelet.pod.container.labels import container_annotations, container_labels
+from pykubelet.pod.container.sandbox_config import sandbox_config
+from pykubelet.pod.ports.node import MachineFacts
+from pykubelet.pod.ports.runtime import ContainerConfig, Limits
+from pykubelet.pod.stats.stats import PodReading, Reading
+from pykubelet.pod.stats.summary import summary
 from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.stats import CriPlaces
-from pykubelet.server import cadvisor, resource_metrics
+from pykubelet.server.metrics import cadvisor, resource_metrics
 
 UID = "5d9a4b1e-0000-4000-8000-00000000beef"
 MI = 2**20

@@ -20,14 +20,14 @@ from kit.waiting import eventually
 from pykubelet.api.container import Container
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec
-from pykubelet.pod.labels import container_annotations, container_labels
-from pykubelet.pod.ports import ContainerConfig
-from pykubelet.pod.sandbox import sandbox_config
-from pykubelet.pod.server_ports import StreamUrl
+from pykubelet.pod.container.labels import container_annotations, container_labels
+from pykubelet.pod.container.sandbox_config import sandbox_config
+from pykubelet.pod.ports.runtime import ContainerConfig
+from pykubelet.pod.ports.server import StreamUrl
 from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.streaming import CriStreams
-from pykubelet.server.session_lines import wanted
-from pykubelet.server.tunnel import tunnel
+from pykubelet.server.streaming.session_lines import wanted
+from pykubelet.server.streaming.tunnel import tunnel
 
 BOTH = pytest.mark.parametrize("environment", [WEB_SOCKET, SPDY], ids=["websocket", "spdy"])
 PROGRAM = "nc -ll -p 8080 -e cat & while read line; do echo got $line; [ $line != end ] || exit 6; done; sleep 1000"

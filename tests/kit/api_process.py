@@ -14,8 +14,8 @@ import aiohttp
 from aiohttp import web
 
 from pykubelet.apiserver.backend import ApiSettings
-from pykubelet.apiserver.gates import OpenDoor
-from pykubelet.apiserver.requests import RequestInfo
+from pykubelet.apiserver.requests.gates import OpenDoor
+from pykubelet.apiserver.requests.requests import RequestInfo
 from pykubelet.apiserver.security.users import User
 from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.status import unauthorized

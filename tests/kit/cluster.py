@@ -9,9 +9,9 @@ from typing import Any
 from pykubelet.apiserver.backend import ApiSettings, Backend
 from pykubelet.apiserver.controllers.cluster import Cluster
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.registry import ROOT, Registry
-from pykubelet.apiserver.store.fanout import WatchCache
+from pykubelet.apiserver.schema.resources import ROOT, Registry
 from pykubelet.apiserver.store.memory import MemoryStore
+from pykubelet.apiserver.store.watch_cache import WatchCache
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

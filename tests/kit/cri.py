@@ -10,7 +10,7 @@ from contract.runtime import DEADLINE, FAILURE
 from kit.containerd import Containerd
 from kit.waiting import eventually
 from pykubelet.base.errors import Retry
-from pykubelet.pod.ports import Runtime
+from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.cri.factory import make
 from pykubelet.runtime.registry import RuntimeSettings
 

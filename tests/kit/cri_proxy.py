@@ -15,7 +15,7 @@ import grpc
 import grpc.aio
 from msgspec import Struct
 
-from pykubelet.pod.labels import POD_UID
+from pykubelet.pod.container.labels import POD_UID
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 
 _STREAMS: Final = frozenset({"GetContainerEvents", "Subscribe"})

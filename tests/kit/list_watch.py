@@ -14,9 +14,9 @@ from typing import Any
 from aiohttp import web
 
 from pykubelet.api import codec
+from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
-from pykubelet.kube.rest import ApiServer
 
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -202,7 +202,7 @@ async def serving_on_loopback(server: ListWatchServer) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def client_of(server: ListWatchServer) -> AsyncIterator[ApiServer]:
+async def client_of(server: ListWatchServer) -> AsyncIterator[ApiClient]:
     config = ClientConfig(cluster=Cluster(server=server.url), user=User())
-    async with ApiServer(Credentials(config)) as client:
+    async with ApiClient(Credentials(config)) as client:
         yield client

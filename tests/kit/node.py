@@ -10,15 +10,16 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.quantity import parse
+from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE
 from pykubelet.base.journal import Journal
 from pykubelet.node.agent import Agent
-from pykubelet.node.outside import Outside
+from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.scene import Machine
-from pykubelet.pod.events import Applied, Gone, Listed
-from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE
-from pykubelet.pod.ports import ContainerMounts, PodApi, PodObjects
-from pykubelet.pod.status import NodeFacts
-from pykubelet.pod.user_namespaces import IdMapping
+from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
+from pykubelet.pod.ports.api import PodApi, PodObjects
+from pykubelet.pod.ports.runtime import ContainerMounts
+from pykubelet.pod.status.pod_status import NodeFacts
 from pykubelet.runtime.fake import FakeRuntime
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -159,7 +160,7 @@ class World:
         machine = Machine(facts=NodeFacts(host_ips=("192.0.2.1",), runtime_name="fake"), memory=16 << 30)
         tasks = asyncio.TaskGroup()
         async with tasks:
-            outside = Outside(
+            outside = Dependencies(
                 sources={FILE_SOURCE: self.files, API_SOURCE: self.pods},
                 runtime=self.runtime,
                 host=self.host,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 
-from pykubelet.server.spdy_frames import (
+from pykubelet.server.streaming.spdy_frames import (
     Data,
     Event,
     Framing,

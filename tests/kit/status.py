@@ -12,9 +12,9 @@ from pykubelet.api.pod import (
     Pod,
     PodStatus,
 )
+from pykubelet.api.rules.pod_kinds import MIRROR_ANNOTATION, SOURCE_ANNOTATION
 from pykubelet.api.struct import changed
 from pykubelet.node.status_manager import StatusManager
-from pykubelet.pod.kinds import MIRROR_ANNOTATION, SOURCE_ANNOTATION
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -6,10 +6,10 @@ from kit.vectors import Case, replay, unequal
 from pykubelet.api.container import Container, EphemeralContainer
 from pykubelet.api.handlers import Probe
 from pykubelet.api.pod import Pod, PodSpec
-from pykubelet.pod.container import container_hash
+from pykubelet.pod.container.hash import container_hash
+from pykubelet.pod.lifecycle.plan import PodActions, plan
+from pykubelet.pod.lifecycle.probe_results import ProbeResults, Result
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
-from pykubelet.pod.plan import PodActions, plan
-from pykubelet.pod.probe import ProbeResults, Result
 
 
 def test_pods_are_acted_upon_as_upstream_does() -> None:

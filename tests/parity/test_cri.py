@@ -11,16 +11,16 @@ from pykubelet.api import codec
 from pykubelet.api.container import Container
 from pykubelet.api.defaults import default_pod
 from pykubelet.api.pod import Pod
-from pykubelet.api.resources import is_sidecar
+from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.api.struct import changed
-from pykubelet.pod.env import Environment
-from pykubelet.pod.launch import container_config
+from pykubelet.pod.container.container_config import container_config
+from pykubelet.pod.container.env import Environment
+from pykubelet.pod.container.sandbox_config import sandbox_config
+from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.lifecycle.plan import PodActions, plan
+from pykubelet.pod.lifecycle.probe_results import ProbeResults
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.plan import PodActions, plan
-from pykubelet.pod.ports import ContainerConfig, Image, SandboxConfig
-from pykubelet.pod.probe import ProbeResults
-from pykubelet.pod.sandbox import sandbox_config
-from pykubelet.pod.user_namespaces import IdMapping
+from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
 from pykubelet.runtime.cri import convert
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.convert import Kernel, Machine

@@ -1,7 +1,7 @@
 """The expansion of `$(NAME)`, replayed against what Kubernetes makes of the same texts."""
 
 from kit.vectors import Case, replay, unequal
-from pykubelet.pod.env import expand
+from pykubelet.pod.container.env import expand
 
 
 def test_references_expand_as_upstream() -> None:

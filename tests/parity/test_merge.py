@@ -7,10 +7,10 @@ from kit.vectors import Case, replay, unequal
 from pykubelet.api.container import Container
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec, PodStatus
+from pykubelet.api.rules.pod_kinds import SEEN_ANNOTATION
 from pykubelet.api.struct import rfc3339
-from pykubelet.pod.events import PodUpdate
-from pykubelet.pod.kinds import SEEN_ANNOTATION
-from pykubelet.pod.merge import Merge, Notify
+from pykubelet.pod.lifecycle.merge import Merge, Notify
+from pykubelet.pod.lifecycle.pod_update import PodUpdate
 
 _NOW: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ from pykubelet.api import codec
 from pykubelet.api.container import Container
 from pykubelet.api.defaults import default_pod
 from pykubelet.api.pod import Pod
-from pykubelet.pod.container import container_hash
-from pykubelet.pod.resources import oom_score_adj, qos_class
+from pykubelet.api.rules.qos import oom_score_adj, qos_class
+from pykubelet.pod.container.hash import container_hash
 
 _MEMORY: Final = 8 << 30
 

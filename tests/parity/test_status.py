@@ -7,9 +7,9 @@ from kit.vectors import Case, replay, unequal
 from pykubelet.api import codec
 from pykubelet.api.pod import ContainerState, ContainerStatus, Pod, PodStatus
 from pykubelet.api.struct import changed
-from pykubelet.pod.conditions import pod_conditions
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
-from pykubelet.pod.status import NodeFacts, pod_status
+from pykubelet.pod.status.conditions import pod_conditions
+from pykubelet.pod.status.pod_status import NodeFacts, pod_status
 
 _NOW: Final = datetime(2025, 6, 1, 12, tzinfo=UTC)
 _NODE: Final = NodeFacts(runtime_name="test")

@@ -3,8 +3,8 @@
 import copy
 
 from kit.vectors import Case, replay, unequal
-from pykubelet.apiserver.catalogue import schema_of
-from pykubelet.apiserver.patch.strategic import apply_strategic_merge_patch
+from pykubelet.apiserver.patch.strategic_merge import apply_strategic_merge_patch
+from pykubelet.apiserver.schema.catalogue import schema_of
 
 
 def test_strategic_merge_patches_merge_as_upstream() -> None:

@@ -12,7 +12,7 @@ from pykubelet.api.handlers import HTTPGetAction, Lifecycle, LifecycleHandler, P
 from pykubelet.api.image import parse_image
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.quantity import Quantity, ResourceList
-from pykubelet.api.resources import HUGEPAGES_PREFIX, container_limits, container_requests, is_pod_level_resource
+from pykubelet.api.rules.resources import HUGEPAGES_PREFIX, container_limits, container_requests, is_pod_level_resource
 from pykubelet.api.security import PodSecurityContext
 from pykubelet.api.struct import changed
 from pykubelet.api.volume_sources import EphemeralVolumeSource

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from pykubelet.apiserver import status
-from pykubelet.apiserver.gates import Doorkeeper, OpenDoor
 from pykubelet.apiserver.objects import Object, at, encode, listed, loaded, new_uid, sent, stored, timestamp
-from pykubelet.apiserver.registry import Registry, Resource
-from pykubelet.apiserver.store.fanout import WatchCache
+from pykubelet.apiserver.requests.gates import Doorkeeper, OpenDoor
+from pykubelet.apiserver.schema.resources import Registry, Resource
 from pykubelet.apiserver.store.port import AlreadyExists, Entry, Stale, Store
+from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.table import strategies
 from pykubelet.base.errors import NotFound

@@ -13,11 +13,10 @@ from aiohttp import web
 from pykubelet.api.codec import DecodeError
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.calls import Answer, Call
+from pykubelet.apiserver.discovery.plain_paths import PlainPaths
 from pykubelet.apiserver.objects import Object, encode
-from pykubelet.apiserver.plain_paths import PlainPaths
-from pykubelet.apiserver.registry import Resource
-from pykubelet.apiserver.requests import (
+from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.requests import (
     JSON,
     PROTOBUF,
     YAML,
@@ -27,11 +26,12 @@ from pykubelet.apiserver.requests import (
     content_type,
     request_info,
 )
+from pykubelet.apiserver.requests.surrogates import whole
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.security.users import User
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Expired
-from pykubelet.apiserver.surrogates import whole
-from pykubelet.apiserver.tables import table, wanted_objects
+from pykubelet.apiserver.tables.tables import table, wanted_objects
 from pykubelet.apiserver.verbs.create import create
 from pykubelet.apiserver.verbs.delete import delete, delete_collection
 from pykubelet.apiserver.verbs.patch import patch

@@ -17,8 +17,8 @@ import msgspec
 
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.protobuf import MAGIC, from_protobuf
-from pykubelet.apiserver.schema import Field, Json, ListOf, MapOf, Record, Scalar, Schema, copied, item
+from pykubelet.apiserver.schema.protobuf import MAGIC, from_protobuf
+from pykubelet.apiserver.schema.schema import Field, Json, ListOf, MapOf, Record, Scalar, Schema, copied, item
 from pykubelet.apiserver.store.port import Entry
 
 Object = dict[str, Any]

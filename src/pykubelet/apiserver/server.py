@@ -9,12 +9,12 @@ from aiohttp import web
 
 from pykubelet.apiserver.backend import ApiSettings, Backend
 from pykubelet.apiserver.bootstrap import bootstrap, forget_events, keep_accounts
-from pykubelet.apiserver.gates import Doorkeeper, OpenDoor
+from pykubelet.apiserver.discovery.plain_paths import PlainPaths
 from pykubelet.apiserver.http import Connect, Front, Verb
-from pykubelet.apiserver.plain_paths import PlainPaths
-from pykubelet.apiserver.registry import ROOT, Registry
-from pykubelet.apiserver.store.fanout import WatchCache
+from pykubelet.apiserver.requests.gates import Doorkeeper, OpenDoor
+from pykubelet.apiserver.schema.resources import ROOT, Registry
 from pykubelet.apiserver.store.port import Store
+from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.apiserver.verbs.binding import bind
 from pykubelet.apiserver.verbs.components import component_statuses
 from pykubelet.apiserver.verbs.eviction import evict

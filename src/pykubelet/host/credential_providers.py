@@ -16,7 +16,7 @@ from typing import Final
 from pykubelet.api.image import parse_image
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.credential_providers import (
+from pykubelet.pod.images.credential_providers import (
     Answer,
     Plugin,
     cache_keys,
@@ -25,8 +25,8 @@ from pykubelet.pod.credential_providers import (
     request,
     without_secrets,
 )
-from pykubelet.pod.keyring import lookup
-from pykubelet.pod.ports import Registry
+from pykubelet.pod.images.keyring import lookup
+from pykubelet.pod.ports.runtime import PullCredentials
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _MOST_OUTPUT: Final = 1 << 20
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _CHUNK: Final = 1 << 16
 
-Entries = tuple[tuple[str, Registry], ...]
+Entries = tuple[tuple[str, PullCredentials], ...]
 
 
 def load_credential_providers(
@@ -88,7 +88,7 @@ class CredentialProviders:
     def __init__(self, plugins: "tuple[CachingPlugin, ...]") -> None:
         self._plugins = plugins
 
-    async def credentials(self, image: str, pod: Pod) -> tuple[Registry, ...]:
+    async def credentials(self, image: str, pod: Pod) -> tuple[PullCredentials, ...]:
         try:
             repository = parse_image(image).repository
         except ValueError:

@@ -8,7 +8,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.host.removal import remove_tree
 from pykubelet.host.threads import in_thread
-from pykubelet.pod.sandbox import log_directory
+from pykubelet.pod.container.sandbox_config import log_directory
 
 _PRIVATE: Final = 0o750
 _LOGS: Final = 0o755

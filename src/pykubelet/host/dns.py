@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.dns import Dns, DnsSettings, parse_resolv_conf
+from pykubelet.pod.container.dns import Dns, DnsSettings, parse_resolv_conf
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import Final
 from pykubelet.api.pod import HostAlias, Pod
 from pykubelet.base.errors import Retry
 from pykubelet.host.threads import in_thread
-from pykubelet.pod.mounts import HOSTS_FILE
-from pykubelet.pod.sandbox import hostname_and_domain
+from pykubelet.pod.container.mounts import HOSTS_FILE
+from pykubelet.pod.container.sandbox_config import hostname_and_domain
 
 _HEADER: Final = "# Kubernetes-managed hosts file.\n"
 _HOST_NETWORK_HEADER: Final = "# Kubernetes-managed hosts file (host network).\n"

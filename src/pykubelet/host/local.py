@@ -10,10 +10,11 @@ from pykubelet.host.etc_hosts import write_etc_hosts
 from pykubelet.host.logs import PodLogs
 from pykubelet.host.user_namespaces import UserNamespaces
 from pykubelet.host.volumes import Volumes
-from pykubelet.pod.env import Environment
-from pykubelet.pod.mounts import container_mounts
-from pykubelet.pod.ports import ContainerMounts, PodObjects, Recorder
-from pykubelet.pod.user_namespaces import IdMapping
+from pykubelet.pod.container.env import Environment
+from pykubelet.pod.container.mounts import container_mounts
+from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.ports.api import PodObjects, Recorder
+from pykubelet.pod.ports.runtime import ContainerMounts
 
 
 class LocalHost:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from pykubelet.base.errors import Invalid
 from pykubelet.host.threads import in_thread
-from pykubelet.pod.node_ports import MachineFacts
+from pykubelet.pod.ports.node import MachineFacts
 
 Family = Literal[4, 6]
 

@@ -12,7 +12,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.threads import in_thread
-from pykubelet.pod.user_namespaces import UNIT, IdMapping, IdRanges, IdSpace, has_own_users, read, written
+from pykubelet.pod.container.user_namespaces import UNIT, IdMapping, IdRanges, IdSpace, has_own_users, read, written
 
 log = logging.getLogger(__name__)
 

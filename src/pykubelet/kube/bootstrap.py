@@ -23,6 +23,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 from pykubelet.kube import kubeconfig
 from pykubelet.kube.certificate_store import CLIENT, CertificateStore, key_pem, parsed_pair, write_privately
+from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.csr import CLIENT_SIGNER, digested_name, issued_certificate, node_template, request_certificate
 from pykubelet.kube.kubeconfig import (
@@ -35,7 +36,6 @@ from pykubelet.kube.kubeconfig import (
     NamedUser,
     User,
 )
-from pykubelet.kube.rest import ApiServer
 from pykubelet.kube.tls import Pem
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ async def bootstrap(settings: BootstrapSettings, *, now: Callable[[], datetime] 
     name = digested_name(key, node_template(settings.node_name), CLIENT_SIGNER)
     log.info("asking %s to know this node: certificate signing request %s", config.cluster.server, name)
     try:
-        async with asyncio.timeout(_PATIENCE), ApiServer(Credentials(config)) as server:
+        async with asyncio.timeout(_PATIENCE), ApiClient(Credentials(config)) as server:
             certificate = await _certificate(server, settings.node_name, key, name)
     except TimeoutError:
         raise Retry(f"nobody has approved this node within an hour: kubectl certificate approve {name}") from None
@@ -130,7 +130,7 @@ def rotating(config: ClientConfig, store: CertificateStore, now: datetime) -> tu
     return from_store, True
 
 
-async def _certificate(server: ApiServer, node_name: str, key: ec.EllipticCurvePrivateKey, name: str) -> bytes:
+async def _certificate(server: ApiClient, node_name: str, key: ec.EllipticCurvePrivateKey, name: str) -> bytes:
     backoff = Backoff(_SOONEST, _LATEST, now=asyncio.get_running_loop().time)
     complaint = ""
     while True:

@@ -23,8 +23,8 @@ from pykubelet.api.node import NodeAddress
 from pykubelet.api.struct import Struct
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
 from pykubelet.kube.certificate_store import public_bytes
+from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import AlreadyExists, BadAnswer
-from pykubelet.kube.rest import ApiServer, object_path
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ def digested_name(key: ec.EllipticCurvePrivateKey, template: Template, signer: s
 
 
 async def request_certificate(
-    server: ApiServer, key: ec.EllipticCurvePrivateKey, template: Template, signer: str, *, name: str = ""
+    server: ApiClient, key: ec.EllipticCurvePrivateKey, template: Template, signer: str, *, name: str = ""
 ) -> SigningRequest:
     """Ask; with a name, an earlier request by that name and with this key will do. The server chooses a name else."""
     meta = ObjectMeta(name=name) if name else ObjectMeta(generate_name="csr-")
@@ -185,7 +185,7 @@ async def request_certificate(
 
 
 async def issued_certificate(
-    server: ApiServer, request: SigningRequest, *, is_wanted: Callable[[], bool] = lambda: True
+    server: ApiClient, request: SigningRequest, *, is_wanted: Callable[[], bool] = lambda: True
 ) -> bytes:
     """Wait for the certificate; PEM. Raises Denied, NotFound when the request is gone, Outdated when not wanted."""
     name, pause = request.metadata.name, _SOONEST

@@ -19,9 +19,9 @@ from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.journal import Journal
+from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import AlreadyExists, ApiError
 from pykubelet.kube.rate_limit import TokenBucket
-from pykubelet.kube.rest import ApiServer, object_path
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ class EventRecorder:
 
     def __init__(
         self,
-        server: ApiServer,
+        server: ApiClient,
         node_name: str,
         *,
         journal: Journal | None = None,

@@ -4,14 +4,14 @@ import asyncio
 from contextlib import aclosing
 
 from pykubelet.api.node import Node
-from pykubelet.kube.rest import ApiServer, object_path
+from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.watch import Changed, Deleted, Reflector, Relisted
 
 
 class NodeView:
     """`node` is the newest known state, None while there is none; `synced` is set once the server has been asked."""
 
-    def __init__(self, server: ApiServer, name: str) -> None:
+    def __init__(self, server: ApiClient, name: str) -> None:
         self.node: Node | None = None
         self.synced = asyncio.Event()
         self._reflector = Reflector(

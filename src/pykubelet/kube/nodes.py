@@ -5,7 +5,7 @@ from typing import Any
 
 from pykubelet.api.node import Node
 from pykubelet.api.struct import changed
-from pykubelet.kube.rest import ApiServer, object_path
+from pykubelet.kube.client import ApiClient, object_path
 
 
 class KubeNodes:
@@ -15,7 +15,7 @@ class KubeNodes:
     of its rate.
     """
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiClient) -> None:
         self._server = server
 
     async def get(self, name: str) -> Node:

@@ -13,12 +13,12 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.services import Service
 from pykubelet.api.struct import Struct, changed, written
 from pykubelet.base.errors import NotFound, Retry
+from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import ObjectConflict, Refused
 from pykubelet.kube.object_cache import ObjectCache
 from pykubelet.kube.pods import slim
-from pykubelet.kube.rest import ApiServer, object_path
+from pykubelet.kube.service_account_tokens import PodTokens
 from pykubelet.kube.services import ServiceView
-from pykubelet.kube.tokens import PodTokens
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _PATIENCE: Final = 5.0
 class KubePods:
     """The PodApi port over HTTP. Answers come without managed fields."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiClient) -> None:
         self._server = server
 
     async def get(self, namespace: str, name: str) -> Pod:
@@ -59,7 +59,7 @@ class KubePods:
 class KubeSecrets:
     """The Secrets port over HTTP."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiClient) -> None:
         self._server = server
 
     async def secret(self, namespace: str, name: str) -> Secret:
@@ -70,7 +70,7 @@ class KubeObjects:
     """The PodObjects port over HTTP. `services` have to be followed by somebody."""
 
     def __init__(
-        self, server: ApiServer, services: ServiceView, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self, server: ApiClient, services: ServiceView, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
         self._server = server
         self._services = services
@@ -130,7 +130,7 @@ class KubeRuntimeClasses:
     """The RuntimeClasses port over HTTP. What was found is believed for a while, and for as long as the server does not
     answer: a pod that restarts should not have to wait for it."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiClient) -> None:
         self._server = server
         self._known: dict[str, tuple[float, str]] = {}
         """By name: until when it need not be asked for, on the loop's clock, and its handler."""
@@ -157,7 +157,7 @@ class KubeRuntimeClasses:
 class KubeLeases:
     """Who has shown to be alive. Renewing a lease is another's work."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiClient) -> None:
         self._server = server
 
     async def renewed_at(self, node_name: str) -> datetime | None:

@@ -7,9 +7,9 @@ from contextlib import aclosing
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
-from pykubelet.kube.rest import ApiServer, object_path
+from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.watch import Changed, Deleted, Reflector, Relisted
-from pykubelet.pod.events import Applied, Gone, Listed
+from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ class ApiSource:
     Nothing is asked before `node_synced` is set: admission needs to know the node before it can judge a pod.
     """
 
-    def __init__(self, server: ApiServer, node_name: str, node_synced: asyncio.Event) -> None:
+    def __init__(self, server: ApiClient, node_name: str, node_synced: asyncio.Event) -> None:
         self._node_synced = node_synced
         self._reflector = Reflector(
             server, object_path("pods"), Pod, params={"fieldSelector": f"spec.nodeName={node_name}"}

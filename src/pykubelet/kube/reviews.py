@@ -6,9 +6,9 @@ from typing import Any, Final, TypeVar
 
 from pykubelet.api.struct import Struct
 from pykubelet.base.backoff import Backoff
+from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import BadAnswer, Unavailable
-from pykubelet.kube.rest import ApiServer, object_path
-from pykubelet.pod.server_ports import Access, Decision, Identity
+from pykubelet.pod.ports.server import Access, Decision, Identity
 
 _AUTHENTICATION: Final = "authentication.k8s.io/v1"
 _AUTHORIZATION: Final = "authorization.k8s.io/v1"
@@ -53,7 +53,7 @@ class KubeReviews:
     """The Reviews port over HTTP. Strangers decide how often it is asked: give it a client of its own, whose rate
     limit is not that of the pods."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiClient) -> None:
         self._server = server
 
     async def who(self, token: str) -> Identity | None:

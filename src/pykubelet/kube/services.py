@@ -6,15 +6,15 @@ from contextlib import aclosing
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.services import Service
 from pykubelet.api.struct import changed
-from pykubelet.kube.rest import ApiServer, object_path
+from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.watch import Changed, Deleted, Reflector, Relisted
-from pykubelet.pod.service_env import MASTER_NAMESPACE, MASTER_SERVICE
+from pykubelet.pod.container.service_env import MASTER_NAMESPACE, MASTER_SERVICE
 
 
 class ServiceView:
     """`synced` is set once the server has told what there is."""
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiClient) -> None:
         self.synced = asyncio.Event()
         self._services: dict[tuple[str, str], Service] = {}
         self._reflector = Reflector(server, object_path("services"), Service)

@@ -19,8 +19,8 @@ from pykubelet.api.meta import ListMeta, ObjectMeta, Status
 from pykubelet.api.struct import Struct, written
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.kube.client import ApiClient, Params
 from pykubelet.kube.errors import Expired, api_error
-from pykubelet.kube.rest import ApiServer, Params
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class Reflector(Generic[K]):
     """One collection, such as the pods of a node. Each call of `events` is a view of its own."""
 
     def __init__(
-        self, server: ApiServer, path: str, kind: type[K], *, params: Params | None = None, page: int = 500
+        self, server: ApiClient, path: str, kind: type[K], *, params: Params | None = None, page: int = 500
     ) -> None:
         self._server = server
         self._path = path

@@ -1,6 +1,6 @@
 """The parts of the node agent, put together. Everything that touches the outside world is passed in.
 
-`app.py` passes the real things, tests pass others; what is in between is the same.
+`app/app.py` passes the real things, tests pass others; what is in between is the same.
 """
 
 import asyncio
@@ -11,14 +11,15 @@ from typing import Any
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import API_SOURCE
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.tasks import supervise
+from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.handlers import PodHandlers
 from pykubelet.node.housekeeping import keep_house
 from pykubelet.node.messages import Message, Said
 from pykubelet.node.mirrors import MirrorPods
-from pykubelet.node.outside import Outside
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
 from pykubelet.node.prober import Prober
@@ -26,12 +27,11 @@ from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.sync_loop import SyncLoop
 from pykubelet.node.sync_pod import PodSync
 from pykubelet.node.workers import PodWorkers
-from pykubelet.pod.admission import Admission
-from pykubelet.pod.events import Restored
-from pykubelet.pod.fit import NodeUsage
-from pykubelet.pod.kinds import API_SOURCE
-from pykubelet.pod.phase import is_terminal_phase
-from pykubelet.pod.table import PodTable
+from pykubelet.pod.admission.admission import Admission
+from pykubelet.pod.admission.fit import NodeUsage
+from pykubelet.pod.lifecycle.pod_update import Restored
+from pykubelet.pod.lifecycle.table import PodTable
+from pykubelet.pod.status.phase import is_terminal_phase
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 class Agent:
     """Made inside of the TaskGroup that owns its work."""
 
-    def __init__(self, tasks: asyncio.TaskGroup, outside: Outside) -> None:
+    def __init__(self, tasks: asyncio.TaskGroup, outside: Dependencies) -> None:
         runtime, journal, api, now = outside.runtime, outside.journal, outside.api, outside.now
         self.inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX_SIZE)
         if outside.restored:

@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from pykubelet.node.worker import Phase
-from pykubelet.pod.census import Census, Lifecycle, Working, census
-from pykubelet.pod.phase import is_terminal_phase
+from pykubelet.pod.stats.census import Census, Lifecycle, Working, census
+from pykubelet.pod.status.phase import is_terminal_phase
 
 if TYPE_CHECKING:
     from pykubelet.node.agent import Agent

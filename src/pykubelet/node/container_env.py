@@ -5,12 +5,12 @@ from typing import TypeVar
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.node.scene import Machine
-from pykubelet.pod.env import Environment, EnvObjects, environment, wanted_objects
-from pykubelet.pod.kinds import is_static
-from pykubelet.pod.ports import PodObjects
-from pykubelet.pod.service_env import service_variables
+from pykubelet.pod.container.env import Environment, EnvObjects, environment, wanted_objects
+from pykubelet.pod.container.service_env import service_variables
+from pykubelet.pod.ports.api import PodObjects
 
 T = TypeVar("T")
 

@@ -7,21 +7,21 @@ from typing import Literal, Protocol
 
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import API_SOURCE, is_mirror, is_static, source_of
 from pykubelet.base.journal import Journal
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.workers import PodWorkers
-from pykubelet.pod.admission import Admission, Rejected
-from pykubelet.pod.fit import NodeUsage
-from pykubelet.pod.kinds import API_SOURCE, is_mirror, is_static, source_of
-from pykubelet.pod.machine_ports import Checkpoint
-from pykubelet.pod.mirror import is_mirror_of
+from pykubelet.pod.admission.admission import Admission, Rejected
+from pykubelet.pod.admission.fit import NodeUsage
+from pykubelet.pod.lifecycle.mirror_pod import is_mirror_of
+from pykubelet.pod.lifecycle.probe_results import Result
+from pykubelet.pod.lifecycle.table import PodTable
+from pykubelet.pod.lifecycle.termination_grace import orphan_grace, pod_grace
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.phase import is_terminal_phase
-from pykubelet.pod.ports import Recorder
-from pykubelet.pod.probe import Result
-from pykubelet.pod.status import Failure, rejected_status
-from pykubelet.pod.stopping import orphan_grace, pod_grace
-from pykubelet.pod.table import PodTable
+from pykubelet.pod.ports.api import Recorder
+from pykubelet.pod.ports.machine import Checkpoint
+from pykubelet.pod.status.phase import is_terminal_phase
+from pykubelet.pod.status.pod_status import Failure, rejected_status
 
 log = logging.getLogger(__name__)
 

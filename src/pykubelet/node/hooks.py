@@ -7,7 +7,7 @@ from typing import Final
 from pykubelet.api.container import Container
 from pykubelet.api.handlers import HTTPGetAction, LifecycleHandler
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.pod.ports import Runtime
+from pykubelet.pod.ports.runtime import Runtime
 
 _LONGEST_ANSWER: Final = 10 << 10
 _NO_LIMIT: Final = 3600.0

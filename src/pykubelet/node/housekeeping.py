@@ -7,8 +7,8 @@ from typing import Final
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.tasks import every
 from pykubelet.node.messages import Housekeep, Message
-from pykubelet.pod.machine_ports import PodCgroups, PodHost
-from pykubelet.pod.ports import Runtime
+from pykubelet.pod.ports.machine import PodCgroups, PodHost
+from pykubelet.pod.ports.runtime import Runtime
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import Final
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.tasks import every
-from pykubelet.pod.image_gc import ImageGcSettings, ImageRecord, excess, outdated, removable, seen
-from pykubelet.pod.node_ports import NodeRecorder
-from pykubelet.pod.ports import Runtime
+from pykubelet.pod.images.image_gc import ImageGcSettings, ImageRecord, excess, outdated, removable, seen
+from pykubelet.pod.ports.node import NodeRecorder
+from pykubelet.pod.ports.runtime import Runtime
 
 log = logging.getLogger(__name__)
 

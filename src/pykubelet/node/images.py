@@ -14,9 +14,10 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.node.scene import NotStarted, Scene
-from pykubelet.pod.ports import Image, Keyring, Recorder, Registry, Runtime
-from pykubelet.pod.pull_secrets import credentials_for
-from pykubelet.pod.pulls import combined, duration_text, hidden, pull_failure, pulled_message, quoted
+from pykubelet.pod.images.pull_messages import combined, duration_text, hidden, pull_failure, pulled_message, quoted
+from pykubelet.pod.images.pull_secrets import credentials_for
+from pykubelet.pod.ports.api import Keyring, Recorder
+from pykubelet.pod.ports.runtime import Image, PullCredentials, Runtime
 
 _SOON: Final = 10.0
 _SLOWLY: Final = 30.0
@@ -28,7 +29,7 @@ _TELL_SELDOM: Final = 60.0
 class _Pulled(Struct, frozen=True):
     image: Image
     seconds: float
-    credentials: tuple[Registry, ...]
+    credentials: tuple[PullCredentials, ...]
 
 
 class _Turn:
@@ -135,7 +136,7 @@ class Images:
         self._note(pod, "image", f"{name} in {duration_text(whole)}")
         return pulled.image
 
-    async def _pulled(self, scene: Scene, name: str, credentials: tuple[Registry, ...]) -> _Pulled:
+    async def _pulled(self, scene: Scene, name: str, credentials: tuple[PullCredentials, ...]) -> _Pulled:
         loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             if self._room is not None:
@@ -157,11 +158,11 @@ class Images:
         # Soon, and before the next try: then the status says that the image waits, as people know it.
         return NotStarted(reason, message, again_in=min(memory.pulls.length(name), _SOON))
 
-    async def _credentials(self, scene: Scene, name: str) -> tuple[Registry, ...]:
+    async def _credentials(self, scene: Scene, name: str) -> tuple[PullCredentials, ...]:
         more = await self._keyring.credentials(name, scene.pod) if self._keyring is not None else ()
         return (*credentials_for(name, scene.pull_secrets), *more)
 
-    async def _try_credentials(self, name: str, credentials: tuple[Registry, ...]) -> Image:
+    async def _try_credentials(self, name: str, credentials: tuple[PullCredentials, ...]) -> Image:
         """Each in their order; none at all when there are none. Raises Retry with everything that was said."""
         errors = []
         for each in credentials or (None,):

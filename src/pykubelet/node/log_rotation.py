@@ -11,7 +11,7 @@ from msgspec import Struct
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.tasks import every
 from pykubelet.pod.observed import ObservedPod, State
-from pykubelet.pod.ports import Runtime
+from pykubelet.pod.ports.runtime import Runtime
 
 log = logging.getLogger(__name__)
 

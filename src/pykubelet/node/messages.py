@@ -4,9 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pykubelet.pod.events import SourceEvent
+from pykubelet.pod.lifecycle.pod_update import SourceEvent
+from pykubelet.pod.lifecycle.probe_results import Result
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.probe import Result
 
 
 class Said(Struct, frozen=True):

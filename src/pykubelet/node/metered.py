@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from pykubelet.api.pod import Pod
-from pykubelet.pod.machine_ports import PodCgroups
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.ports import ContainerConfig, Image, Registry, Runtime, SandboxConfig, Synced, Syncer
+from pykubelet.pod.ports.machine import PodCgroups
+from pykubelet.pod.ports.runtime import ContainerConfig, Image, PullCredentials, Runtime, SandboxConfig
+from pykubelet.pod.ports.syncer import Synced, Syncer
 
 T = TypeVar("T")
 
@@ -217,7 +218,7 @@ class _MeteredRuntime:
         self._created.pop(container_id, None)
         await self._counted("remove_container")(container_id)
 
-    async def pull_image(self, name: str, credentials: Registry | None = None) -> Image:
+    async def pull_image(self, name: str, credentials: PullCredentials | None = None) -> Image:
         loop = asyncio.get_running_loop()
         began = loop.time()
         image = cast(Image, await self._counted("pull_image")(name, credentials))

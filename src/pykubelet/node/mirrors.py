@@ -8,9 +8,9 @@ from typing import assert_never
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Conflict, PykubeletError
-from pykubelet.pod.mirror import Create, Delete, Keep, Recreate, mirror_action
-from pykubelet.pod.ports import PodApi
-from pykubelet.pod.table import PodTable
+from pykubelet.pod.lifecycle.mirror_pod import Create, Delete, Keep, Recreate, mirror_action
+from pykubelet.pod.lifecycle.table import PodTable
+from pykubelet.pod.ports.api import PodApi
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 from pykubelet.node.ownership import Ownership
-from pykubelet.pod.node_claim import InUse, is_silent, last_sign, other_machine
-from pykubelet.pod.node_object import (
+from pykubelet.pod.node.node_claim import InUse, is_silent, last_sign, other_machine
+from pykubelet.pod.node.node_object import (
     DEFAULT_LABELS,
     REQUIRED_LABELS,
     NodeSettings,
@@ -29,8 +29,8 @@ from pykubelet.pod.node_object import (
     transitions,
     without_heartbeats,
 )
-from pykubelet.pod.node_ports import MachineFacts, NodeApi, NodeRecorder, RuntimeHealth
-from pykubelet.pod.ports import RuntimeStatus
+from pykubelet.pod.ports.node import MachineFacts, NodeApi, NodeRecorder, RuntimeHealth
+from pykubelet.pod.ports.runtime import RuntimeStatus
 
 log = logging.getLogger(__name__)
 

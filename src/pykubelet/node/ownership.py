@@ -7,8 +7,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 
-from pykubelet.pod.events import Applied, Gone, Listed
-from pykubelet.pod.ports import PodSource
+from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
+from pykubelet.pod.ports.syncer import PodSource
 
 
 class Ownership:

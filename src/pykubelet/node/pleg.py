@@ -14,7 +14,7 @@ from typing import Final
 from pykubelet.base.errors import PykubeletError
 from pykubelet.node.messages import Message, RuntimeChanged
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.ports import Runtime
+from pykubelet.pod.ports.runtime import Runtime
 
 log = logging.getLogger(__name__)
 

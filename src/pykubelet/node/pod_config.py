@@ -9,13 +9,13 @@ from functools import partial
 from typing import Final
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
 from pykubelet.node.messages import Message, Said
-from pykubelet.pod.events import Op, PodUpdate
-from pykubelet.pod.kinds import is_static
-from pykubelet.pod.merge import Merge, Notify
-from pykubelet.pod.ports import PodSource
+from pykubelet.pod.lifecycle.merge import Merge, Notify
+from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
+from pykubelet.pod.ports.syncer import PodSource
 
 log = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from typing import Final, Literal, Protocol
 from pykubelet.api.container import Container
 from pykubelet.api.handlers import Probe
 from pykubelet.api.pod import ContainerStatus, Pod, PodStatus
-from pykubelet.api.resources import is_sidecar
+from pykubelet.api.rules.resources import is_sidecar
+from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.messages import Message, Probed
-from pykubelet.node.outside import Outside
 from pykubelet.node.probes import Answer, Attempts, Verdict
-from pykubelet.pod.phase import is_terminal_phase
-from pykubelet.pod.ports import Recorder
-from pykubelet.pod.probe import Result
+from pykubelet.pod.lifecycle.probe_results import Result
+from pykubelet.pod.ports.api import Recorder
+from pykubelet.pod.status.phase import is_terminal_phase
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Prober:
 
     def __init__(
         self,
-        outside: Outside,
+        outside: Dependencies,
         statuses: Callable[[str], PodStatus | None],
         inbox: "asyncio.Queue[Message]",
         *,

@@ -20,9 +20,9 @@ from pykubelet.api.handlers import ExecAction, HTTPGetAction, HTTPHeader, Probe,
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.node.health_check import check_health
 from pykubelet.node.hooks import port_number
-from pykubelet.pod.env import expand
-from pykubelet.pod.node_object import KUBELET_VERSION
-from pykubelet.pod.ports import Runtime
+from pykubelet.pod.container.env import expand
+from pykubelet.pod.node.node_object import KUBELET_VERSION
+from pykubelet.pod.ports.runtime import Runtime
 
 if TYPE_CHECKING:
     import aiohttp

@@ -8,11 +8,11 @@ from msgspec import Struct
 from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
-from pykubelet.pod.container_status import NodeFacts, Waiting
-from pykubelet.pod.dns import DnsSettings
+from pykubelet.pod.container.dns import DnsSettings
+from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.lifecycle.crash_loop_backoff import CrashLoops
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.restart import CrashLoops
-from pykubelet.pod.user_namespaces import IdMapping
+from pykubelet.pod.status.container_status import NodeFacts, Waiting
 
 
 class Machine(Struct, frozen=True, kw_only=True):

@@ -11,15 +11,15 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pykubelet.api.pod import Pod, PodStatus
+from pykubelet.api.rules.pod_kinds import is_mirror, is_static
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
 from pykubelet.base.journal import Journal
-from pykubelet.pod.kinds import is_mirror, is_static
-from pykubelet.pod.phase import is_terminal_phase
-from pykubelet.pod.ports import PodApi
-from pykubelet.pod.status import illegal_transition, merge_status, same_status
-from pykubelet.pod.status_patch import status_patch
+from pykubelet.pod.ports.api import PodApi
+from pykubelet.pod.status.patch import status_patch
+from pykubelet.pod.status.phase import is_terminal_phase
+from pykubelet.pod.status.pod_status import illegal_transition, merge_status, same_status
 
 log = logging.getLogger(__name__)
 

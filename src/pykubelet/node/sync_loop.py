@@ -13,7 +13,7 @@ from pykubelet.base.tasks import every
 from pykubelet.node.handlers import PodHandlers
 from pykubelet.node.messages import Closed, Housekeep, Message, Probed, RuntimeChanged, Said, Tick
 from pykubelet.node.pod_config import PodConfig
-from pykubelet.pod.events import Op, PodUpdate
+from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
 
 log = logging.getLogger(__name__)
 

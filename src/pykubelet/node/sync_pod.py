@@ -9,21 +9,21 @@ from datetime import datetime
 from typing import Final, Literal
 
 from pykubelet.api.pod import Pod, PodStatus
+from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.tasks import every
-from pykubelet.node.act import Acting
-from pykubelet.node.outside import Outside
+from pykubelet.node.dependencies import Dependencies
+from pykubelet.node.kuberuntime import KubeRuntime
 from pykubelet.node.prober import Prober
 from pykubelet.node.scene import Memory, Scene
 from pykubelet.node.status_manager import StatusManager
-from pykubelet.pod.kinds import is_static
-from pykubelet.pod.mount_failed import MountFailed
+from pykubelet.pod.container.mount_failed import MountFailed
+from pykubelet.pod.lifecycle.plan import plan
+from pykubelet.pod.lifecycle.probe_results import ProbeResults, Result
 from pykubelet.pod.observed import ObservedPod, State
-from pykubelet.pod.phase import is_terminal_phase
-from pykubelet.pod.plan import plan
-from pykubelet.pod.ports import Synced
-from pykubelet.pod.probe import ProbeResults, Result
-from pykubelet.pod.status import Failure, Waiting, finished_status, pod_status
+from pykubelet.pod.ports.syncer import Synced
+from pykubelet.pod.status.phase import is_terminal_phase
+from pykubelet.pod.status.pod_status import Failure, Waiting, finished_status, pod_status
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class PodSync:
 
     def __init__(
         self,
-        outside: Outside,
+        outside: Dependencies,
         statuses: StatusManager,
         *,
         show: Callable[[Pod], Awaitable[None]] | None = None,
@@ -66,7 +66,7 @@ class PodSync:
         self._pods = pods
         self._prober = prober
         self._now = outside.now
-        self._acting = Acting(outside)
+        self._acting = KubeRuntime(outside)
         self._memories: dict[str, Memory] = {}
         self._failures: dict[str, Failure] = {}
         self._results: dict[str, dict[str, Result]] = {"liveness": {}, "readiness": {}, "startup": {}}

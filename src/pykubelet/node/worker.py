@@ -16,8 +16,8 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.base.turnstile import Turnstile
-from pykubelet.pod.ports import Synced, Syncer
-from pykubelet.pod.stopping import pod_grace
+from pykubelet.pod.lifecycle.termination_grace import pod_grace
+from pykubelet.pod.ports.syncer import Synced, Syncer
 
 log = logging.getLogger(__name__)
 

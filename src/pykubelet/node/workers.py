@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import full_name
 from pykubelet.base.journal import Journal
 from pykubelet.base.turnstile import Turnstile
 from pykubelet.node.metered import MeteredSyncer, Meters
 from pykubelet.node.worker import Phase, PodWorker, Wish
-from pykubelet.pod.kinds import full_name
-from pykubelet.pod.ports import Syncer
+from pykubelet.pod.ports.syncer import Syncer
 
 
 class PodWorkers:

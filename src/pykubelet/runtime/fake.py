@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
-from pykubelet.pod.ports import (
+from pykubelet.pod.ports.runtime import (
     ContainerConfig,
     ExecResult,
     Image,
-    Registry,
+    PullCredentials,
     RuntimeStatus,
     RuntimeVersion,
     SandboxConfig,
@@ -228,7 +228,7 @@ class FakeRuntime:
         await self._called("image", name)
         return self._images.get(name)
 
-    async def pull_image(self, name: str, credentials: Registry | None = None) -> Image:
+    async def pull_image(self, name: str, credentials: PullCredentials | None = None) -> Image:
         await self._called("pull_image", name)
         if name in self.missing_images:
             raise NotFound(f"image {name} does not exist")

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.ports import Runtime
+from pykubelet.pod.ports.runtime import Runtime
 
 GROUP: Final = "pykubelet.runtimes"
 EMBEDDED: Final = "process"

@@ -15,8 +15,8 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
-from pykubelet.pod.server_ports import Decision, Identity
-from pykubelet.server.door import Door, listening_socket
+from pykubelet.pod.ports.server import Decision, Identity
+from pykubelet.web.door import Door, listening_socket
 
 log = logging.getLogger(__name__)
 

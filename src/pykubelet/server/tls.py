@@ -18,9 +18,9 @@ from cryptography import x509
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, PykubeletError
-from pykubelet.server import self_signed
-from pykubelet.server.ciphers import Protocol
-from pykubelet.server.client_certificates import is_issued_by
+from pykubelet.server.auth.client_certificates import is_issued_by
+from pykubelet.web import self_signed
+from pykubelet.web.ciphers import Protocol
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from pykubelet.api.documents import MAX_BYTES
 from pykubelet.api.pod import Pod
-from pykubelet.pod.events import Listed
-from pykubelet.pod.kinds import FILE_SOURCE, full_name
+from pykubelet.api.rules.pod_kinds import FILE_SOURCE, full_name
+from pykubelet.pod.lifecycle.pod_update import Listed
 from pykubelet.sources.inotify import FolderWatch
 from pykubelet.sources.manifest import BadManifest, Place, read_manifest
 

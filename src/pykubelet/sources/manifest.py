@@ -14,8 +14,8 @@ from pykubelet.api.field_errors import FieldError, forbidden
 from pykubelet.api.pod import Pod
 from pykubelet.api.validation import validate_pod
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.references import api_references
-from pykubelet.pod.static import static_pod, static_uid
+from pykubelet.pod.container.references import api_references
+from pykubelet.pod.lifecycle.static_pod import static_pod, static_uid
 
 _LIST_KINDS: Final = ("PodList", "List")
 _UID: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,252}")

@@ -14,10 +14,10 @@ from yarl import URL
 
 from pykubelet.api.documents import MAX_BYTES
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import URL_SOURCE
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.pod.events import Listed
-from pykubelet.pod.kinds import URL_SOURCE
+from pykubelet.pod.lifecycle.pod_update import Listed
 from pykubelet.sources.manifest import BadManifest, Place, read_manifest
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,10 @@ import pytest
 from aiohttp import web
 
 from kit.kubectl import KUBECTL, Kubectl
-from pykubelet.apiserver import discovery
-from pykubelet.apiserver.catalogue import schema_of
-from pykubelet.apiserver.openapi import v2_document, v3_documents, v3_index
-from pykubelet.apiserver.schema import unknown_fields
+from pykubelet.apiserver.discovery import discovery
+from pykubelet.apiserver.discovery.openapi import v2_document, v3_documents, v3_index
+from pykubelet.apiserver.schema.catalogue import schema_of
+from pykubelet.apiserver.schema.schema import unknown_fields
 
 pytestmark = pytest.mark.skipif(KUBECTL is None, reason="needs kubectl")
 

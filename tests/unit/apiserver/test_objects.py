@@ -3,7 +3,7 @@
 import json
 
 from pykubelet.apiserver.objects import clean, head, listed, loaded, overlay, sent, stored
-from pykubelet.apiserver.registry import Registry
+from pykubelet.apiserver.schema.resources import Registry
 
 POD = {"kind": "Pod", "spec": {"a": 1}, "metadata": {"name": "p", "resourceVersion": "3"}, "apiVersion": "v1"}
 HEAD = head("v1", "Pod")

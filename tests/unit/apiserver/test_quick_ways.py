@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.apiserver_process import plain_pod
-from pykubelet.apiserver.bodies import _misfits, _without_loss
-from pykubelet.apiserver.catalogue import catalogue, schema_of
-from pykubelet.apiserver.patch import apply
-from pykubelet.apiserver.patch.apply import track_update
+from pykubelet.apiserver.patch import server_side_apply as apply
 from pykubelet.apiserver.patch.errors import PatchRefused
 from pykubelet.apiserver.patch.managers import UPDATE, Manager
-from pykubelet.apiserver.schema import (
+from pykubelet.apiserver.patch.server_side_apply import track_update
+from pykubelet.apiserver.requests.bodies import _misfits, _without_loss
+from pykubelet.apiserver.schema.catalogue import catalogue, schema_of
+from pykubelet.apiserver.schema.schema import (
     Json,
     ListOf,
     MapOf,
@@ -27,7 +27,7 @@ from pykubelet.apiserver.schema import (
     same,
     unknown_fields,
 )
-from pykubelet.apiserver.shapes import fits
+from pykubelet.apiserver.schema.shapes import fits
 
 POD = schema_of("v1", "Pod")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pykubelet.host.volumes import atomic_writer
 from pykubelet.host.volumes.atomic_writer import has_content, write_atomically
-from pykubelet.pod.projection import FileProjection
+from pykubelet.pod.container.projected_volumes import FileProjection
 
 
 def files(**content: str) -> dict[str, FileProjection]:

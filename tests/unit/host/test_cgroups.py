@@ -18,8 +18,8 @@ from pykubelet.host.cgroups.groups import Machine
 from pykubelet.host.cgroups.hierarchy import Hierarchy, found
 from pykubelet.host.cgroups.values import legacy_values, spelled_page_size, unified_values
 from pykubelet.host.mount import parse_mount_info
-from pykubelet.pod.cgroup import UNLIMITED, GroupLimits
-from pykubelet.pod.machine_ports import PodCgroups
+from pykubelet.pod.container.cgroup import UNLIMITED, GroupLimits
+from pykubelet.pod.ports.machine import PodCgroups
 
 UNIFIED = ("cgroup.procs", "cgroup.kill", "cgroup.subtree_control", "cgroup.controllers")
 OF_CONTROLLERS = {

@@ -14,7 +14,7 @@ from pykubelet.host.cgroups import CgroupSettings, KernelPodCgroups, NoPodCgroup
 from pykubelet.host.cgroups.groups import Machine
 from pykubelet.host.cgroups.systemd import Systemd, escaped
 from pykubelet.host.cgroups.values import limit_properties, processor_mask
-from pykubelet.pod.cgroup import UNLIMITED, GroupLimits
+from pykubelet.pod.container.cgroup import UNLIMITED, GroupLimits
 
 MANAGER = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"]
 BUSCTL = """#!/bin/sh

@@ -14,9 +14,10 @@ from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.base.errors import Invalid
 from pykubelet.host.credential_providers import CachingPlugin, CredentialProviders, load_credential_providers
-from pykubelet.pod.credential_providers import Answer, Plugin
-from pykubelet.pod.keyring import parse_pattern
-from pykubelet.pod.ports import Keyring, Registry
+from pykubelet.pod.images.credential_providers import Answer, Plugin
+from pykubelet.pod.images.keyring import parse_pattern
+from pykubelet.pod.ports.api import Keyring
+from pykubelet.pod.ports.runtime import PullCredentials
 
 V1 = "credentialprovider.kubelet.k8s.io/v1"
 POD = make_pod()
@@ -59,7 +60,7 @@ def answer(password: str = "s3cret", key: str = "*.example", user: str = "u") ->
     return json.dumps(said)
 
 
-def found(registries: tuple[Registry, ...]) -> list[tuple[str, str]]:
+def found(registries: tuple[PullCredentials, ...]) -> list[tuple[str, str]]:
     return [(each.username, each.password) for each in registries]
 
 
@@ -222,7 +223,7 @@ class Asked:
         if self.fault is not None:
             raise self.fault
         key = {"Image": repository, "Registry": repository.partition("/")[0], "Global": "<global>"}
-        registry = Registry(username=str(len(self.images)))
+        registry = PullCredentials(username=str(len(self.images)))
         seconds = self.fields.get("seconds", 0.0)
         assert isinstance(seconds, float)
         return Answer(entries=(("*.example", registry),), cache_key=key[str(self.fields["key"])], cache_for=seconds)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.host.dns import HostDns
-from pykubelet.pod.dns import Dns
+from pykubelet.pod.container.dns import Dns
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.struct import changed
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.local import LocalHost
-from pykubelet.pod.machine_ports import PodHost
+from pykubelet.pod.ports.machine import PodHost
 
 
 def pod_with(**container: Any) -> Pod:

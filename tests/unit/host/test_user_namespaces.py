@@ -10,7 +10,7 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.user_namespaces import UserNamespaces, subordinate_ids
-from pykubelet.pod.user_namespaces import UNIT, IdMapping, IdSpace
+from pykubelet.pod.container.user_namespaces import UNIT, IdMapping, IdSpace
 
 
 def own_users(name: str) -> Pod:

@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives import serialization
 from kit.certificates import Authority, Issued, server_context
 from kit.loopback import forwarding, serving
 from pykubelet.base.errors import PykubeletError
+from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.errors import CredentialsError, KubeconfigError, Unauthorized, Unreachable, Untrusted
 from pykubelet.kube.kubeconfig import AuthProvider, ClientConfig, Cluster, ExecConfig, User
-from pykubelet.kube.rest import ApiServer
 
 AUTHORITY = Authority()
 SERVER = AUTHORITY.issue("server", hosts=["127.0.0.1", "api.test"])
@@ -75,7 +75,7 @@ def credentials(port: int, user: User | None = None, **options: Any) -> Credenti
 async def seen_with(*requests: Credentials) -> list[Seen]:
     answers = []
     for each in requests:
-        async with ApiServer(each) as server:
+        async with ApiClient(each) as server:
             answers.append(Seen(await server.request("GET", "/")))
     return answers
 
@@ -134,7 +134,7 @@ async def test_a_token_file_is_read_again_when_it_changes(port: int, tmp_path: P
     path, clock = tmp_path / "token", [0.0]
     path.write_text("one\n")
     made = Credentials(config(port, User(token_file=str(path))), environ=NO_ENVIRONMENT, clock=lambda: clock[0])
-    async with ApiServer(made) as server:
+    async with ApiClient(made) as server:
         assert Seen(await server.request("GET", "/")).authorization == "Bearer one"
         path.write_text("two and longer".replace(" ", "-"))
         assert Seen(await server.request("GET", "/")).authorization == "Bearer one"
@@ -194,7 +194,7 @@ def key_files(folder: Path, issued: Issued) -> User:
 
 async def test_a_rotated_client_certificate_is_used_from_the_next_request_on(port: int, tmp_path: Path) -> None:
     made = credentials(port, key_files(tmp_path, AUTHORITY.issue("before")))
-    async with ApiServer(made) as server:
+    async with ApiClient(made) as server:
         first = Seen(await server.request("GET", "/"))
         same = Seen(await server.request("GET", "/"))
         key_files(tmp_path, AUTHORITY.issue("after"))
@@ -215,7 +215,7 @@ async def test_half_a_rotation_keeps_the_former_certificate(
 ) -> None:
     made = credentials(port, key_files(tmp_path, AUTHORITY.issue("before")))
     after = AUTHORITY.issue("after")
-    async with ApiServer(made) as server:
+    async with ApiClient(made) as server:
         await server.request("GET", "/")
         (tmp_path / "client.crt").write_bytes(after.certificate)
         assert Seen(await server.request("GET", "/")).certificate == "before"
@@ -230,7 +230,7 @@ async def test_a_rotated_authority_is_trusted_from_the_next_request_on(tmp_path:
     path.write_bytes(AUTHORITY.pem)
     async with (
         tls_server(issued=successor.issue("server", hosts=["127.0.0.1"])) as port,
-        ApiServer(credentials(port, certificate_authority=str(path))) as server,
+        ApiClient(credentials(port, certificate_authority=str(path))) as server,
     ):
         with pytest.raises(Untrusted):
             await server.request("GET", "/")
@@ -387,7 +387,7 @@ async def test_a_401_makes_the_plugin_run_again_and_the_request_be_sent_again(tm
 
     async with serving(picky, tls=server_context(SERVER)) as port:
         made = credentials(port, User(exec=program(tmp_path, {"token": "old"})))
-        async with ApiServer(made) as server:
+        async with ApiClient(made) as server:
             with pytest.raises(Unauthorized):
                 await server.request("GET", "/")
             program(tmp_path, {"token": "new"})
@@ -404,7 +404,7 @@ async def test_a_401_makes_a_token_file_be_read_again(tmp_path: Path) -> None:
 
     async with (
         serving(picky, tls=server_context(SERVER)) as port,
-        ApiServer(credentials(port, User(token_file=str(path)))) as server,
+        ApiClient(credentials(port, User(token_file=str(path)))) as server,
     ):
         with pytest.raises(Unauthorized):
             await server.request("GET", "/")
@@ -422,7 +422,7 @@ async def test_what_the_server_has_refused_is_not_sent_twice() -> None:
 
     async with (
         serving(refuse, tls=server_context(SERVER)) as port,
-        ApiServer(credentials(port, User(token="t"))) as server,
+        ApiClient(credentials(port, User(token="t"))) as server,
     ):
         with pytest.raises(Unauthorized):
             await server.request("GET", "/")
@@ -518,7 +518,7 @@ def test_an_entry_that_cannot_work_is_refused_at_once(user: User, cluster: dict[
     ],
 )
 def test_the_address_of_the_server_is_made_whole(cluster: Cluster, user: User, url: str) -> None:
-    assert ApiServer(Credentials(ClientConfig(cluster, user))).url == url
+    assert ApiClient(Credentials(ClientConfig(cluster, user))).url == url
 
 
 # --- secrecy
@@ -540,7 +540,7 @@ async def test_credentials_appear_in_no_error_log_or_repr(
         for cluster in ({}, {"proxy_url": "http://u:pass-s3cret@127.0.0.1:9"}, {"tls_server_name": "wrong"}):
             client = config(port, user, **cluster)
             made = Credentials(client, environ=NO_ENVIRONMENT)
-            async with ApiServer(made, timeout=5, max_answer=10) as server:
+            async with ApiClient(made, timeout=5, max_answer=10) as server:
                 try:
                     await server.request("GET", "/", params={"a": "b"})
                 except PykubeletError as error:

@@ -15,11 +15,11 @@ from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.base.journal import Journal
+from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.events import EventRecorder
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
-from pykubelet.kube.rest import ApiServer
-from pykubelet.pod.ports import Recorder
+from pykubelet.pod.ports.api import Recorder
 
 HANG_UP = -1
 LOST = -2
@@ -83,10 +83,10 @@ def now() -> datetime:
 
 
 @asynccontextmanager
-async def server_of(events: Events) -> AsyncIterator[ApiServer]:
+async def server_of(events: Events) -> AsyncIterator[ApiClient]:
     async with serving(events.handle) as port:
         config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
-        async with ApiServer(Credentials(config, environ={}), qps=0) as server:
+        async with ApiClient(Credentials(config, environ={}), qps=0) as server:
             yield server
 
 

@@ -11,11 +11,11 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.quantity import Quantity
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
+from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
 from pykubelet.kube.nodes import KubeNodes
-from pykubelet.kube.rest import ApiServer
-from pykubelet.pod.node_ports import NodeApi
+from pykubelet.pod.ports.node import NodeApi
 
 NODE = {
     "kind": "Node",
@@ -31,7 +31,7 @@ Asked = list[tuple[str, str, str, Any]]
 async def nodes_of(handler: Handler) -> AsyncIterator[NodeApi]:
     async with serving(handler) as port:
         config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
-        async with ApiServer(Credentials(config, environ={})) as server:
+        async with ApiClient(Credentials(config, environ={})) as server:
             yield KubeNodes(server)
 
 

@@ -10,12 +10,12 @@ from kit.loopback import Handler, serving
 from kit.pods import make_pod
 from pykubelet.api.pod import PodStatus
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
+from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.errors import AlreadyExists, Forbidden
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
 from pykubelet.kube.objects import KubePods
-from pykubelet.kube.rest import ApiServer
-from pykubelet.pod.ports import PodApi
+from pykubelet.pod.ports.api import PodApi
 
 POD = {
     "kind": "Pod",
@@ -31,7 +31,7 @@ Asked = list[tuple[str, str, str, Any]]
 async def pods_of(handler: Handler) -> AsyncIterator[PodApi]:
     async with serving(handler) as port:
         config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
-        async with ApiServer(Credentials(config, environ={})) as server:
+        async with ApiClient(Credentials(config, environ={})) as server:
             yield KubePods(server)
 
 

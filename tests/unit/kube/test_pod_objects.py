@@ -16,12 +16,12 @@ from kit.loopback import serving
 from kit.pods import make_pod
 from kit.waiting import eventually
 from pykubelet.base.errors import NotFound, Retry
+from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
 from pykubelet.kube.objects import KubeObjects
-from pykubelet.kube.rest import ApiServer
 from pykubelet.kube.services import ServiceView
-from pykubelet.pod.ports import PodObjects
+from pykubelet.pod.ports.api import PodObjects
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 POD = make_pod(uid="u1")
@@ -54,7 +54,7 @@ class Tokens:
 async def objects_of(tokens: Tokens) -> AsyncIterator[PodObjects]:
     async with serving(tokens) as port:
         config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
-        async with ApiServer(Credentials(config, environ={})) as server:
+        async with ApiClient(Credentials(config, environ={})) as server:
             yield KubeObjects(server, ServiceView(server), now=lambda: tokens.now)
 
 
@@ -149,7 +149,7 @@ def service(name: str, namespace: str = "default", ip: str = "10.0.0.1") -> dict
 @asynccontextmanager
 async def following(server: ListWatchServer) -> AsyncIterator[KubeObjects]:
     config = ClientConfig(Cluster(server=server.url), User())
-    async with ApiServer(Credentials(config, environ={})) as api:
+    async with ApiClient(Credentials(config, environ={})) as api:
         view = ServiceView(api)
         task = asyncio.create_task(view.follow())
         try:
@@ -200,7 +200,7 @@ async def test_config_maps_and_secrets_are_read_without_what_nobody_needs() -> N
 
     async with serving(answer) as port:
         config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
-        async with ApiServer(Credentials(config, environ={})) as server:
+        async with ApiClient(Credentials(config, environ={})) as server:
             objects: PodObjects = KubeObjects(server, ServiceView(server))
             found = await objects.config_map("default", "c")
             assert (found.data, found.binary_data, found.metadata.annotations) == ({"k": "v"}, {"b": b"\xff"}, {})

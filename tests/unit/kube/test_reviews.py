@@ -10,11 +10,11 @@ from aiohttp import web
 from kit.loopback import serving
 from kit.virtual_time import virtual_time
 from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
-from pykubelet.kube.rest import ApiServer
 from pykubelet.kube.reviews import KubeReviews
-from pykubelet.pod.server_ports import Access, Decision, Identity
+from pykubelet.pod.ports.server import Access, Decision, Identity
 
 ANN = Identity(name="ann", uid="7", groups=("g",), extra={"k": ("v", "w")})
 
@@ -39,7 +39,7 @@ class Judge:
 async def reviews(judge: Judge) -> AsyncIterator[KubeReviews]:
     async with serving(judge.handle) as port:
         config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
-        async with ApiServer(Credentials(config, environ={})) as server:
+        async with ApiClient(Credentials(config, environ={})) as server:
             yield KubeReviews(server)
 
 

@@ -10,10 +10,10 @@ from aiohttp import web
 from kit.loopback import serving
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.kube import objects
+from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
 from pykubelet.kube.objects import KubeLeases, KubeRuntimeClasses
-from pykubelet.kube.rest import ApiServer
 
 
 class Server:
@@ -30,10 +30,10 @@ class Server:
         return web.json_response(status, status=self.code)
 
     @asynccontextmanager
-    async def client(self) -> AsyncIterator[ApiServer]:
+    async def client(self) -> AsyncIterator[ApiClient]:
         async with serving(self.answer) as port:
             config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
-            async with ApiServer(Credentials(config, environ={})) as client:
+            async with ApiClient(Credentials(config, environ={})) as client:
                 yield client
 
 

@@ -18,7 +18,7 @@ from pykubelet.api import codec
 from pykubelet.api.pod import Pod
 from pykubelet.kube.node import NodeView
 from pykubelet.kube.pods import ApiSource
-from pykubelet.pod.events import Applied, Gone, Listed
+from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 
 Events = AsyncGenerator[Listed | Applied | Gone, None]
 

@@ -10,8 +10,8 @@ from pykubelet.api import codec
 from pykubelet.api.node import Node, NodeCondition
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Conflict, NotFound, Retry
-from pykubelet.pod.node_ports import MachineFacts
-from pykubelet.pod.ports import Image, RuntimeStatus, RuntimeVersion
+from pykubelet.pod.ports.node import MachineFacts
+from pykubelet.pod.ports.runtime import Image, RuntimeStatus, RuntimeVersion
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 FACTS = MachineFacts(

@@ -14,7 +14,7 @@ from pykubelet.api.pod import Pod, PodCondition, PodReadinessGate
 from pykubelet.api.quantity import parse
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
-from pykubelet.pod.static import static_pod
+from pykubelet.pod.lifecycle.static_pod import static_pod
 from unit.node.test_api_stories import cluster, stored
 
 

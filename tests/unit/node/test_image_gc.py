@@ -11,8 +11,8 @@ from kit.virtual_time import virtual_time
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.node.image_gc import PERIOD, ImageGc
-from pykubelet.pod.image_gc import ImageGcSettings
-from pykubelet.pod.ports import ContainerConfig, Image, Storage
+from pykubelet.pod.images.image_gc import ImageGcSettings
+from pykubelet.pod.ports.runtime import ContainerConfig, Image, Storage
 from pykubelet.runtime.fake import FakeRuntime
 
 

@@ -5,7 +5,7 @@ import pytest
 from kit.pods import make_pod
 from pykubelet.base.journal import Journal
 from pykubelet.node.log_recorder import LogRecorder
-from pykubelet.pod.ports import Recorder
+from pykubelet.pod.ports.api import Recorder
 
 
 def test_an_event_goes_to_the_log_and_the_journal(caplog: pytest.LogCaptureFixture) -> None:

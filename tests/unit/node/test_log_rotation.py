@@ -15,7 +15,7 @@ from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.host.logs import PodLogs
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
-from pykubelet.pod.ports import ContainerConfig
+from pykubelet.pod.ports.runtime import ContainerConfig
 from pykubelet.runtime.fake import FakeRuntime
 
 

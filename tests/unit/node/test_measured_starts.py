@@ -10,8 +10,8 @@ from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.struct import changed
 from pykubelet.node.log_recorder import LogRecorder
-from pykubelet.server.exposition import text
-from pykubelet.server.metrics import Metrics
+from pykubelet.server.metrics.exposition import text
+from pykubelet.server.metrics.metrics import Metrics
 
 
 def values(metrics: Metrics, *names: str) -> list[float]:

@@ -15,9 +15,10 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.node.census import take_census
 from pykubelet.node.metered import MeteredSyncer, metered_cgroups, metered_runtime
-from pykubelet.pod.machine_ports import PodCgroups
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.ports import ContainerConfig, SandboxConfig, Synced
+from pykubelet.pod.ports.machine import PodCgroups
+from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
+from pykubelet.pod.ports.syncer import Synced
 from pykubelet.runtime.fake import FakeRuntime
 
 

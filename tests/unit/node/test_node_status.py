@@ -16,9 +16,9 @@ from pykubelet.api.quantity import Quantity
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Conflict, Invalid, Retry
 from pykubelet.node.node_status import NodeReporter
-from pykubelet.pod.node_object import NodeSettings
-from pykubelet.pod.node_ports import MachineFacts
-from pykubelet.pod.ports import Image, RuntimeHandler, RuntimeStatus
+from pykubelet.pod.node.node_object import NodeSettings
+from pykubelet.pod.ports.node import MachineFacts
+from pykubelet.pod.ports.runtime import Image, RuntimeHandler, RuntimeStatus
 from unit.node.memory_nodes import FACTS, START, MemoryNodes, Runtime
 
 

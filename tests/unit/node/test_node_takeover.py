@@ -14,8 +14,8 @@ from kit.waiting import eventually
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.node.node_status import NodeReporter
-from pykubelet.pod.node_object import NodeSettings
-from pykubelet.pod.node_ports import MachineFacts
+from pykubelet.pod.node.node_object import NodeSettings
+from pykubelet.pod.ports.node import MachineFacts
 from unit.node.memory_nodes import FACTS, START, MemoryNodes, Runtime
 
 FIRST = changed(FACTS, machine_id="m1", system_uuid="s1", boot_id="b1")

@@ -18,8 +18,8 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.node.container_env import container_environment
 from pykubelet.node.scene import Machine
-from pykubelet.pod.mount_failed import MountFailed
-from pykubelet.pod.ports import ContainerConfig
+from pykubelet.pod.container.mount_failed import MountFailed
+from pykubelet.pod.ports.runtime import ContainerConfig
 
 
 def pod(**container: Any) -> Pod:

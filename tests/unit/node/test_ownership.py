@@ -7,7 +7,7 @@ from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.node.ownership import Ownership, OwnPods
-from pykubelet.pod.events import Applied, Gone, Listed
+from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 
 
 @virtual_time

@@ -12,7 +12,7 @@ from pykubelet.base.errors import Retry
 from pykubelet.node.messages import Message, RuntimeChanged
 from pykubelet.node.pleg import RELIST, RELIST_WITH_EVENTS, Pleg
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.ports import Runtime, RuntimeStatus
+from pykubelet.pod.ports.runtime import Runtime, RuntimeStatus
 
 
 class Line:

@@ -9,14 +9,14 @@ from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
 from pykubelet.api.struct import changed
 from pykubelet.base.journal import Journal
 from pykubelet.node.messages import Message, Said
 from pykubelet.node.pod_config import WATCHED, PodConfig
-from pykubelet.pod.events import Applied, Gone, Listed, Op, PodUpdate, Restored
-from pykubelet.pod.kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
-from pykubelet.pod.merge import Notify
-from pykubelet.pod.ports import PodSource
+from pykubelet.pod.lifecycle.merge import Notify
+from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed, Op, PodUpdate, Restored
+from pykubelet.pod.ports.syncer import PodSource
 
 T0 = datetime(2026, 1, 2, 15, 4, 5, tzinfo=UTC)
 

@@ -15,7 +15,7 @@ from pykubelet.base.journal import Journal
 from pykubelet.node.images import Images
 from pykubelet.node.scene import Memory, NotStarted, Scene
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.ports import Image, Registry
+from pykubelet.pod.ports.runtime import Image, PullCredentials
 from pykubelet.runtime.fake import FakeRuntime
 
 IMAGE = "r.example/app:1"
@@ -30,7 +30,7 @@ class Puller(FakeRuntime):
         self.tried: list[str | None] = []
         self.most = self.now_pulling = 0
 
-    async def pull_image(self, name: str, credentials: Registry | None = None) -> Image:
+    async def pull_image(self, name: str, credentials: PullCredentials | None = None) -> Image:
         self.tried.append(credentials.password if credentials else None)
         self.now_pulling += 1
         self.most = max(self.most, self.now_pulling)
@@ -48,9 +48,9 @@ class Ring:
         self.passwords = passwords
         self.asked: list[str] = []
 
-    async def credentials(self, image: str, pod: Pod) -> tuple[Registry, ...]:
+    async def credentials(self, image: str, pod: Pod) -> tuple[PullCredentials, ...]:
         self.asked.append(image)
-        return tuple(Registry(username="u", password=each) for each in self.passwords)
+        return tuple(PullCredentials(username="u", password=each) for each in self.passwords)
 
 
 class Pulling:

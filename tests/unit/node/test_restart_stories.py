@@ -6,7 +6,7 @@ from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.struct import changed
 from pykubelet.pod.observed import State
-from pykubelet.pod.ports import ContainerConfig
+from pykubelet.pod.ports.runtime import ContainerConfig
 
 
 @virtual_time

@@ -6,12 +6,12 @@ from kit.virtual_time import virtual_time
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.base.journal import Journal
-from pykubelet.node.act import Acting
-from pykubelet.node.outside import Outside
+from pykubelet.node.dependencies import Dependencies
+from pykubelet.node.kuberuntime import KubeRuntime
 from pykubelet.node.scene import Machine, Memory, Scene
-from pykubelet.pod.plan import plan
-from pykubelet.pod.ports import ContainerConfig, SandboxConfig
-from pykubelet.pod.probe import ProbeResults
+from pykubelet.pod.lifecycle.plan import plan
+from pykubelet.pod.lifecycle.probe_results import ProbeResults
+from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.fake import FakeRuntime
 
 
@@ -48,7 +48,7 @@ class Node:
         now = loop_clock()
         self.runtime = Listening()
         self.events = Events()
-        outside = Outside(
+        outside = Dependencies(
             sources={},
             runtime=self.runtime,
             host=FakeHost(),
@@ -59,7 +59,7 @@ class Node:
             classes=classes,
             now=now,
         )
-        self.acting = Acting(outside)
+        self.acting = KubeRuntime(outside)
         pod = make_pod("web")
         self.pod = changed(pod, spec=changed(pod.spec, runtime_class_name=class_name, restart_policy="Always"))
 

@@ -14,7 +14,7 @@ from pykubelet.base.errors import Retry
 from pykubelet.base.journal import Journal
 from pykubelet.node.worker import Phase, Wish, newer
 from pykubelet.node.workers import PodWorkers
-from pykubelet.pod.ports import Synced
+from pykubelet.pod.ports.syncer import Synced
 
 
 class Notes:

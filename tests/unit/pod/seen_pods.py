@@ -7,7 +7,7 @@ from pykubelet.api.container import Container, EphemeralContainer
 from pykubelet.api.handlers import Probe
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec
-from pykubelet.pod.container import container_hash
+from pykubelet.pod.container.hash import container_hash
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 
 IMAGE = "busybox:1.36"

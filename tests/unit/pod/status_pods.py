@@ -6,7 +6,7 @@ from typing import Any, Final
 from pykubelet.api import codec
 from pykubelet.api.pod import ContainerState, ContainerStatus, Pod, PodStatus
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
-from pykubelet.pod.status import NodeFacts, pod_status
+from pykubelet.pod.status.pod_status import NodeFacts, pod_status
 
 NOW: Final = datetime(2025, 6, 1, 12, 30, 15, 999_999, tzinfo=UTC)
 SECOND: Final = datetime(2025, 6, 1, 12, 30, 15, tzinfo=UTC)

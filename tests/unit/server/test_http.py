@@ -15,10 +15,10 @@ from aiohttp import web
 
 from kit.certificates import Authority, server_context
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
-from pykubelet.pod.server_ports import Decision, Identity
+from pykubelet.pod.ports.server import Decision, Identity
 from pykubelet.server import http
 from pykubelet.server.http import Route, application, plain, serving
-from pykubelet.server.metrics import Metrics
+from pykubelet.server.metrics.metrics import Metrics
 
 
 class Doorman:

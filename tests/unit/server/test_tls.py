@@ -23,8 +23,8 @@ from kit.certificates import Authority, Issued
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.base.tasks import every
-from pykubelet.pod.server_ports import Access, Decision, Identity
-from pykubelet.server.auth import Gate, GateSettings
+from pykubelet.pod.ports.server import Access, Decision, Identity
+from pykubelet.server.auth.auth import Gate, GateSettings
 from pykubelet.server.http import Route, application, serving
 from pykubelet.server.tls import ServingTls, TlsSettings
 

@@ -10,7 +10,7 @@ import pytest
 
 from contract.pod_source import Following, following
 from kit.virtual_time import virtual_time
-from pykubelet.pod.events import Listed
+from pykubelet.pod.lifecycle.pod_update import Listed
 from pykubelet.sources import files
 from pykubelet.sources.files import FileSource
 

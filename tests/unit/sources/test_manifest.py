@@ -4,8 +4,8 @@ from textwrap import dedent
 import pytest
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import FILE_SOURCE, HASH_ANNOTATION, URL_SOURCE
 from pykubelet.api.scheduling import Toleration
-from pykubelet.pod.kinds import FILE_SOURCE, HASH_ANNOTATION, URL_SOURCE
 from pykubelet.sources.manifest import BadManifest, Place, read_manifest
 
 FILE = Place(origin="/etc/pods/web.yaml", source=FILE_SOURCE, node_name="n1")

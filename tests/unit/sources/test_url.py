@@ -15,7 +15,7 @@ from contract.pod_source import Following, following
 from kit.loopback import serving
 from kit.virtual_time import virtual_time
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.events import Listed
+from pykubelet.pod.lifecycle.pod_update import Listed
 from pykubelet.sources import url
 from pykubelet.sources.url import UrlSource
 

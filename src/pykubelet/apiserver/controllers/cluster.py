@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at, of_entry, stored
-from pykubelet.apiserver.registry import ROOT, Resource
+from pykubelet.apiserver.schema.resources import ROOT, Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry, Event, Stale
 from pykubelet.apiserver.strategies.namespaces import NamespaceStrategy

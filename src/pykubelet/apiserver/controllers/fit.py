@@ -10,7 +10,7 @@ from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.node import Node
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.quantity import Quantity
-from pykubelet.api.resources import CPU, MEMORY, container_requests, is_pod_level_resource, total
+from pykubelet.api.rules.resources import CPU, MEMORY, container_requests, is_pod_level_resource, total
 from pykubelet.api.scheduling import NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 from pykubelet.api.selectors import requirement
 from pykubelet.apiserver.objects import Object, at

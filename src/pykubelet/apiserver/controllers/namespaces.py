@@ -6,7 +6,7 @@ from typing import Any, Final
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.cluster import NAMESPACES, Cluster, with_condition
 from pykubelet.apiserver.objects import Object, at, of_entry
-from pykubelet.apiserver.registry import Resource
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.namespaces import FINALIZER
 
 log = logging.getLogger(__name__)

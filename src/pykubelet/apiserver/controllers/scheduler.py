@@ -13,7 +13,7 @@ from pykubelet.apiserver.controllers.cluster import NAMESPACES, NODES, PODS, Clu
 from pykubelet.apiserver.controllers.fit import Place, Use, Wish, chosen, is_waiting, place, use, wish
 from pykubelet.apiserver.controllers.neighbours import Neighbour, Neighbourhood, neighbour
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.registry import ROOT
+from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.store.port import Event
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pykubelet.apiserver.patch.fields import Path
 from pykubelet.apiserver.patch.typed import ABSENT, grouped, is_list, is_map
-from pykubelet.apiserver.schema import ANYTHING, Json, ListOf, Record, Schema, member, same
+from pykubelet.apiserver.schema.schema import ANYTHING, Json, ListOf, Record, Schema, member, same
 
 _OWNED: Final = "."
 Node = dict[str, Any]

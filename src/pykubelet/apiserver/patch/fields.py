@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from pykubelet.apiserver.patch.errors import PatchRefused
-from pykubelet.apiserver.schema import Json, copied
+from pykubelet.apiserver.schema.schema import Json, copied
 
 Path: TypeAlias = tuple[str, ...]
 Fields: TypeAlias = frozenset[Path]

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.apiserver.patch.errors import TOO_LARGE, UNPROCESSABLE, PatchRefused
-from pykubelet.apiserver.schema import Json, copied, is_too_deep, same
+from pykubelet.apiserver.schema.schema import Json, copied, is_too_deep, same
 
 MOST_OPERATIONS: Final = 10_000
 MOST_COPIED_BYTES: Final = 3 << 20

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from pykubelet.apiserver.patch.errors import PatchRefused
 from pykubelet.apiserver.patch.fields import Fields, decoded, encoded
-from pykubelet.apiserver.schema import Json
+from pykubelet.apiserver.schema.schema import Json
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"

@@ -1,7 +1,7 @@
 """JSON merge patches (RFC 7386): an object that looks like the change, with null for what is to go."""
 
 from pykubelet.apiserver.patch.errors import PatchRefused
-from pykubelet.apiserver.schema import Json, copied, is_too_deep
+from pykubelet.apiserver.schema.schema import Json, copied, is_too_deep
 
 
 def apply_merge_patch(original: Json, patch: Json) -> Json:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pykubelet.apiserver.patch.errors import INTERNAL, PatchRefused
-from pykubelet.apiserver.schema import Json
+from pykubelet.apiserver.schema.schema import Json
 
 
 class KeyOf:

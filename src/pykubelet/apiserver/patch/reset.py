@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from pykubelet.apiserver.catalogue import record_of
 from pykubelet.apiserver.patch.fields import Fields, Path, field
+from pykubelet.apiserver.schema.catalogue import record_of
 
 _ANY: Final = "*"
 

@@ -11,7 +11,18 @@ from typing import Any, Final, NamedTuple
 from pykubelet.apiserver.patch import fields as paths
 from pykubelet.apiserver.patch.errors import INTERNAL, PatchRefused
 from pykubelet.apiserver.patch.fields import Fields, Path
-from pykubelet.apiserver.schema import ANYTHING, Json, ListOf, MapOf, Record, Scalar, Schema, copied, member, same
+from pykubelet.apiserver.schema.schema import (
+    ANYTHING,
+    Json,
+    ListOf,
+    MapOf,
+    Record,
+    Scalar,
+    Schema,
+    copied,
+    member,
+    same,
+)
 
 
 class _Absent:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.requests import RequestInfo
+from pykubelet.apiserver.requests.requests import RequestInfo
 from pykubelet.apiserver.security import node_restriction
 from pykubelet.apiserver.security.authorize import Authorizer, forbidden, is_public, sentence
 from pykubelet.apiserver.security.identify import Authenticator

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests import RequestInfo
+from pykubelet.apiserver.requests.requests import RequestInfo
 from pykubelet.apiserver.security.node_rules import NODE_LEASES
 from pykubelet.apiserver.security.references import MIRROR, api_reference
 from pykubelet.apiserver.security.tokens import Find

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 
 from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.registry import Resource
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.base import Strategy
 
 # The name in the new group, and in the old one.

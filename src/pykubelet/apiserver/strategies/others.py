@@ -12,7 +12,7 @@ from pykubelet.api.struct import rfc3339
 from pykubelet.api.validation import names
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.schema import copied, same
+from pykubelet.apiserver.schema.schema import copied, same
 from pykubelet.apiserver.security.users import User
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at, name_suffix
-from pykubelet.apiserver.schema import copied
+from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.strategies.base import Lookup
 
 _MIRROR: Final = "kubernetes.io/config.mirror"

@@ -12,7 +12,7 @@ from pykubelet.api.struct import changed
 from pykubelet.api.validation.options import PodValidationOptions
 from pykubelet.api.validation.pod import validate_pod
 from pykubelet.apiserver.objects import Object, at, clean, overlay
-from pykubelet.apiserver.schema import copied, same
+from pykubelet.apiserver.schema.schema import copied, same
 from pykubelet.apiserver.strategies import pod_admission
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
 from pykubelet.apiserver.strategies.limit_ranges import apply_limit_ranges

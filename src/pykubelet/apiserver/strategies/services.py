@@ -13,7 +13,7 @@ from pykubelet.api.field_errors import FieldError, invalid, not_supported, requi
 from pykubelet.api.validation import names
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.schema import copied
+from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.strategies.base import Lookup, Strategy
 
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pykubelet.apiserver.registry import Resource
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.data import ConfigMapStrategy, SecretStrategy
 from pykubelet.apiserver.strategies.events import EventStrategy

@@ -16,10 +16,10 @@ from yarl import URL
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.calls import Call
 from pykubelet.apiserver.http import Connect
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests import flag
+from pykubelet.apiserver.requests.calls import Call
+from pykubelet.apiserver.requests.requests import flag
 from pykubelet.apiserver.subresources.tunnel import Refusal, is_ours_alone, tunnel, wants_upgrade
 from pykubelet.base.errors import Retry
 

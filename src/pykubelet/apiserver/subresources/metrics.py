@@ -15,11 +15,11 @@ from msgspec import Struct
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.calls import Answer, Call
 from pykubelet.apiserver.http import Verb
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests import list_options
-from pykubelet.apiserver.selection import Facts, selection
+from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.requests import list_options
+from pykubelet.apiserver.requests.selection import Facts, selection
 from pykubelet.apiserver.status import ApiError
 
 GROUP: Final = "metrics.k8s.io"

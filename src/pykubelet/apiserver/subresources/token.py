@@ -9,10 +9,10 @@ from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.bodies import read_object
-from pykubelet.apiserver.calls import Answer, Call
 from pykubelet.apiserver.http import Verb
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.requests.bodies import read_object
+from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.security.tokens import Bound, ServiceAccountTokens
 
 GROUP: Final = "authentication.k8s.io"

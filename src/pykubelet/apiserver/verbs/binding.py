@@ -7,10 +7,10 @@ from pykubelet.api.objects import ObjectReference
 from pykubelet.api.struct import Struct, rfc3339, written
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.bodies import read_object
-from pykubelet.apiserver.calls import Answer, Call
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.schema import copied
+from pykubelet.apiserver.requests.bodies import read_object
+from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import status_object
 
 

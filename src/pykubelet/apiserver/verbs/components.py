@@ -2,8 +2,8 @@
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.calls import Answer, Call
 from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.requests.calls import Answer, Call
 
 _NAMES = ("controller-manager", "etcd-0", "scheduler")
 

@@ -2,7 +2,7 @@
 
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, of_entry
-from pykubelet.apiserver.registry import ROOT
+from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.status import ApiError
 
 

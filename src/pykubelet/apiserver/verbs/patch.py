@@ -8,16 +8,16 @@ import msgspec
 from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.bodies import check_shape, from_yaml, normal, told_unknown
-from pykubelet.apiserver.calls import Answer, Call
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.patch.apply import ApplyConflict, apply
 from pykubelet.apiserver.patch.errors import INTERNAL, TOO_LARGE, UNPROCESSABLE, PatchRefused
 from pykubelet.apiserver.patch.json_patch import apply_json_patch
 from pykubelet.apiserver.patch.merge_patch import apply_merge_patch
-from pykubelet.apiserver.patch.strategic import apply_strategic_merge_patch
-from pykubelet.apiserver.requests import META_GROUP, WriteOptions
-from pykubelet.apiserver.schema import Json, copied, unknown_fields
+from pykubelet.apiserver.patch.server_side_apply import ApplyConflict, apply
+from pykubelet.apiserver.patch.strategic_merge import apply_strategic_merge_patch
+from pykubelet.apiserver.requests.bodies import check_shape, from_yaml, normal, told_unknown
+from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.requests import META_GROUP, WriteOptions
+from pykubelet.apiserver.schema.schema import Json, copied, unknown_fields
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.verbs.create import create_object
 from pykubelet.apiserver.verbs.update import changed, check_name, write

@@ -5,12 +5,12 @@ from typing import Any
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.bodies import read_object
-from pykubelet.apiserver.calls import Answer, Call
 from pykubelet.apiserver.objects import Object, at, without
-from pykubelet.apiserver.patch.apply import track_update
-from pykubelet.apiserver.requests import WriteOptions
-from pykubelet.apiserver.schema import copied, same
+from pykubelet.apiserver.patch.server_side_apply import track_update
+from pykubelet.apiserver.requests.bodies import read_object
+from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.requests import WriteOptions
+from pykubelet.apiserver.schema.schema import copied, same
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Stale
 from pykubelet.apiserver.strategies.base import Strategy

@@ -8,13 +8,13 @@ from typing import Any
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.calls import Answer, Call
 from pykubelet.apiserver.objects import encode
-from pykubelet.apiserver.requests import ListOptions, list_options, revision
-from pykubelet.apiserver.selection import Selection, selection
+from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.requests import ListOptions, list_options, revision
+from pykubelet.apiserver.requests.selection import Selection, selection
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry, Event, Expired, Progress
-from pykubelet.apiserver.tables import table, wanted_objects
+from pykubelet.apiserver.tables.tables import table, wanted_objects
 from pykubelet.apiserver.verbs.read import partial_metadata
 from pykubelet.base.errors import PykubeletError, Retry
 

@@ -13,7 +13,7 @@ from typing import Final
 from pykubelet.base.errors import Retry
 from pykubelet.host.cgroups.hierarchy import NEEDED_UNIFIED, Hierarchy
 from pykubelet.host.cgroups.values import Value, legacy_values, unified_values
-from pykubelet.pod.cgroup import GroupLimits
+from pykubelet.pod.container.cgroup import GroupLimits
 
 _INHERITED: Final = ("cpuset.cpus", "cpuset.mems")
 _BUSY: Final = (errno.EBUSY, errno.ENOTEMPTY)

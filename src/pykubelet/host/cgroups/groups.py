@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity, ResourceList
+from pykubelet.api.rules.qos import qos_class
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host.cgroups import hierarchy as trees
 from pykubelet.host.cgroups.files import GroupFiles, sentence
@@ -21,7 +22,7 @@ from pykubelet.host.cgroups.hierarchy import Hierarchy
 from pykubelet.host.cgroups.systemd import RUNS, Systemd, check_that_it_runs
 from pykubelet.host.mount import MountPoint, mount_points
 from pykubelet.host.threads import in_thread
-from pykubelet.pod.cgroup import (
+from pykubelet.pod.container.cgroup import (
     PERIOD,
     PIDS,
     UNLIMITED,
@@ -40,7 +41,6 @@ from pykubelet.pod.cgroup import (
     runtime_parent,
     uid_of,
 )
-from pykubelet.pod.resources import qos_class
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.host.cgroups.values import Property, limit_properties, slice_properties
-from pykubelet.pod.cgroup import Group, GroupLimits, slice_name
+from pykubelet.pod.container.cgroup import Group, GroupLimits, slice_name
 
 RUNS: Final = "/run/systemd/system"
 _SERVICE: Final = "org.freedesktop.systemd1"

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.pod.cgroup import UNLIMITED, GroupLimits, weight_of
+from pykubelet.pod.container.cgroup import UNLIMITED, GroupLimits, weight_of
 
 _NO_PAGES_BOUND: Final = 1 << 62
 _INFINITY: Final = 2**64 - 1

@@ -9,7 +9,7 @@ from msgspec import Struct
 from pykubelet.host.mount import parse_mount_info
 from pykubelet.host.stats import files
 from pykubelet.host.stats.files import counters, number, read
-from pykubelet.pod.stats import UNLIMITED, Cpu, DiskIo, Memory, Pressure, Usage
+from pykubelet.pod.stats.stats import UNLIMITED, Cpu, DiskIo, Memory, Pressure, Usage
 
 _CONTROLLERS: Final = ("cpu", "cpuacct", "memory", "blkio", "pids")
 _UNIFIED: Final = ""

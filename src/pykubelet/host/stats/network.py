@@ -3,7 +3,7 @@
 from typing import Final
 
 from pykubelet.host.stats.files import read
-from pykubelet.pod.stats import Interface
+from pykubelet.pod.stats.stats import Interface
 
 _IGNORED: Final = (b"lo", b"veth", b"docker", b"nerdctl")
 """Upstream's: loopback, and the host's ends of what others count as theirs."""

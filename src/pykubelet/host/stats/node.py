@@ -7,7 +7,7 @@ from typing import Final
 from pykubelet.api.struct import changed
 from pykubelet.host.stats.cgroups import Folders, GroupReader
 from pykubelet.host.stats.files import counters, number, read
-from pykubelet.pod.stats import Cpu, Memory, Usage
+from pykubelet.pod.stats.stats import Cpu, Memory, Usage
 
 _TICK: Final = 1_000_000_000 // (os.sysconf("SC_CLK_TCK") or 100)
 

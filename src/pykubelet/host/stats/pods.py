@@ -19,7 +19,7 @@ from pykubelet.host.stats.processes import ProcessTable, descriptors
 from pykubelet.host.stats.storage import file_system, file_systems, files_in
 from pykubelet.host.stats.volumes import FoundVolume, volume_usage
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
-from pykubelet.pod.stats import (
+from pykubelet.pod.stats.stats import (
     ContainerReading,
     Disk,
     GroupReading,

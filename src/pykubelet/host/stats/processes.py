@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 from pykubelet.host.stats.files import read
-from pykubelet.pod.stats import Cpu, Memory, Usage
+from pykubelet.pod.stats.stats import Cpu, Memory, Usage
 
 _TICK: Final = 1_000_000_000 // (os.sysconf("SC_CLK_TCK") or 100)
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")

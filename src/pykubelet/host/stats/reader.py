@@ -15,7 +15,7 @@ from pykubelet.host.stats.storage import FolderMeter
 from pykubelet.host.stats.volumes import measured_folders, pod_volumes
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.stats import ContainerPlaces, ImageStore, Place, Reading
+from pykubelet.pod.stats.stats import ContainerPlaces, ImageStore, Place, Reading
 
 _FRESH: Final = 1.5
 _PATIENCE: Final = 0.1

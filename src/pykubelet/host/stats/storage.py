@@ -11,7 +11,7 @@ from typing import Final
 
 from pykubelet.api.struct import changed
 from pykubelet.host.mount import MountPoint
-from pykubelet.pod.stats import Disk
+from pykubelet.pod.stats.stats import Disk
 
 _BLOCK: Final = 512
 _LOOK_UP: Final = 1000

@@ -14,7 +14,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.mount import mounts_below
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.stats import Disk, VolumeUsage
+from pykubelet.pod.stats.stats import Disk, VolumeUsage
 
 _COUNTED: Final = frozenset(
     f"kubernetes.io~{name}" for name in ("empty-dir", "configmap", "secret", "downward-api", "projected", "git-repo")

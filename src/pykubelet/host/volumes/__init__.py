@@ -26,11 +26,11 @@ from pykubelet.host.volumes.kind import Kind
 from pykubelet.host.volumes.projected import ProjectedContent
 from pykubelet.host.volumes.secret import SecretContent
 from pykubelet.host.volumes.written import Content, Written
-from pykubelet.pod.env import Environment
-from pykubelet.pod.mounts import sub_paths, used_volumes
-from pykubelet.pod.ports import PodObjects, Recorder
-from pykubelet.pod.projection import needs_api
-from pykubelet.pod.unsupported import Unsupported
+from pykubelet.pod.container.env import Environment
+from pykubelet.pod.container.mounts import sub_paths, used_volumes
+from pykubelet.pod.container.projected_volumes import needs_api
+from pykubelet.pod.container.unsupported import Unsupported
+from pykubelet.pod.ports.api import PodObjects, Recorder
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pykubelet.host.removal import remove_tree
-from pykubelet.pod.projection import FileProjection, Files
+from pykubelet.pod.container.projected_volumes import FileProjection, Files
 
 DATA: Final = "..data"
 _NEXT: Final = "..data_tmp"

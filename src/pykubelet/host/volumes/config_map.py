@@ -4,8 +4,8 @@ from pykubelet.api.objects import ConfigMap
 from pykubelet.api.pod import Pod
 from pykubelet.api.volumes import ConfigMapProjection, ConfigMapVolumeSource, Volume
 from pykubelet.base.errors import NotFound
-from pykubelet.pod.ports import PodObjects
-from pykubelet.pod.projection import Files, config_map_files
+from pykubelet.pod.container.projected_volumes import Files, config_map_files
+from pykubelet.pod.ports.api import PodObjects
 
 
 class ConfigMapContent:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.volumes import DownwardAPIVolumeSource, Volume
-from pykubelet.pod.projection import Files, downward_files
+from pykubelet.pod.container.projected_volumes import Files, downward_files
 
 
 class DownwardApiContent:

@@ -7,14 +7,14 @@ import tempfile
 from typing import Final
 
 from pykubelet.api.pod import Pod
-from pykubelet.api.resources import MEMORY, container_limits
+from pykubelet.api.rules.resources import MEMORY, container_limits
 from pykubelet.api.volumes import EmptyDirVolumeSource, Volume
 from pykubelet.base.errors import Invalid
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.removal import remove_tree
 from pykubelet.host.threads import in_thread
-from pykubelet.pod.unsupported import Unsupported
+from pykubelet.pod.container.unsupported import Unsupported
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from pykubelet.api.volumes import ProjectedVolumeSource, ServiceAccountTokenProj
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host.volumes.config_map import read_config_map
 from pykubelet.host.volumes.secret import read_secret
-from pykubelet.pod.ports import PodObjects
-from pykubelet.pod.projection import FileProjection, Files, downward_files, token_file
-from pykubelet.pod.unsupported import Unsupported
+from pykubelet.pod.container.projected_volumes import FileProjection, Files, downward_files, token_file
+from pykubelet.pod.container.unsupported import Unsupported
+from pykubelet.pod.ports.api import PodObjects
 
 
 class ProjectedContent:

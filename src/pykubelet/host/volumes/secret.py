@@ -6,8 +6,8 @@ from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.volumes import KeyToPath, SecretVolumeSource, Volume
 from pykubelet.base.errors import NotFound
-from pykubelet.pod.ports import PodObjects
-from pykubelet.pod.projection import Files, secret_files
+from pykubelet.pod.container.projected_volumes import Files, secret_files
+from pykubelet.pod.ports.api import PodObjects
 
 
 class SecretContent:

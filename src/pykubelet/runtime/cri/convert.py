@@ -12,10 +12,10 @@ from pykubelet.api import quantity
 from pykubelet.api.container import Container, EphemeralContainer, ResourceRequirements
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
-from pykubelet.api.resources import container_limits, container_requests
-from pykubelet.pod import launch
-from pykubelet.pod.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
-from pykubelet.pod.ports import ContainerConfig, Limits, Mount, PortMapping, SandboxConfig
+from pykubelet.api.rules.resources import container_limits, container_requests
+from pykubelet.pod.container import container_config as launch
+from pykubelet.pod.container.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from pykubelet.pod.ports.runtime import ContainerConfig, Limits, Mount, PortMapping, SandboxConfig
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.security import SecurityDefaults, container_security, sandbox_security
 

@@ -11,7 +11,7 @@ from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
-from pykubelet.pod.labels import POD_UID
+from pykubelet.pod.container.labels import POD_UID
 from pykubelet.runtime.cri._gen import containerd_events_pb2 as containerd
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel, Unimplemented

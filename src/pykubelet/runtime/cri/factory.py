@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.api.struct import changed
-from pykubelet.pod.ports import Runtime
+from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.cri.convert import Kernel, Machine
 from pykubelet.runtime.cri.runtime import CriRuntime
 from pykubelet.runtime.cri.security import SecurityDefaults

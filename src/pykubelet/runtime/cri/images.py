@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import DecodeError, Struct, field, json
 
 from pykubelet.base.errors import NotFound
-from pykubelet.pod.ports import Image, Registry, Storage
+from pykubelet.pod.ports.runtime import Image, PullCredentials, Storage
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel, Unimplemented
 
@@ -31,7 +31,7 @@ class Images:
         answer = await self._channel.call(f"{SERVICE}/ImageStatus", request, cri.ImageStatusResponse)
         return self._image(answer.image) if answer.HasField("image") and answer.image.id else None
 
-    async def pull(self, name: str, credentials: Registry | None) -> Image:
+    async def pull(self, name: str, credentials: PullCredentials | None) -> Image:
         """However long it takes: nobody knows how large an image is."""
         request = cri.PullImageRequest(image=cri.ImageSpec(image=name), auth=_auth(credentials))
         answer = await self._channel.call(f"{SERVICE}/PullImage", request, cri.PullImageResponse, deadline=math.inf)
@@ -120,7 +120,7 @@ def _storage(place: str) -> Storage | None:
     return Storage(capacity=found.f_blocks * found.f_frsize, available=found.f_bavail * found.f_frsize)
 
 
-def _auth(credentials: Registry | None) -> cri.AuthConfig | None:
+def _auth(credentials: PullCredentials | None) -> cri.AuthConfig | None:
     if credentials is None:
         return None
     return cri.AuthConfig(

@@ -14,7 +14,13 @@ from msgspec.structs import replace
 
 from pykubelet.api.pod import ContainerUser, LinuxContainerUser
 from pykubelet.base.errors import NotFound, Retry
-from pykubelet.pod.labels import CONTAINER_HASH, CONTAINER_NAME, POD_UID, RESTART_COUNT, TERMINATION_GRACE_PERIOD
+from pykubelet.pod.container.labels import (
+    CONTAINER_HASH,
+    CONTAINER_NAME,
+    POD_UID,
+    RESTART_COUNT,
+    TERMINATION_GRACE_PERIOD,
+)
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel

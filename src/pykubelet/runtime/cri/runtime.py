@@ -11,13 +11,13 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.pod.labels import CONTAINER_NAME, POD_UID
+from pykubelet.pod.container.labels import CONTAINER_NAME, POD_UID
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.ports import (
+from pykubelet.pod.ports.runtime import (
     ContainerConfig,
     ExecResult,
     Image,
-    Registry,
+    PullCredentials,
     RuntimeHandler,
     RuntimeStatus,
     RuntimeVersion,
@@ -211,7 +211,7 @@ class CriRuntime:
     async def image(self, name: str) -> Image | None:
         return await self._images.image(name)
 
-    async def pull_image(self, name: str, credentials: Registry | None = None) -> Image:
+    async def pull_image(self, name: str, credentials: PullCredentials | None = None) -> Image:
         return await self._images.pull(name, credentials)
 
     async def images(self) -> tuple[Image, ...]:

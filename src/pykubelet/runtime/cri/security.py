@@ -16,7 +16,7 @@ from pykubelet.api.security import (
     SELinuxOptions,
 )
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.user_namespaces import IdMapping
+from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 
 _MASKED: Final = (

@@ -8,7 +8,7 @@ from msgspec import DecodeError, Struct, json
 
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.observed import ObservedPod, State
-from pykubelet.pod.stats import ImageStore, Place
+from pykubelet.pod.stats.stats import ImageStore, Place
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel
 

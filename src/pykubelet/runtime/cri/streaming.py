@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.server_ports import Connection, Session, StreamUrl
+from pykubelet.pod.ports.server import Connection, Session, StreamUrl
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel, Unimplemented
 from pykubelet.runtime.cri.observe import SERVICE

@@ -6,7 +6,7 @@ import posixpath
 import stat
 from typing import Final
 
-from pykubelet.pod.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
+from pykubelet.pod.container.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 
 _LONGEST: Final = 4096

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import asdict
 
 from pykubelet.base.errors import Retry
-from pykubelet.pod.ports import ContainerConfig, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.process import specs
 from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.images import Images

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.pod.ports import Limits
+from pykubelet.pod.ports.runtime import Limits
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Final
 
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.pod.ports import ExecResult
+from pykubelet.pod.ports.runtime import ExecResult
 from pykubelet.runtime.process.pipes import Name, Pipe, Waiting, is_hung_up, null, output_of, pipes
 from pykubelet.runtime.process.spawner import Answer, Spawner, read_to_end
 

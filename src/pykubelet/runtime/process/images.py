@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from pykubelet.api.codec import DecodeError, decode
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.ports import Image, Storage
+from pykubelet.pod.ports.runtime import Image, Storage
 
 MACHINE: Final = "machine"
 _SIGNS: Final = ("bin", "usr", "etc", "sbin", "lib")

@@ -15,11 +15,11 @@ from typing import Any, Final
 from pykubelet import __version__
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.pod.observed import ObservedPod, State
-from pykubelet.pod.ports import (
+from pykubelet.pod.ports.runtime import (
     ContainerConfig,
     ExecResult,
     Image,
-    Registry,
+    PullCredentials,
     RuntimeStatus,
     RuntimeVersion,
     SandboxConfig,
@@ -338,7 +338,7 @@ class ProcessRuntime:
     async def image(self, name: str) -> Image | None:
         return await asyncio.to_thread(self._images.get, name)
 
-    async def pull_image(self, name: str, credentials: Registry | None = None) -> Image:
+    async def pull_image(self, name: str, credentials: PullCredentials | None = None) -> Image:
         return await asyncio.to_thread(self._images.get, name)
 
     async def images(self) -> tuple[Image, ...]:

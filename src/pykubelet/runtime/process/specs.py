@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.ports import ContainerConfig, Mount, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.images import ImageConfig
 from pykubelet.runtime.process.security import capabilities_of, container_of, context_of, home_of, user_of

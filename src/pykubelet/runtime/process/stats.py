@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.stats import ImageStore, Place
+from pykubelet.pod.stats.stats import ImageStore, Place
 from pykubelet.runtime.process.table import Table
 
 

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.api.codec import DecodeError, decode, encode
-from pykubelet.pod.ports import ContainerConfig, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.process.cgroups import Placement
 from pykubelet.runtime.process.process import Identity
 

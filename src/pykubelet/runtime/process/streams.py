@@ -8,7 +8,7 @@ from typing import Final
 
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.observed import State
-from pykubelet.pod.server_ports import Connection, Session, StreamUrl
+from pykubelet.pod.ports.server import Connection, Session, StreamUrl
 from pykubelet.runtime.process import attach as attaching
 from pykubelet.runtime.process import exec as execution
 from pykubelet.runtime.process.assembly import Assembly

@@ -20,7 +20,7 @@ from pykubelet.apiserver.controllers.csr import CsrController
 from pykubelet.apiserver.controllers.endpoint_slices import EndpointSlices
 from pykubelet.apiserver.controllers.endpoints import EndpointsController
 from pykubelet.apiserver.controllers.expiry import Expiry
-from pykubelet.apiserver.controllers.garbage import GarbageCollector
+from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
 from pykubelet.apiserver.controllers.namespaces import NamespaceController
 from pykubelet.apiserver.controllers.nodes import NodeLifecycle
 from pykubelet.apiserver.controllers.pods import PodCollector

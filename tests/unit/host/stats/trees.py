@@ -7,7 +7,7 @@ from pathlib import Path
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats import StatsReader, StatsSettings
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
-from pykubelet.pod.stats import ImageStore, Place
+from pykubelet.pod.stats.stats import ImageStore, Place
 
 MADE = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECOND = 1_000_000_000

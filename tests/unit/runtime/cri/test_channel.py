@@ -12,8 +12,8 @@ import pytest
 
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.pod.ports import SandboxConfig
-from pykubelet.pod.user_namespaces import IdMapping
+from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.ports.runtime import SandboxConfig
 from pykubelet.runtime.cri import events
 from pykubelet.runtime.cri._gen import containerd_events_pb2 as containerd
 from pykubelet.runtime.cri._gen import cri_pb2 as cri

@@ -18,8 +18,8 @@ from pykubelet.api.security import (
     Sysctl,
 )
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.ports import ContainerConfig, Limits, Mount, PortMapping, SandboxConfig
-from pykubelet.pod.user_namespaces import IdMapping
+from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.ports.runtime import ContainerConfig, Limits, Mount, PortMapping, SandboxConfig
 from pykubelet.runtime.cri import convert
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.convert import Kernel, Machine

@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.message import Message
 
 from pykubelet.base.errors import Retry
-from pykubelet.pod.ports import Image, Storage
+from pykubelet.pod.ports.runtime import Image, Storage
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel, Unimplemented
 from pykubelet.runtime.cri.images import Images, sandbox_image_name

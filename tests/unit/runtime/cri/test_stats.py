@@ -8,7 +8,7 @@ import pytest
 
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
-from pykubelet.pod.stats import ImageStore, Place
+from pykubelet.pod.stats.stats import ImageStore, Place
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel, Unimplemented
 from pykubelet.runtime.cri.stats import CriPlaces, place_of

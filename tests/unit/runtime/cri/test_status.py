@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.pod.ports import RuntimeHandler
+from pykubelet.pod.ports.runtime import RuntimeHandler
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.runtime import CriRuntime

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.pod.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
+from pykubelet.pod.container.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.termination import termination_message
 

@@ -16,7 +16,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.security import PodSecurityContext, SecurityContext
 from pykubelet.api.struct import changed
 from pykubelet.pod.observed import ObservedContainer
-from pykubelet.pod.ports import SandboxConfig
+from pykubelet.pod.ports.runtime import SandboxConfig
 from pykubelet.runtime.process.process import Identity
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.process.shim import files

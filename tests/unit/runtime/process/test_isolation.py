@@ -11,7 +11,7 @@ from kit.waiting import eventually
 from pykubelet.api.security import Capabilities, PodSecurityContext, SecurityContext, Sysctl
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.pod.ports import Mount, PortMapping
+from pykubelet.pod.ports.runtime import Mount, PortMapping
 from pykubelet.runtime.process.shim import kernel
 from unit.runtime.process.machine import UID, Machine, machine, sandbox_of
 

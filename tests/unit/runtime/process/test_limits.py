@@ -7,7 +7,7 @@ import pytest
 from contract.runtime import sandbox_config, seen
 from pykubelet.api.struct import changed
 from pykubelet.pod.observed import State
-from pykubelet.pod.ports import Limits
+from pykubelet.pod.ports.runtime import Limits
 from pykubelet.runtime.process import cgroups
 from pykubelet.runtime.process.cgroups import Cgroups
 from unit.runtime.process.machine import UID, Machine

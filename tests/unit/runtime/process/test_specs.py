@@ -11,7 +11,7 @@ from pykubelet.api.handlers import Lifecycle
 from pykubelet.api.security import Capabilities, PodSecurityContext, SecurityContext
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.ports import ContainerConfig, Image, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities, limitations
 from pykubelet.runtime.process.images import ImageConfig, Images
 from pykubelet.runtime.process.security import capabilities_of, user_of

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats import StatsReader, StatsSettings
-from pykubelet.pod.stats import ContainerReading
+from pykubelet.pod.stats.stats import ContainerReading
 from pykubelet.runtime.process.stats import ProcessPlaces, by_controller
 from unit.runtime.process.machine import Machine
 

@@ -16,7 +16,7 @@ from kit.waiting import eventually
 from pykubelet.api.security import SecurityContext
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.observed import State
-from pykubelet.pod.ports import Mount
+from pykubelet.pod.ports.runtime import Mount
 from pykubelet.runtime.process.exec import ExecSession
 from pykubelet.runtime.process.shim import attached as shim
 from pykubelet.runtime.process.shim import files

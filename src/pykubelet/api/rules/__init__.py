@@ -1,0 +1,1 @@
+"""What is true of objects by themselves, for agent and API server alike."""

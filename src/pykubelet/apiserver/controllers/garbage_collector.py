@@ -1,0 +1,144 @@
+"""Removes what belonged to something that is gone: an object whose owners have all ended ends with them."""
+
+import logging
+from typing import Any, Final
+
+from msgspec import Struct
+
+from pykubelet.apiserver.controllers.cluster import Cluster, Kind
+from pykubelet.apiserver.objects import Object, of_entry
+from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.store.port import Entry, Event
+
+log = logging.getLogger(__name__)
+
+_MARK: Final = b'"ownerReferences"'
+_LOOK_AGAIN: Final = 60.0
+_WAITS: Final = "foregroundDeletion"
+
+
+class Owner(Struct, frozen=True):
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+class Dependent(Struct, frozen=True):
+    namespace: str
+    name: str
+    uid: str
+    is_leaving: bool
+    owners: tuple[Owner, ...]
+
+
+class GarbageCollector:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        kept: dict[str, Resource] = {}
+        for resource in cluster.registry:
+            if resource.row.is_stored and "delete" in resource.row.verbs:
+                kept.setdefault(resource.prefix, resource)
+        self._resources = tuple(kept.values())
+        self._kinds: dict[tuple[str, str], Resource] = {
+            (resource.api_version, resource.kind): resource for resource in cluster.registry
+        }
+
+    async def run(self) -> None:
+        kinds = [(resource.group, resource.plural) for resource in self._resources]
+        async with self._cluster.bell(*kinds, wanted=_matters) as bell:
+            while True:
+                await bell.wait(_LOOK_AGAIN)
+                await self.sync()
+
+    async def sync(self) -> None:
+        for resource in self._resources:
+            kind = (resource.group, resource.plural)
+            for entry in await self._cluster.entries(kind):
+                if _MARK in entry.value:
+                    found = dependent(entry)
+                    if not found.is_leaving and found.owners:
+                        await self._look_at(kind, resource, found)
+            await self._let_go(kind, resource)
+
+    async def _look_at(self, kind: Kind, resource: Resource, found: Dependent) -> None:
+        gone = {owner.uid for owner in found.owners if not await self._is_there(owner, found.namespace)}
+        if not gone:
+            return
+        if len(gone) == len(found.owners):
+            log.info("%s %s/%s goes with its owner", resource.kind, found.namespace, found.name)
+            metadata = {"namespace": found.namespace, "name": found.name, "uid": found.uid}
+            await self._cluster.remove(kind, {"metadata": metadata})
+            return
+        obj = await self._cluster.find(kind, found.namespace, found.name)
+        if obj is not None:
+            await self._cluster.change(kind, obj, lambda live: without_owners(live, gone))
+
+    async def _is_there(self, owner: Owner, namespace: str) -> bool:
+        """Of a kind that we do not know, nothing can be said: it counts as there."""
+        resource = self._kinds.get((owner.api_version, owner.kind))
+        if resource is None or not resource.row.is_stored:
+            return True
+        where = namespace if resource.namespaced else ""
+        if resource.namespaced and not where:
+            return True  # what belongs to all namespaces cannot be owned from inside one
+        live = await self._cluster.find((resource.group, resource.plural), where, owner.name)
+        if live is None or live["metadata"].get("uid") != owner.uid:
+            return False
+        return _WAITS not in live["metadata"].get("finalizers", [])
+
+    async def _let_go(self, kind: Kind, resource: Resource) -> None:
+        """Owners that wait for their dependents to be gone."""
+        for entry in await self._cluster.entries(kind):
+            if b'"foregroundDeletion"' not in entry.value:
+                continue
+            owner = of_entry(entry)
+            if not owner["metadata"].get("deletionTimestamp") or await self._has_dependents(owner["metadata"]["uid"]):
+                continue
+            changed = await self._cluster.change(kind, owner, without_wait)
+            if changed is not None:
+                await self._cluster.remove(kind, changed)
+
+    async def _has_dependents(self, uid: str) -> bool:
+        for resource in self._resources:
+            for entry in await self._cluster.entries((resource.group, resource.plural)):
+                if _MARK in entry.value and any(owner.uid == uid for owner in dependent(entry).owners):
+                    return True
+        return False
+
+
+def dependent(entry: Entry) -> Dependent:
+    found = entry.cache.get("garbage.dependent")
+    if not isinstance(found, Dependent):
+        found = entry.cache["garbage.dependent"] = _dependent(of_entry(entry)["metadata"])
+    return found
+
+
+def _dependent(metadata: dict[str, Any]) -> Dependent:
+    owners = tuple(
+        Owner(each.get("apiVersion", ""), each.get("kind", ""), each.get("name", ""), each.get("uid", ""))
+        for each in metadata.get("ownerReferences", ())
+    )
+    where = metadata.get("namespace", "")
+    return Dependent(where, metadata["name"], metadata.get("uid", ""), "deletionTimestamp" in metadata, owners)
+
+
+def without_owners(obj: Object, uids: set[str]) -> Object:
+    metadata = dict(obj["metadata"])
+    metadata["ownerReferences"] = [each for each in metadata.get("ownerReferences", ()) if each.get("uid") not in uids]
+    return {**obj, "metadata": metadata}
+
+
+def without_wait(obj: Object) -> Object | None:
+    finalizers = obj["metadata"].get("finalizers", [])
+    if _WAITS not in finalizers:
+        return None
+    metadata = {**obj["metadata"], "finalizers": [each for each in finalizers if each != _WAITS]}
+    return {**obj, "metadata": metadata}
+
+
+def _matters(event: Event) -> bool:
+    """Something is gone, or is new and has an owner, or waits for its dependents."""
+    if event.kind == "delete":
+        return True
+    return _WAITS.encode() in event.value or (event.is_new and _MARK in event.value)

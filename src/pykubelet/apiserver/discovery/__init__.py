@@ -1,0 +1,1 @@
+"""What a client asks first: groups, kinds, schemas, health."""

@@ -1,0 +1,159 @@
+"""What a client asks first: which groups, versions and resources there are.
+
+Old clients read it document by document, newer ones all at once (`apidiscovery.k8s.io`); both are made of one table.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal
+
+from pykubelet.apiserver.schema.kinds import RESOURCES, Resource, Subresource
+
+Json = dict[str, Any]
+
+AggregatedVersion = Literal["v2", "v2beta1"]
+_AGGREGATED: Final[tuple[AggregatedVersion, ...]] = ("v2", "v2beta1")
+
+
+def api_versions(server_address: str) -> Json:
+    """/api"""
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
+    }
+
+
+def group_list(resources: Sequence[Resource] = RESOURCES) -> Json:
+    """/apis"""
+    groups = [_group(name, resources) for name in _group_names(resources) if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def group(name: str, resources: Sequence[Resource] = RESOURCES) -> Json | None:
+    """/apis/<group>; None when there is no such group"""
+    if not name or name not in _group_names(resources):
+        return None
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, resources)}
+
+
+def resource_list(name: str, version: str, resources: Sequence[Resource] = RESOURCES) -> Json | None:
+    """/api/v1 and /apis/<group>/<version>; None when there is no such version"""
+    here = _of(name, version, resources)
+    if not here:
+        return None
+    listed = [entry for each in here for entry in (_resource(each), *_subresources(each))]
+    listed.sort(key=lambda entry: str(entry["name"]))
+    head: Json = {"kind": "APIResourceList", "groupVersion": here[0].api_version}
+    if name:
+        head["apiVersion"] = "v1"
+    return {**head, "resources": listed}
+
+
+def aggregated(*, is_core: bool, version: AggregatedVersion = "v2", resources: Sequence[Resource] = RESOURCES) -> Json:
+    """/api or /apis for a client that accepts `as=APIGroupDiscoveryList`"""
+    names = [name for name in _group_names(resources) if bool(name) != is_core]
+    items = [
+        {"metadata": {"name": name} if name else {}, "versions": [_version(name, each, resources) for each in versions]}
+        for name in names
+        if (versions := _versions(name, resources))
+    ]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{version}",
+        "metadata": {},
+        "items": items,
+    }
+
+
+def aggregated_version(accept: str) -> AggregatedVersion | None:
+    """Which version of the aggregated form a client takes, by its Accept header; None for the old form.
+
+    The header lists what the client likes, best first; the old form is plain JSON.
+    """
+    for offer in accept.split(","):
+        parts = dict(part.strip().partition("=")[::2] for part in offer.split(";"))
+        if "application/json" not in parts and "*/*" not in parts:
+            continue
+        if parts.get("as") == "APIGroupDiscoveryList" and parts.get("g") == "apidiscovery.k8s.io":
+            for version in _AGGREGATED:
+                if parts.get("v") == version:
+                    return version
+        elif "as" not in parts:
+            return None
+    return None
+
+
+def aggregated_content_type(version: AggregatedVersion) -> str:
+    return f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+
+
+def _group_names(resources: Iterable[Resource]) -> list[str]:
+    return list(dict.fromkeys(each.group for each in resources))
+
+
+def _versions(name: str, resources: Iterable[Resource]) -> list[str]:
+    return list(dict.fromkeys(each.version for each in resources if each.group == name))
+
+
+def _of(name: str, version: str, resources: Iterable[Resource]) -> list[Resource]:
+    return [each for each in resources if each.group == name and each.version == version]
+
+
+def _group(name: str, resources: Sequence[Resource]) -> Json:
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in _versions(name, resources)]
+    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+
+
+def _resource(each: Resource) -> Json:
+    entry: Json = {
+        "name": each.plural,
+        "singularName": each.singular,
+        "namespaced": each.namespaced,
+        "kind": each.kind,
+        "verbs": list(each.verbs),
+    }
+    if each.short_names:
+        entry["shortNames"] = list(each.short_names)
+    if each.categories:
+        entry["categories"] = list(each.categories)
+    return entry
+
+
+def _subresources(each: Resource) -> list[Json]:
+    entries = []
+    for part in each.subresources:
+        entry: Json = {"name": f"{each.plural}/{part.name}", "singularName": "", "namespaced": each.namespaced}
+        if part.group:
+            entry |= {"group": part.group, "version": part.version}
+        entries.append({**entry, "kind": part.kind, "verbs": list(part.verbs)})
+    return entries
+
+
+def _version(name: str, version: str, resources: Sequence[Resource]) -> Json:
+    here = sorted(_of(name, version, resources), key=lambda each: each.plural)
+    return {"version": version, "resources": [_aggregated_resource(each) for each in here], "freshness": "Current"}
+
+
+def _aggregated_resource(each: Resource) -> Json:
+    entry: Json = {
+        "resource": each.plural,
+        "responseKind": {"group": "", "version": "", "kind": each.kind},
+        "scope": "Namespaced" if each.namespaced else "Cluster",
+        "singularResource": each.singular,
+        "verbs": list(each.verbs),
+    }
+    if each.short_names:
+        entry["shortNames"] = list(each.short_names)
+    if each.categories:
+        entry["categories"] = list(each.categories)
+    if each.subresources:
+        entry["subresources"] = [_aggregated_part(part) for part in each.subresources]
+    return entry
+
+
+def _aggregated_part(part: Subresource) -> Json:
+    return {
+        "subresource": part.name,
+        "responseKind": {"group": part.group, "version": part.version, "kind": part.kind},
+        "verbs": list(part.verbs),
+    }

@@ -1,0 +1,133 @@
+"""Paths that are about the server, not about objects: its version, its health, what it serves and how that looks."""
+
+import asyncio
+import platform
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from aiohttp import web
+
+from pykubelet.apiserver import status
+from pykubelet.apiserver.backend import ApiSettings
+from pykubelet.apiserver.discovery import discovery, openapi
+from pykubelet.apiserver.discovery.openapi_protobuf import CONTENT_TYPE, is_wanted, v2_protobuf
+from pykubelet.apiserver.objects import encode
+from pykubelet.apiserver.schema.resources import Registry
+
+Check = Callable[[], Awaitable[bool]]
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_HEALTH = ("/healthz", "/livez", "/readyz")
+
+
+class PlainPaths:
+    def __init__(self, settings: ApiSettings, registry: Registry, checks: Mapping[str, Check]) -> None:
+        self._settings = settings
+        self._rows = registry.served
+        self._checks = checks
+
+    async def answer(self, request: web.Request, path: str) -> web.Response:
+        """Raises 404 for a path that means nothing, and 405 for a method other than GET."""
+        parts = path.strip("/").split("/")
+        health = "/" + parts[0]
+        if health in _HEALTH and len(parts) <= 2:
+            return await self._health(request, health, parts[1] if len(parts) == 2 else "")
+        found = await self._document(request, parts)
+        if found is None:
+            raise status.unknown_path()
+        if request.method not in ("GET", "HEAD"):
+            raise status.method_not_allowed("")
+        return found
+
+    async def _document(self, request: web.Request, parts: list[str]) -> web.Response | None:
+        accept = request.headers.get("Accept", "")
+        match parts:
+            case ["version"]:
+                return _json(self._version())
+            case ["api" | "apis" as root]:
+                if version := discovery.aggregated_version(accept):
+                    body = discovery.aggregated(is_core=root == "api", version=version, resources=self._rows)
+                    return _json(body, discovery.aggregated_content_type(version))
+                if root == "apis":
+                    return _json(discovery.group_list(self._rows))
+                address = f"{self._settings.advertise_address}:{self._settings.advertise_port}"
+                return _json(discovery.api_versions(address))
+            case ["api", version_name]:
+                return _json(discovery.resource_list("", version_name, self._rows))
+            case ["apis", group]:
+                return _json(discovery.group(group, self._rows))
+            case ["apis", group, version_name]:
+                return _json(discovery.resource_list(group, version_name, self._rows))
+            case ["openapi", "v2"]:
+                return await self._openapi_v2(accept)
+            case ["openapi", "v3", *rest]:
+                return await self._openapi_v3("/".join(rest))
+            case [""]:
+                return _json({"paths": ["/api", "/apis", *_HEALTH, "/openapi/v2", "/openapi/v3", "/version"]})
+            case _:
+                return None
+
+    async def _openapi_v2(self, accept: str) -> web.Response:
+        if is_wanted(accept):
+            body = await asyncio.to_thread(lambda: self._v2_protobuf)
+            return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(body=await asyncio.to_thread(lambda: self._v2), content_type="application/json")
+
+    async def _openapi_v3(self, path: str) -> web.Response | None:
+        documents = await asyncio.to_thread(lambda: self._v3)
+        if not path:
+            return _json(openapi.v3_index(documents))
+        document = documents.get(path)
+        return None if document is None else web.Response(body=document, content_type="application/json")
+
+    @cached_property
+    def _v2(self) -> bytes:
+        return encode(openapi.v2_document(self._rows, version=self._settings.version))
+
+    @cached_property
+    def _v2_protobuf(self) -> bytes:
+        return v2_protobuf(openapi.v2_document(self._rows, version=self._settings.version))
+
+    @cached_property
+    def _v3(self) -> dict[str, bytes]:
+        return openapi.v3_documents(self._rows, version=self._settings.version)
+
+    def _version(self) -> dict[str, Any]:
+        major, minor, *_ = self._settings.version.lstrip("v").split(".")
+        return {
+            "major": major,
+            "minor": minor,
+            "emulationMajor": major,
+            "emulationMinor": minor,
+            "gitVersion": self._settings.version,
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": f"python{platform.python_version()}",
+            "compiler": platform.python_implementation().lower(),
+            "platform": f"linux/{_MACHINES.get(platform.machine(), platform.machine())}",
+        }
+
+    async def _health(self, request: web.Request, path: str, one: str) -> web.Response:
+        if one and one not in self._checks:
+            raise status.unknown_path()
+        excluded = request.query.getall("exclude", [])
+        wanted = {name: check for name, check in self._checks.items() if name not in excluded and one in ("", name)}
+        results = {name: await check() for name, check in wanted.items()}
+        is_well = all(results.values())
+        name = one or path.strip("/")
+        if is_well and "verbose" not in request.query:
+            return _text("ok")
+        lines = [f"[+]{each} ok" if well else f"[-]{each} failed: reason withheld" for each, well in results.items()]
+        lines.append(f"{name} check {'passed' if is_well else 'failed'}")
+        return _text("\n".join(lines) + "\n", 200 if is_well else 500)
+
+
+def _json(body: dict[str, Any] | None, content_type: str = "application/json") -> web.Response:
+    if body is None:
+        raise status.unknown_path()
+    return web.Response(body=encode(body), headers={"Content-Type": content_type})
+
+
+def _text(text: str, code: int = 200) -> web.Response:
+    return web.Response(text=text, status=code, headers={"X-Content-Type-Options": "nosniff"})

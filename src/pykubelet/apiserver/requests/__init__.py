@@ -1,0 +1,1 @@
+"""What a client asks for: its path, its parameters, its body."""

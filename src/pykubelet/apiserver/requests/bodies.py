@@ -1,0 +1,249 @@
+"""What clients send, made into objects: of the right kind and shape, with a word about fields nobody knows."""
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from pykubelet.api.codec import DecodeError
+from pykubelet.api.documents import DocumentError, read_documents
+from pykubelet.api.quantity import parse as parse_quantity
+from pykubelet.apiserver import status
+from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.requests.calls import Call
+from pykubelet.apiserver.requests.requests import JSON, PROTOBUF, YAML
+from pykubelet.apiserver.schema.protobuf import from_protobuf
+from pykubelet.apiserver.schema.schema import (
+    ANYTHING,
+    DEEPEST,
+    Anything,
+    Json,
+    ListOf,
+    Record,
+    Scalar,
+    Schema,
+    is_too_deep,
+    member,
+    unknown_fields,
+)
+from pykubelet.apiserver.schema.shapes import fits
+from pykubelet.apiserver.strategies.base import Strategy
+from pykubelet.base.errors import Invalid
+
+_MEDIA: Final = (JSON, YAML, PROTOBUF)
+_SHOWN: Final = 1000
+_META: Final = ("name", "namespace", "generateName", "uid", "resourceVersion")
+
+
+def read_object(call: Call, strategy: Strategy, *, kind: str = "", api_version: str = "") -> Object:
+    """The object in the body. Raises 400 and 415."""
+    want, version = kind or call.resource.kind, api_version or call.resource.api_version
+    value, duplicates = parsed(call, want)
+    if not _is_flat(call) and is_too_deep(value):
+        raise status.bad_request("the object provided is nested too deeply")
+    obj = _of_kind(value, want, version)
+    validation = call.write_options().validation
+    schema = call.resource.schema if not kind else ANYTHING
+    is_known = check_shape(obj, want, version, schema)
+    told_unknown(call, () if is_known else unknown_fields(obj, schema), want, version, validation, duplicates)
+    return obj if kind else normal(strategy, obj)
+
+
+def parsed(call: Call, kind: str) -> tuple[Json, list[str]]:
+    """The value in the body, and the names that some map in it has twice."""
+    data = call.body
+    if call.content_type in ("", JSON):
+        duplicates: list[str] = []
+        try:
+            if call.query.get("fieldValidation") == "Ignore":
+                return msgspec.json.decode(data), []
+            if (plain := _without_loss(data)) is not None:
+                return plain, []
+            return json.loads(data, object_pairs_hook=lambda pairs: _map(pairs, duplicates)), duplicates
+        except (ValueError, UnicodeError, RecursionError) as error:
+            raise _unreadable(data, kind, str(error)) from None
+    if call.content_type in (YAML, "text/yaml", "application/x-yaml"):
+        return from_yaml(data, kind), []
+    if call.content_type == PROTOBUF:
+        try:
+            return from_protobuf(data), []
+        except Invalid as error:
+            raise status.bad_request(f"the object provided is unrecognized (must be of type {kind}): {error}") from None
+    raise status.unsupported_media_type(_MEDIA)
+
+
+def from_yaml(data: bytes, kind: str) -> Json:
+    try:
+        documents = read_documents(data)
+    except DocumentError as error:
+        raise _unreadable(data, kind, str(error)) from None
+    if len(documents) != 1:
+        raise _unreadable(data, kind, f"there are {len(documents)} documents in it instead of one")
+    return documents[0].value
+
+
+def _without_loss(data: bytes) -> Json:
+    """The value if its text could be made from it again, so that no name is there twice; None if that is not known."""
+    try:
+        plain = msgspec.json.decode(data)
+        return plain if msgspec.json.encode(plain) == msgspec.json.format(data, indent=-1) else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def _map(pairs: list[tuple[str, Any]], duplicates: list[str]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        duplicates += [name for name in found if names.count(name) > 1]
+    return found
+
+
+def _is_flat(call: Call) -> bool:
+    """Whether so little is opened in the text that nothing in it can be nested too deeply."""
+    opened = call.body.count(b"{") + call.body.count(b"[")
+    return call.content_type in ("", JSON) and opened < DEEPEST
+
+
+def _unreadable(data: bytes, kind: str, why: str) -> status.ApiError:
+    text = data[:_SHOWN].decode("utf-8", "replace") or "<empty>"
+    return status.bad_request(
+        f"the object provided is unrecognized (must be of type {kind}): "
+        f"couldn't get version/kind; json parse error: {why} ({text})"
+    )
+
+
+def _of_kind(value: Json, kind: str, api_version: str) -> Object:
+    if not isinstance(value, dict):
+        raise _unreadable(msgspec.json.encode(value), kind, "it is not an object")
+    given_kind, given_version = value.get("kind") or kind, value.get("apiVersion") or api_version
+    if (given_kind, given_version) != (kind, api_version):
+        short = str(given_version).rpartition("/")[2]
+        said = f'{given_kind} in version "{short}" cannot be handled as a {kind}'
+        if given_version == api_version:
+            raise status.bad_request(f"{said}: {given_kind} is another kind than {kind}")
+        raise status.bad_request(f'{said}: no kind "{given_kind}" is registered for version "{given_version}" here')
+    rest = {key: inner for key, inner in value.items() if key not in ("apiVersion", "kind")}
+    return {"apiVersion": api_version, "kind": kind, **rest}
+
+
+def normal(strategy: Strategy, obj: Object) -> Object:
+    """The object as its type has it, with its defaults. Raises 400."""
+    resource = strategy.resource
+    try:
+        result = strategy.normal(obj)
+    except DecodeError as error:
+        raise _unfit(resource.kind, resource.version, str(error)) from None
+    result.setdefault("metadata", {})
+    return result
+
+
+def check_shape(obj: Object, kind: str, api_version: str, schema: Schema) -> bool:
+    """That maps are maps, and numbers numbers. Raises 400. -> whether every field is known to be one of its type"""
+    version = api_version.rpartition("/")[2]
+    metadata = obj.get("metadata")
+    if metadata is None:
+        obj["metadata"] = {}
+    elif not isinstance(metadata, dict):
+        raise _unfit(kind, version, "metadata: has to be an object")
+    for name in _META:
+        if not isinstance(obj["metadata"].get(name, ""), str | None):
+            raise _unfit(kind, version, f"metadata.{name}: has to be text")
+    if fits(obj, schema):
+        return True
+    for fault in _misfits(obj, schema, ""):
+        raise _unfit(kind, version, fault)
+    return False
+
+
+def told_unknown(
+    call: Call, unknown: Iterable[str], kind: str, api_version: str, validation: str, duplicates: list[str]
+) -> None:
+    """Refuse fields that nobody knows, or warn of them, or let them pass: as the client wishes."""
+    if validation == "Ignore":
+        return
+    faults = [f'unknown field "{name}"' for name in unknown]
+    faults += [f'duplicate field "{name}"' for name in duplicates]
+    if not faults:
+        return
+    if validation == "Strict":
+        text = ", ".join(sorted(faults))
+        raise _unfit(kind, api_version.rpartition("/")[2], f"strict decoding error: {text}")
+    call.warnings.extend(faults)
+
+
+def _unfit(kind: str, version: str, why: str) -> status.ApiError:
+    return status.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
+
+
+def _misfits(value: Json, schema: Schema, path: str) -> Iterator[str]:
+    if value is None or isinstance(schema, Anything):
+        return
+    place = path.lstrip(".") or "it"
+    if isinstance(schema, Scalar):
+        if not _fits(value, schema):
+            yield f"{place}: has to be {_WANTED.get(schema.format) or _WANTED[schema.kind]}"
+    elif isinstance(schema, ListOf):
+        if not isinstance(value, list):
+            yield f"{place}: has to be a list"
+        else:
+            yield from _misfit_items(value, schema, path)
+    elif not isinstance(value, dict):
+        yield f"{place}: has to be an object"
+    else:
+        for name, inner in value.items():
+            yield from _misfits(inner, member(schema, name), f"{path}.{name}")
+
+
+def _misfit_items(values: list[Json], schema: ListOf, path: str) -> Iterator[str]:
+    for index, inner in enumerate(values):
+        if inner is None and isinstance(schema.items, Record):
+            yield f"{path.lstrip('.')}[{index}]: has to be an object"
+        yield from _misfits(inner, schema.items, f"{path}[{index}]")
+
+
+_WANTED: Final = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "quantity": "an amount, such as 250m or 2Gi",
+    "date-time": "a time, such as 2026-01-02T15:04:05Z",
+    "int-or-string": "a number or text",
+}
+
+
+def _fits(value: Json, schema: Scalar) -> bool:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    match schema.kind:
+        case "string" if schema.format == "quantity":
+            return _is_amount(value)
+        case "string" if schema.format == "date-time":
+            return isinstance(value, str) and _is_time(value)
+        case "string":
+            return isinstance(value, str) or (schema.format == "int-or-string" and is_number)
+        case "integer":
+            return is_number or (isinstance(value, float) and value.is_integer())
+        case "number":
+            return is_number or isinstance(value, float)
+        case "boolean":
+            return isinstance(value, bool)
+
+
+def _is_amount(value: Json) -> bool:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return False
+    try:
+        parse_quantity(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+def _is_time(value: str) -> bool:
+    try:
+        return datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        return False

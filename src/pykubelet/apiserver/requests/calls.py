@@ -1,0 +1,36 @@
+"""One request about a resource, after it was let in, and the answer to it."""
+
+from collections.abc import AsyncIterator, Mapping
+
+import msgspec
+
+from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.requests.requests import Accept, RequestInfo, WriteOptions, write_options
+from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.security.users import User
+
+
+class Call(msgspec.Struct, frozen=True):
+    info: RequestInfo
+    resource: Resource
+    query: Mapping[str, str]
+    dry_run: tuple[str, ...]
+    body: bytes
+    content_type: str
+    accept: Accept
+    user: User
+    user_agent: str
+    warnings: list[str]
+    """What the client is told besides the answer."""
+
+    def write_options(self) -> WriteOptions:
+        return write_options(self.query, self.dry_run, self.info.verb, self.user_agent)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """An object, or bytes that need no more work, or a stream of them."""
+
+    code: int = 200
+    obj: Object | None = None
+    data: bytes | None = None
+    stream: AsyncIterator[bytes] | None = None

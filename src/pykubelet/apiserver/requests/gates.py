@@ -1,0 +1,29 @@
+"""Who may come in. The server asks; others decide."""
+
+from typing import Protocol
+
+from aiohttp import web
+
+from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.security.users import MASTERS, User, authenticated
+
+
+class Doorkeeper(Protocol):
+    async def check(self, request: web.Request, info: RequestInfo) -> User:
+        """Who it is that asks. Raises 401 or 403."""
+        ...
+
+    async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
+        """Once it is known what would be stored, and what is there. Raises 403."""
+        ...
+
+
+class OpenDoor:
+    """Lets everybody in as the owner of the cluster: for tests only."""
+
+    async def check(self, request: web.Request, info: RequestInfo) -> User:
+        return authenticated("admin", (MASTERS,))
+
+    async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
+        return None

@@ -1,0 +1,1 @@
+"""Which kinds there are, and what their objects look like."""

@@ -1,0 +1,246 @@
+"""Objects in protobuf, as Go clients like to send them, made into the plain JSON that the rest of the server knows.
+
+Only this direction is needed: every client takes JSON for an answer. What a field is comes from the catalogue, its
+number from `protobuf_numbers`; so nothing is generated, and there is no second description of any type.
+"""
+
+import base64
+import re
+import struct
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from pykubelet.api.struct import MicroTime, rfc3339
+from pykubelet.apiserver.schema.catalogue import CORE, META, catalogue, record_of
+from pykubelet.apiserver.schema.protobuf_numbers import TEXT
+from pykubelet.apiserver.schema.schema import Json, ListOf, MapOf, Record, Scalar, Schema
+from pykubelet.base.errors import Invalid
+
+MAGIC: Final = b"k8s\x00"
+_DEEPEST: Final = 100
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# Protobuf writes these always, JSON only when they say something.
+_ZEROS: Final = frozenset(
+    [
+        "count",
+        "generation",
+        "globalDefault",
+        "healthCheckNodePort",
+        "hostIPC",
+        "hostNetwork",
+        "hostPID",
+        "hostPort",
+        "initialDelaySeconds",
+        "nodePort",
+        "observedGeneration",
+        "publishNotReadyAddresses",
+        "readOnly",
+        "stdin",
+        "stdinOnce",
+        "tty",
+        "unschedulable",
+    ]
+)
+_EMPTY_TEXT_COUNTS: Final = frozenset(["storageClassName", "volumeAttributesClassName"])
+
+Wire = int | bytes
+
+
+def from_protobuf(data: bytes) -> dict[str, Any]:
+    """An object in the envelope that the API uses. Raises Invalid."""
+    if not data.startswith(MAGIC):
+        raise Invalid("what was sent as protobuf does not begin like an object of the API")
+    kind = api_version = ""
+    raw = b""
+    for number, value in _members(data[len(MAGIC) :]):
+        if number == 1:
+            for inner, text in _members(_bytes(value)):
+                if inner == 1:
+                    api_version = _text(text)
+                elif inner == 2:
+                    kind = _text(text)
+        elif number == 2:
+            raw = _bytes(value)
+    record = record_of(api_version, kind)
+    if kind == "DeleteOptions":  # one type, which every group has under its own name
+        record = catalogue().get(f"{META}.DeleteOptions")
+    if record is None:
+        raise Invalid(f"{kind} of {api_version} is not known in protobuf: send it as JSON")
+    return {"apiVersion": api_version, "kind": kind, **_record(raw, record, _fields(record.name), 0)}
+
+
+def _record(data: bytes, record: Record, numbers: dict[int, str], depth: int) -> dict[str, Any]:
+    if depth > _DEEPEST:
+        raise Invalid("what was sent as protobuf is nested too deeply")
+    found: dict[str, Any] = {}
+    for number, value in _members(data):
+        name = numbers.get(number, "")
+        if name.startswith("="):
+            found |= _record(_bytes(value), record, _fields(f"{CORE}.{name[1:]}"), depth + 1)
+        elif name in record.fields:
+            _take(found, name, record.fields[name].type, value, depth)
+    return found
+
+
+def _take(found: dict[str, Any], name: str, schema: Schema, value: Wire, depth: int) -> None:
+    if name == "fieldsV1":
+        found[name] = _json(value)
+    elif isinstance(schema, ListOf):
+        found.setdefault(name, []).append(_value(value, schema.items, depth))
+    elif isinstance(schema, MapOf):
+        key, inner = _pair(_bytes(value))
+        found.setdefault(name, {})[key] = _map_value(inner, schema.items, depth)
+    else:
+        one = _value(value, schema, depth)
+        is_nothing = one is None or (one == "" and name not in _EMPTY_TEXT_COUNTS) or (not one and name in _ZEROS)
+        if not is_nothing:
+            found[name] = one
+
+
+def _map_value(value: Wire | None, schema: Schema, depth: int) -> Json:
+    if isinstance(schema, ListOf):
+        return [_value(each, schema.items, depth) for _, each in _members(_bytes(value or b""))]
+    if value is None:
+        return "" if isinstance(schema, Scalar) else {}
+    return _value(value, schema, depth)
+
+
+def _value(value: Wire, schema: Schema, depth: int) -> Json:
+    if isinstance(schema, Record):
+        return _record(_bytes(value), schema, _fields(schema.name), depth + 1)
+    if not isinstance(schema, Scalar):
+        return _json(value)
+    match schema.format:
+        case "quantity":
+            return _text(dict(_members(_bytes(value))).get(1, b""))
+        case "int-or-string":
+            parts = dict(_members(_bytes(value)))
+            return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0))
+        case "date-time":
+            return _time(dict(_members(_bytes(value))), is_micro=schema.name.endswith("MicroTime"))
+        case "byte":
+            return base64.b64encode(_bytes(value)).decode()
+    match schema.kind:
+        case "string":
+            return _text(value)
+        case "boolean":
+            return bool(value)
+        case "number":
+            return struct.unpack("<d", _bytes(value))[0]
+        case _:
+            return _signed(value)
+
+
+def _json(value: Wire) -> Json:
+    try:
+        return msgspec.json.decode(_bytes(dict(_members(_bytes(value))).get(1, b"{}")))
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Invalid(f"what was sent as protobuf has broken JSON in it: {error}") from None
+
+
+def _time(parts: dict[int, Wire], *, is_micro: bool) -> str | None:
+    seconds, nanos = _signed(parts.get(1, 0)), _signed(parts.get(2, 0))
+    if not seconds and not nanos:
+        return None
+    try:
+        moment = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    except OverflowError:
+        raise Invalid(f"{seconds} seconds after 1970 is no time that can be written down") from None
+    return str(MicroTime.of(moment)) if is_micro else rfc3339(moment)
+
+
+def _pair(data: bytes) -> tuple[str, Wire | None]:
+    parts = dict(_members(data))
+    return _text(parts.get(1, b"")), parts.get(2)
+
+
+# --- the wire
+
+
+def _members(data: bytes) -> Iterator[tuple[int, Wire]]:
+    place, end = 0, len(data)
+    while place < end:
+        tag, place = _varint(data, place)
+        number, kind = tag >> 3, tag & 7
+        if kind == 0:
+            value, place = _varint(data, place)
+            yield number, value
+            continue
+        if kind == 2:
+            size, place = _varint(data, place)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise Invalid("what was sent as protobuf is broken")
+        if place + size > end:
+            raise Invalid("what was sent as protobuf ends too early")
+        yield number, data[place : place + size]
+        place += size
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    result = shift = 0
+    while place < len(data) and shift < 70:
+        byte = data[place]
+        place += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result, place
+        shift += 7
+    raise Invalid("what was sent as protobuf is broken")
+
+
+def _signed(value: Wire) -> int:
+    if isinstance(value, bytes):
+        raise Invalid("what was sent as protobuf has something else where a number should be")
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _bytes(value: Wire) -> bytes:
+    if isinstance(value, int):
+        raise Invalid("what was sent as protobuf has a number where something else should be")
+    return value
+
+
+def _text(value: Wire) -> str:
+    try:
+        return _bytes(value).decode()
+    except UnicodeDecodeError:
+        raise Invalid("what was sent as protobuf has text in it that is not UTF-8") from None
+
+
+# --- the numbers
+
+
+def _fields(name: str) -> dict[int, str]:
+    return _numbers().get(name, {})
+
+
+@cache
+def _numbers() -> dict[str, dict[int, str]]:
+    found: dict[str, dict[int, str]] = {}
+    section = ""
+    for line in re.sub(r"\n +", " ", TEXT).split("\n"):
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif ":" in line:
+            name, _, rest = line.partition(":")
+            found[f"{section}.{name}"] = _numbered(rest)
+    return found
+
+
+def _numbered(text: str) -> dict[int, str]:
+    fields: dict[int, str] = {}
+    number = 1
+    for part in map(str.strip, text.split(",")):
+        if part.startswith("@"):
+            number = int(part[1:])
+        elif part:
+            fields[number] = part
+            number += 1
+    return fields

@@ -1,0 +1,1 @@
+"""Objects as rows, as kubectl shows them."""

@@ -1,0 +1,156 @@
+"""The part of the wiring that an agent with an API server has more."""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from pykubelet.base.journal import Journal
+from pykubelet.config.config import Config
+from pykubelet.kube import kubeconfig
+from pykubelet.kube.bootstrap import BootstrapSettings, bootstrap, rotating
+from pykubelet.kube.certificate_rotation import CertificateKeeper
+from pykubelet.kube.certificate_store import CLIENT, SERVING, CertificateStore
+from pykubelet.kube.client import ApiClient
+from pykubelet.kube.credentials import Credentials
+from pykubelet.kube.csr import CLIENT_SIGNER, SERVING_SIGNER, node_template, serving_template
+from pykubelet.kube.events import EventRecorder
+from pykubelet.kube.kubeconfig import ClientConfig
+from pykubelet.kube.node import NodeView
+from pykubelet.kube.node_lease import LeaseKeeper
+from pykubelet.kube.nodes import KubeNodes
+from pykubelet.kube.objects import KubeLeases, KubeObjects, KubePods, KubeRuntimeClasses, KubeSecrets
+from pykubelet.kube.pods import ApiSource
+from pykubelet.kube.reviews import KubeReviews
+from pykubelet.kube.services import ServiceView
+
+if TYPE_CHECKING:
+    from pykubelet.server.metrics.metrics import Metrics
+
+
+class ApiParts(Struct, frozen=True, kw_only=True):
+    """Everything that talks to the API server."""
+
+    pods: KubePods
+    secrets: KubeSecrets
+    objects: KubeObjects
+    classes: KubeRuntimeClasses
+    leases: KubeLeases
+    nodes: KubeNodes
+    view: NodeView
+    source: ApiSource
+    recorder: EventRecorder
+    reviews: KubeReviews
+    parts: Mapping[str, Callable[[], Awaitable[None]]]
+    """What has to run, by name."""
+    own_parts: Mapping[str, Callable[[], Awaitable[None]]]
+    """What has to run while the node is ours."""
+
+
+async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metrics: "Metrics | None") -> ApiParts:
+    """Raises Invalid for a kubeconfig that cannot be used; a server that does not answer is waited for later, but for
+    the one that is to issue the first certificate."""
+    client, client_store, at_once = await _client(config)
+    credentials = Credentials(client)
+    server = await stack.enter_async_context(ApiClient(credentials, meter=metrics))
+    # The node's sign of life must not wait behind hundreds of pods.
+    heartbeat = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, qps=0, meter=metrics))
+    view = NodeView(server, config.node_name)
+    recorder = EventRecorder(server, config.node_name, journal=journal)
+    services = ServiceView(server)
+    parts: dict[str, Callable[[], Awaitable[None]]] = {"node view": view.follow, "events": recorder.run}
+    parts["services"] = services.follow
+    own_parts: dict[str, Callable[[], Awaitable[None]]] = {}
+    if config.node.register:
+        own_parts["lease"] = LeaseKeeper(heartbeat, config.node_name, duration=config.node.lease_seconds).run
+    if client_store is not None:
+        parts["client certificate"] = _measured(
+            metrics,
+            "client",
+            CertificateKeeper(
+                server,
+                client_store,
+                CLIENT_SIGNER,
+                lambda: node_template(config.node_name),
+                at_once=at_once,
+                fallback=await _bootstrap_server(config, stack),
+                failed=partial(metrics.certificate_renewal_failed, "client") if metrics else _untold,
+            ),
+        ).run
+    if config.server.enabled and config.server.rotate_server:
+        parts["serving certificate"] = _measured(
+            metrics,
+            "server",
+            CertificateKeeper(
+                server,
+                CertificateStore(config.server.cert_dir, SERVING),
+                SERVING_SIGNER,
+                lambda: serving_template(config.node_name, view.node.status.addresses if view.node else ()),
+                rotated=lambda age: metrics.certificate_rotated(age) if metrics and age else None,
+                failed=partial(metrics.certificate_renewal_failed, "server") if metrics else _untold,
+            ),
+        ).run
+    # Strangers decide how often it is asked: that must not slow down anything else.
+    asked = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, meter=metrics))
+    return ApiParts(
+        pods=KubePods(server),
+        secrets=KubeSecrets(server),
+        objects=KubeObjects(server, services),
+        classes=KubeRuntimeClasses(server),
+        leases=KubeLeases(heartbeat),
+        nodes=KubeNodes(heartbeat),
+        view=view,
+        source=ApiSource(server, config.node_name, view.synced),
+        recorder=recorder,
+        reviews=KubeReviews(asked),
+        parts=parts,
+        own_parts=own_parts,
+    )
+
+
+async def _client(config: Config) -> tuple[ClientConfig, CertificateStore | None, bool]:
+    """How to reach the API server; where the certificate for that is kept, if we have to renew it; and whether to do
+    that at once."""
+    if config.bootstrap_kubeconfig:
+        settings = BootstrapSettings(
+            kubeconfig=Path(config.kubeconfig),
+            cert_dir=config.server.cert_dir,
+            bootstrap_kubeconfig=Path(config.bootstrap_kubeconfig),
+            node_name=config.node_name,
+        )
+        await bootstrap(settings)
+    client = kubeconfig.load(config.kubeconfig)
+    if not config.rotate_certificates:
+        return client, None, False
+    store = CertificateStore(config.server.cert_dir, CLIENT)
+    client, at_once = rotating(client, store, datetime.now(UTC))
+    return client, store if client.user.client_certificate else None, at_once
+
+
+async def _bootstrap_server(config: Config, stack: AsyncExitStack) -> ApiClient | None:
+    """Who is asked when the node's own certificate has expired, perhaps while the machine slept. The file may be gone
+    by now: it was for the first certificate."""
+    path = config.bootstrap_kubeconfig
+    if not path or not await asyncio.to_thread(Path(path).exists):
+        return None
+    return await stack.enter_async_context(ApiClient(Credentials(kubeconfig.load(path))))
+
+
+def _measured(metrics: "Metrics | None", kind: str, keeper: CertificateKeeper) -> CertificateKeeper:
+    def seconds_left() -> Mapping[tuple[str, ...], float]:
+        expires = keeper.expires
+        return {(): (expires - datetime.now(UTC)).total_seconds() if expires else math.inf}
+
+    if metrics is not None:
+        metrics.sample(f"kubelet_certificate_manager_{kind}_ttl_seconds", seconds_left)
+    return keeper
+
+
+def _untold(*_: object) -> None:
+    """Nobody counts."""

@@ -1,0 +1,141 @@
+"""The wiring of the embedded API server: store, doorkeeper, controllers, TLS and the kubeconfig of whoever runs it."""
+
+import asyncio
+import gc
+import ipaddress
+import logging
+import resource
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from pykubelet import __version__
+from pykubelet.apiserver.backend import ApiSettings
+from pykubelet.apiserver.controllers.all import run_all
+from pykubelet.apiserver.schema.resources import ROOT
+from pykubelet.apiserver.security.gate import Gate
+from pykubelet.apiserver.security.pki import ADMIN
+from pykubelet.apiserver.security.serving import SERVICE_IP, ServingTls, serving_hosts
+from pykubelet.apiserver.security.users import MASTERS, authenticated
+from pykubelet.apiserver.server import ApiServer
+from pykubelet.apiserver.store.memory import MemoryStore
+from pykubelet.apiserver.store.moving import move
+from pykubelet.apiserver.store.port import Store
+from pykubelet.apiserver.store.sqlite import SqliteStore
+from pykubelet.apiserver.subresources.table import enter
+from pykubelet.base.errors import Invalid, Retry
+from pykubelet.base.tasks import supervise
+from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepared, url
+from pykubelet.server.http import serving
+
+log = logging.getLogger(__name__)
+
+_COLLECTED_AFTER: Final = (20_000, 20, 20)
+_MOST_CONNECTIONS: Final = 8192
+_FEWEST_CONNECTIONS: Final = 64
+_OTHER_FILES: Final = 256
+_LONGEST_LINE: Final = 256 << 10
+"""Selectors are part of the first line of a request."""
+
+
+async def run_apiserver(config: ApiServerConfig) -> None:
+    """Until SIGTERM or SIGINT. Raises Invalid when it cannot start as configured."""
+    told = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    async with AsyncExitStack() as stack:
+        pki = await asyncio.to_thread(prepared, config)
+        store = await _opened(config)
+        stack.push_async_callback(store.close)
+        if config.import_from is not None:
+            await _imported(config.import_from, store)
+        settings = ApiSettings(advertise_address=_advertised(config), advertise_port=config.port)
+        static = {pki.admin_token(): authenticated(ADMIN, (MASTERS,))}
+        server = ApiServer(
+            store,
+            settings,
+            gate=lambda backend: Gate(backend, pki.service_account_key(), static_tokens=static),
+        )
+        gate = server.backend.gate
+        assert isinstance(gate, Gate)
+        enter(server, gate, pki, insecure_kubelets=config.insecure_kubelets)
+        tls = ServingTls(pki, lambda: serving_hosts((*config.names, config.address)))
+        await _serve(server.application(), config, tls, stack)
+        gc.collect()
+        gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find
+        gc.set_threshold(*_COLLECTED_AFTER)
+        async with asyncio.TaskGroup() as tasks:
+            running = [
+                tasks.create_task(supervise("serving certificate", tls.run)),
+                tasks.create_task(run_all(server.backend, pki.authority, scheduler=config.scheduler)),
+            ]
+            log.info("pykubelet %s serves the API at %s, with a store of %s", __version__, url(config), config.store)
+            log.info("the administrator's kubeconfig is %s", config.kubeconfig)
+            await told.wait()
+            log.info("stopping")
+            for task in running:
+                task.cancel()
+
+
+def _advertised(config: ApiServerConfig) -> str:
+    """Where pods find it, whatever node they are on."""
+    if config.address not in EVERYWHERE:
+        return config.address
+    known = (*config.names, *serving_hosts())
+    return next((each for each in known if each != SERVICE_IP and _is_reachable(each)), "127.0.0.1")
+
+
+def _is_reachable(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return not (address.is_loopback or address.is_unspecified)
+
+
+async def _opened(config: ApiServerConfig) -> Store:
+    match config.store:
+        case "memory":
+            return MemoryStore()
+        case "sqlite":
+            return await SqliteStore.open(config.data / "state.db")
+        case "etcd":
+            if not config.etcd_servers:
+                raise Invalid("--store=etcd needs --etcd-servers, such as https://127.0.0.1:2379")
+            # Only now: what it needs takes 10 MB, and few have an etcd.
+            from pykubelet.apiserver.store.etcd import EtcdStore
+            from pykubelet.apiserver.store.etcd_channel import EtcdTls
+
+            files = (config.etcd_ca, config.etcd_certificate, config.etcd_key)
+            tls = EtcdTls.read(*(Path(file) if file else None for file in files)) if any(files) else None
+            while True:
+                try:
+                    return await EtcdStore.open(config.etcd_servers, tls)
+                except Retry as error:
+                    log.warning("waiting for etcd: %s", error)
+                    await asyncio.sleep(error.after or 1.0)
+    raise Invalid(f"--store: must be sqlite, memory or etcd, not {config.store!r}")
+
+
+async def _imported(path: Path, store: Store) -> None:
+    if not await asyncio.to_thread(path.exists):
+        raise Invalid(f"--import-from: there is no {path}")
+    source = await SqliteStore.open(path)
+    try:
+        count = await move(source, store, ROOT)
+    finally:
+        await source.close()
+    log.info("%d objects of %s are in the store now", count, path)
+
+
+async def _serve(app: web.Application, config: ApiServerConfig, tls: ServingTls, stack: AsyncExitStack) -> None:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(_FEWEST_CONNECTIONS, min(_MOST_CONNECTIONS, files - _OTHER_FILES))
+    door = serving(app, config.address, config.port, tls=tls.context(), most=most, longest=_LONGEST_LINE)
+    try:
+        await stack.enter_async_context(door)
+    except Invalid as error:
+        raise Invalid(f"{error}; choose another with --port") from None

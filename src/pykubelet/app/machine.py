@@ -1,0 +1,113 @@
+"""The part of the wiring that is about this machine: folders, users, control groups, logs, names."""
+
+import logging
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from pykubelet.api.node import Node
+from pykubelet.api.quantity import Quantity, ResourceList
+from pykubelet.base.errors import Invalid
+from pykubelet.config.config import Config
+from pykubelet.host.cgroups import CgroupSettings, pod_cgroups
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.dns import HostDns
+from pykubelet.host.local import LocalHost
+from pykubelet.host.logs import PodLogs
+from pykubelet.host.threads import in_thread
+from pykubelet.host.user_namespaces import UserNamespaces, subordinate_ids
+from pykubelet.pod.container.user_namespaces import checked_space
+from pykubelet.pod.ports.api import PodObjects, Recorder
+from pykubelet.pod.ports.machine import MakesCgroups, PodCgroups
+from pykubelet.pod.ports.node import MachineFacts
+from pykubelet.pod.ports.runtime import Runtime, RuntimeStatus
+
+log = logging.getLogger(__name__)
+
+_LOGS = "/var/log/pods"
+_LINKS = "/var/log/containers"
+_USERS_PER_POD = 65536
+
+
+class VolumeNeeds(Struct, frozen=True, kw_only=True):
+    """What volumes are made of that this machine does not have."""
+
+    objects: PodObjects | None
+    recorder: Recorder
+    node: Callable[[], Node | None]
+
+    def allocatable(self) -> ResourceList:
+        node = self.node()
+        return node.status.allocatable if node else {}
+
+
+class MachineParts(Struct, frozen=True, kw_only=True):
+    host: LocalHost
+    logs: PodLogs
+    dns: HostDns
+    cgroups: PodCgroups | None
+    limitations: tuple[str, ...] = ()
+
+
+def check_reserved(config: Config, facts: MachineFacts) -> None:
+    """A node that keeps back more than it has could take no pod, and would say so only of each of them."""
+    capacity = {"cpu": facts.cpus, "memory": facts.memory, "ephemeral-storage": facts.storage}
+    for name, reserved in config.node.reserved.items():
+        amount = capacity.get(name)
+        if amount is not None and reserved > (there := Quantity.of(amount)):
+            raise Invalid(f"kubeReserved and systemReserved: {reserved} of {name} is more than this machine's {there}")
+
+
+async def machine_parts(
+    config: Config,
+    facts: MachineFacts,
+    runtime: Runtime,
+    status: RuntimeStatus,
+    needs: VolumeNeeds,
+) -> MachineParts:
+    """Once the runtime has answered: much depends on what it can do."""
+    dirs = PodDirs(str(config.root_dir), str(config.pod_logs_dir))
+    logs = PodLogs(str(config.pod_logs_dir), links=_LINKS if str(config.pod_logs_dir) == _LOGS else None)
+    handler = next((each for each in status.handlers if not each.name), None)
+    users = None
+    if any(each.user_namespaces for each in status.handlers):
+        space = await in_thread(subordinate_ids, _USERS_PER_POD)
+        users = UserNamespaces(dirs, checked_space(space, config.node.max_pods))
+        await users.load()
+    host = LocalHost(
+        dirs,
+        memory=facts.memory,
+        cluster_domain=config.dns.domain or "cluster.local",
+        recursive_read_only=bool(handler and handler.recursive_read_only_mounts),
+        users=users,
+        logs=logs,
+        objects=needs.objects,
+        allocatable=needs.allocatable,
+        recorder=needs.recorder,
+    )
+    dns = HostDns(config.dns.resolv_conf, cluster_servers=config.dns.servers, cluster_domain=config.dns.domain)
+    cgroups, limitation = await _cgroups(config, facts, runtime)
+    return MachineParts(host=host, logs=logs, dns=dns, cgroups=cgroups, limitations=(limitation,) if limitation else ())
+
+
+async def _cgroups(config: Config, facts: MachineFacts, runtime: Runtime) -> tuple[PodCgroups | None, str]:
+    """None for a runtime that sees to it itself. With the one that the runtime says it has, not the one configured:
+    otherwise no container would start."""
+    if not isinstance(runtime, MakesCgroups):
+        return None, ""
+    options, said = config.cgroups, await runtime.cgroup_driver()
+    if said and said != options.driver:
+        log.info("control groups are made by %s, as the runtime does it, not by %s", said, options.driver)
+    settings = CgroupSettings(
+        capacity={"cpu": Quantity.of(facts.cpus), "memory": Quantity.of(facts.memory)},
+        reserved=config.node.reserved,
+        enforce_pods=options.enforce_allocatable,
+        driver="systemd" if (said or options.driver) == "systemd" else "cgroupfs",
+        cgroup_root=options.root or "/",
+        cgroups_per_qos=options.per_qos,
+        pod_pids_limit=options.pids_limit,
+        cpu_cfs_quota=config.runtime.cpu_cfs_quota,
+        cpu_cfs_quota_period=round(config.runtime.cpu_cfs_quota_period * 1_000_000),
+    )
+    made = await in_thread(pod_cgroups, settings)
+    return made, made.limitation

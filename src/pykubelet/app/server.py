@@ -1,0 +1,194 @@
+"""The part of the wiring that serves the kubelet's own HTTP API: on its port with TLS, without TLS and names on the
+read-only port when that is wanted, and whether the agent is well on a port for this machine alone."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aiohttp import web
+from msgspec import Struct
+
+from pykubelet.api.pod import Pod
+from pykubelet.config.config import Config
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.stats.reader import StatsReader, StatsSettings
+from pykubelet.node.agent import Agent
+from pykubelet.pod.container.cgroup import group_of, path_of
+from pykubelet.pod.ports.node import MachineFacts
+from pykubelet.pod.ports.runtime import Runtime
+from pykubelet.pod.ports.server import HasStreams, Reviews
+from pykubelet.pod.stats.stats import HasPlaces
+from pykubelet.server.auth.auth import Gate, GateSettings
+from pykubelet.server.endpoints import about, debug, health, pods, stats
+from pykubelet.server.http import Route, application, serving
+from pykubelet.server.logs import system_logs
+from pykubelet.server.logs.container_logs import ContainerLogs
+from pykubelet.server.metrics import cadvisor, resource_metrics
+from pykubelet.server.metrics.metrics import Metrics
+from pykubelet.server.streaming.streams import ContainerStreams
+from pykubelet.server.tls import ServingTls, TlsSettings
+
+log = logging.getLogger(__name__)
+
+_SYSTEM_LOGS = Path("/var/log")
+
+
+class Inside:
+    """The agent, as its HTTP API sees it: with nothing in it while it is still starting."""
+
+    def __init__(self, node_name: str, agent: Callable[[], Agent | None]) -> None:
+        self.node_name = node_name
+        self._agent = agent
+
+    def pods(self) -> Sequence[Pod]:
+        agent = self._agent()
+        return agent.pods() if agent else ()
+
+    def pod_uid(self, uid: str) -> str:
+        agent = self._agent()
+        return agent.table.pod_uid(uid) if agent else uid
+
+    def sandbox_id(self, uid: str) -> str:
+        agent = self._agent()
+        return agent.sandbox_id(uid) if agent else ""
+
+    def lateness(self) -> float:
+        agent = self._agent()
+        return agent.loop.lateness if agent else 0.0
+
+
+class ServerParts(Struct, frozen=True, kw_only=True):
+    """What the API is made of, besides the agent."""
+
+    runtime: Runtime
+    facts: Callable[[], Awaitable[MachineFacts]]
+    reviews: Reviews | None
+    addresses: tuple[str, ...]
+    metrics: Metrics | None = None
+
+
+class KubeletServer:
+    """Everything about the HTTP API."""
+
+    def __init__(self, config: Config, agent: Callable[[], Agent | None], parts: ServerParts) -> None:
+        self._config = config
+        self._inside = Inside(config.node_name, agent)
+        self._parts = parts
+        checks = health.checks(self._inside.lateness)
+        self._checks = parts.metrics.checked(checks) if parts.metrics else checks
+        options = config.server
+        self.tls = ServingTls(
+            TlsSettings(
+                cert_dir=options.cert_dir,
+                node_name=config.node_name,
+                addresses=parts.addresses,
+                cert_file=options.cert_file,
+                key_file=options.key_file,
+                issued=options.rotate_server,
+                client_ca_file=options.client_ca_file,
+                min_version=options.tls_min_version,
+                cipher_suites=options.tls_cipher_suites,
+            )
+        )
+        self._gate = Gate(
+            GateSettings(
+                anonymous=options.anonymous,
+                token_webhook=options.token_webhook,
+                token_ttl=options.token_ttl,
+                authorization=options.authorization,
+                allowed_ttl=options.allowed_ttl,
+                denied_ttl=options.denied_ttl,
+            ),
+            parts.reviews,
+            config.node_name,
+            certificate=self.tls.client_certificate,
+        )
+
+    async def start(self, stack: AsyncExitStack) -> Mapping[str, int]:
+        """Serve until the stack is unwound. -> the ports, by name. Raises Invalid when one cannot be had."""
+        options, routes = self._config.server, (*self.routes(), *self._stats_routes(stack))
+        ports = {}
+        if options.enabled:
+            app = self._measured(application(routes, self._gate), "readwrite")
+            serve = serving(app, options.address, options.port, tls=self.tls.context())
+            ports["https"] = await stack.enter_async_context(serve)
+        if options.enabled and options.read_only_port:
+            app = self._measured(application(routes, None), "readonly")
+            ports["read-only"] = await stack.enter_async_context(serving(app, options.address, options.read_only_port))
+        if options.healthz_port:
+            app = application(health.routes(self._checks), None)
+            serve = serving(app, options.healthz_address, options.healthz_port)
+            ports["healthz"] = await stack.enter_async_context(serve)
+        if ports:
+            log.info("serving: %s", ", ".join(f"{name} on port {port}" for name, port in ports.items()))
+        return ports
+
+    def parts(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """What has to run, by name."""
+        return {"certificates": self.tls.run} if self._config.server.enabled else {}
+
+    def _measured(self, app: web.Application, server_type: str) -> web.Application:
+        if self._parts.metrics is not None:
+            self._parts.metrics.attend(app, server_type)
+        return app
+
+    def _stats_routes(self, stack: AsyncExitStack) -> tuple[Route, ...]:
+        """What pods, containers and the node use, where the runtime can say."""
+        config, runtime, inside = self._config, self._parts.runtime, self._inside
+        if not (config.server.enabled and isinstance(runtime, HasPlaces)):
+            return ()
+        reader = StatsReader(
+            runtime.pods,
+            runtime.places,
+            PodDirs(str(config.root_dir), str(config.pod_logs_dir)),
+            wanted=inside.pods,
+            settings=StatsSettings(pods_group=pods_group(config.cgroups.root, config.cgroups.driver)),
+        )
+        stack.push_async_callback(reader.close)
+        return (
+            *stats.routes(inside, reader),
+            *cadvisor.routes(reader, self._parts.facts),
+            *resource_metrics.routes(reader),
+        )
+
+    def routes(self) -> tuple[Route, ...]:
+        config, inside, runtime = self._config, self._inside, self._parts.runtime
+        options = config.server
+        said = about.About(
+            configuration=config.source,
+            flags=config.flags,
+            started=datetime.now(UTC),
+            now=lambda: datetime.now(UTC),
+            facts=self._parts.facts,
+        )
+        routes = [
+            *health.routes(self._checks),
+            *pods.routes(inside, runtime.pods),
+            *ContainerLogs(inside, runtime.observe, str(config.pod_logs_dir), enabled=options.debugging).routes(),
+            *system_logs.routes(
+                _SYSTEM_LOGS, (config.pod_logs_dir,), enabled=options.system_logs and options.debugging
+            ),
+        ]
+        if options.debugging:
+            routes += debug.routes(profiling=options.profiling)
+        if self._parts.metrics is not None:
+            routes += self._parts.metrics.routes()
+        if isinstance(runtime, HasStreams):
+            streams = ContainerStreams(
+                inside,
+                runtime,
+                runtime.streams,
+                checkpoints=config.root_dir / "checkpoints" / "containers",
+                idle=options.stream_idle,
+                enabled=options.debugging,
+            )
+            routes += streams.routes()
+        return (*routes, *about.routes(said, lambda: {route.path for route in routes}))
+
+
+def pods_group(root: str, driver: str) -> str:
+    """The control group that all pods are in."""
+    group = (*group_of(root or "/"), "kubepods")
+    return path_of(group, "systemd" if driver == "systemd" else "cgroupfs")

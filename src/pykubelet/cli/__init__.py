@@ -1,0 +1,1 @@
+"""Commands: one file for each family, and what they print."""

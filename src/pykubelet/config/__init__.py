@@ -1,0 +1,1 @@
+"""What the agent is told: the kubelet's configuration file and flags, made into one value."""

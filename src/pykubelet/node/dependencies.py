@@ -1,0 +1,46 @@
+"""Everything beyond the agent itself: what `app/app.py` passes in, and tests pass others of."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from pykubelet.api.node import Node
+from pykubelet.api.pod import Pod
+from pykubelet.base.journal import Journal
+from pykubelet.node.scene import Machine
+from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses, Secrets
+from pykubelet.pod.ports.machine import Checkpoint, LogFiles, PodCgroups, PodHost
+from pykubelet.pod.ports.runtime import Runtime
+from pykubelet.pod.ports.syncer import PodSource
+
+
+class Dependencies(Struct, frozen=True, kw_only=True):
+    """Everything beyond the agent itself."""
+
+    sources: Mapping[str, PodSource]
+    runtime: Runtime
+    host: PodHost
+    recorder: Recorder
+    journal: Journal
+    node: Callable[[], Node | None]
+    """What pods are admitted to."""
+    machine: Callable[[], Machine]
+    api: PodApi | None = None
+    secrets: Secrets | None = None
+    objects: PodObjects | None = None
+    classes: RuntimeClasses | None = None
+    keyring: Keyring | None = None
+    most_pulls: int | None = None
+    """Images that may be pulled at once; None: any number."""
+    image_used: Callable[[str], None] = lambda image_id: None
+    """An image is about to be used: it must not be cleared away now."""
+    cgroups: PodCgroups | None = None
+    logs: LogFiles | None = None
+    api_node: Callable[[], Node | None] = lambda: None
+    """The API server's object of the node, which owns mirror pods."""
+    checkpoint: Checkpoint | None = None
+    restored: tuple[Pod, ...] = ()
+    """The pods that an earlier agent had admitted."""
+    allowed_unsafe_sysctls: tuple[str, ...] = ()
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)

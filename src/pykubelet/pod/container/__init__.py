@@ -1,0 +1,1 @@
+"""A sandbox and its containers as a runtime is asked for them."""

@@ -1,0 +1,117 @@
+"""One container as a runtime is asked for it: everything about it decided."""
+
+from typing import Final
+
+from pykubelet.api.container import Container
+from pykubelet.api.pod import Pod
+from pykubelet.api.quantity import Quantity
+from pykubelet.api.rules.qos import oom_score_adj
+from pykubelet.api.rules.resources import CPU, MEMORY, is_pod_level_resource
+from pykubelet.base.errors import Invalid
+from pykubelet.pod.container.env import Environment, expand_all
+from pykubelet.pod.container.labels import container_annotations, container_labels
+from pykubelet.pod.ports.runtime import ContainerConfig, Image, Limits, Mount
+
+_FEWEST_SHARES: Final = 2
+_MOST_SHARES: Final = 262_144
+_SHARES_PER_CPU: Final = 1024
+_PERIOD: Final = 100_000  # microseconds in which the quota may be used up
+_SMALLEST_QUOTA: Final = 1000
+_LARGEST_USER: Final = 2**31 - 1
+
+
+def container_config(
+    pod: Pod,
+    container: Container,
+    attempt: int,
+    *,
+    image: Image,
+    env: Environment,
+    mounts: tuple[Mount, ...],
+    memory_capacity: int,
+    termination_log: str = "",
+    cpu_cfs_quota: bool = True,
+) -> ContainerConfig:
+    """`termination_log` is the file on this machine that is mounted at the container's termination message path.
+
+    Raises Invalid when the pod forbids to run as root and the image would.
+    """
+    check_user(pod, container, image)
+    return ContainerConfig(
+        name=container.name,
+        attempt=attempt,
+        image=container.image,
+        image_id=image.id,
+        command=expand_all(container.command, env),
+        args=expand_all(container.args, env),
+        working_dir=container.working_dir,
+        env=env,
+        mounts=mounts,
+        limits=container_limits(pod, container, memory_capacity, cpu_cfs_quota=cpu_cfs_quota),
+        log_path=log_path(container.name, attempt),
+        labels=container_labels(pod, container),
+        annotations=container_annotations(pod, container, attempt),
+        stdin=bool(container.stdin),
+        stdin_once=bool(container.stdin_once),
+        tty=bool(container.tty),
+        termination_message_path=termination_log,
+    )
+
+
+def log_path(container_name: str, attempt: int) -> str:
+    """Below the pod's log directory."""
+    return f"{container_name}/{attempt}.log"
+
+
+def container_limits(pod: Pod, container: Container, memory_capacity: int, *, cpu_cfs_quota: bool = True) -> Limits:
+    """What the kernel is told, on a machine with `memory_capacity` bytes of memory."""
+    cpu = _limit(pod, container, CPU)
+    request = container.resources.requests.get(CPU, cpu)
+    return Limits(
+        cpu_shares=_shares(request.milli),
+        cpu_quota=_quota(cpu.milli) if cpu_cfs_quota else None,
+        memory=_limit(pod, container, MEMORY).value or None,
+        oom_score_adj=oom_score_adj(pod, container, memory_capacity),
+    )
+
+
+def _limit(pod: Pod, container: Container, name: str) -> Quantity:
+    """A container without a limit of its own may use what its pod may use."""
+    own = container.resources.limits.get(name, Quantity(0))
+    whole = pod.spec.resources
+    if own or whole is None or not any(map(is_pod_level_resource, (*whole.requests, *whole.limits))):
+        return own
+    return whole.limits.get(name, Quantity(0))
+
+
+def _shares(milli: int) -> int:
+    return min(max(milli * _SHARES_PER_CPU // 1000, _FEWEST_SHARES), _MOST_SHARES)
+
+
+def _quota(milli: int) -> int | None:
+    return max(milli * _PERIOD // 1000, _SMALLEST_QUOTA) if milli else None
+
+
+def check_user(pod: Pod, container: Container, image: Image) -> None:
+    """Whoever says `runAsNonRoot` would rather not run than run as root, or as somebody who may be root."""
+    own, shared = container.security_context, pod.spec.security_context
+    non_root = own.run_as_non_root if own is not None else None
+    if non_root is None and shared is not None:
+        non_root = shared.run_as_non_root
+    if not non_root:
+        return
+    user = own.run_as_user if own is not None else None
+    if user is None and shared is not None:
+        user = shared.run_as_user
+    where = f'container "{container.name}"'
+    if user is not None:
+        if user == 0:
+            raise Invalid(f"{where}: runAsUser 0 breaks its non-root policy")
+        return
+    name = image.user.partition(":")[0] or "0"
+    if not name.isdecimal():
+        raise Invalid(f'{where} has runAsNonRoot and its image the user "{name}", who may be root: set runAsUser')
+    if int(name) == 0:
+        raise Invalid(f"{where} has runAsNonRoot and its image will run as root")
+    if int(name) > _LARGEST_USER:
+        raise Invalid(f"{where} has runAsNonRoot and its image the invalid user id {name}")

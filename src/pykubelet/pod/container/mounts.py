@@ -1,0 +1,130 @@
+"""What a container sees of its pod's volumes, and where."""
+
+import posixpath
+from collections.abc import Mapping
+from typing import Final
+
+from pykubelet.api.container import Container, VolumeMount
+from pykubelet.api.pod import Pod
+from pykubelet.base.errors import Invalid
+from pykubelet.pod.container.env import Environment, expand, references
+from pykubelet.pod.container.projected_volumes import is_written_by_us
+from pykubelet.pod.container.unsupported import Unsupported
+from pykubelet.pod.ports.runtime import Mount
+
+HOSTS_FILE: Final = "/etc/hosts"
+
+_PROPAGATIONS: Final = ("None", "HostToContainer", "Bidirectional")
+
+
+def used_volumes(pod: Pod) -> frozenset[str]:
+    """The volumes that any container asks for. The others need not exist."""
+    spec = pod.spec
+    everyone = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
+    mounted = {mount.name for container in everyone for mount in container.volume_mounts}
+    return frozenset(mounted | {device.name for container in everyone for device in container.volume_devices})
+
+
+def sub_paths(container: Container, env: Environment) -> Mapping[int, str]:
+    """The part of a volume that a mount is limited to, by the mount's index. Mounts of whole volumes are left out."""
+    found = {index: _sub_path(mount, env) for index, mount in enumerate(container.volume_mounts)}
+    return {index: path for index, path in found.items() if path}
+
+
+def container_mounts(
+    pod: Pod,
+    container: Container,
+    volume_paths: Mapping[str, str],
+    *,
+    sub_paths: Mapping[int, str],
+    etc_hosts: str | None,
+    termination_log: str | None,
+    recursive_read_only: bool = False,
+) -> tuple[Mount, ...]:
+    """Every mount of a container, the volumes first.
+
+    `sub_paths` are the paths on this machine that were made safe for the mounts with a subPath, by the mount's index.
+    `etc_hosts` and `termination_log` are files on this machine; None mounts nothing there. `recursive_read_only`
+    says whether the runtime can make what is mounted below a mount read-only too.
+    """
+    if container.volume_devices:
+        raise Unsupported(f'container "{container.name}"', f'the block device "{container.volume_devices[0].name}"')
+    ours = {volume.name for volume in pod.spec.volumes if is_written_by_us(volume)}
+    mounts = [
+        Mount(
+            host_path=_host_path(container, index, mount, volume_paths, sub_paths),
+            container_path=_absolute(mount.mount_path),
+            read_only=bool(mount.read_only) or mount.name in ours,
+            recursive_read_only=_recursive_read_only(mount, recursive_read_only),
+            propagation=_propagation(mount),
+        )
+        for index, mount in enumerate(container.volume_mounts)
+    ]
+    if etc_hosts is not None and all(mount.mount_path != HOSTS_FILE for mount in container.volume_mounts):
+        mounts.append(Mount(host_path=etc_hosts, container_path=HOSTS_FILE))
+    if termination_log is not None and container.termination_message_path:
+        inside = _absolute(container.termination_message_path)
+        mounts.append(Mount(host_path=termination_log, container_path=inside))
+    return tuple(mounts)
+
+
+def _host_path(
+    container: Container,
+    index: int,
+    mount: VolumeMount,
+    volume_paths: Mapping[str, str],
+    safe: Mapping[int, str],
+) -> str:
+    if mount.name not in volume_paths:
+        raise Invalid(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
+    if index in safe:
+        return safe[index]
+    if mount.sub_path or mount.sub_path_expr:
+        # To fall back to the whole volume would show the container what it must not see.
+        raise Invalid(f'the subPath of volume "{mount.name}" for container "{container.name}" was not prepared')
+    return volume_paths[mount.name]
+
+
+def _sub_path(mount: VolumeMount, env: Environment) -> str:
+    path = mount.sub_path
+    if mount.sub_path_expr:
+        variables = dict(env)
+        empty = sorted({name for name in references(mount.sub_path_expr) if not variables.get(name)})
+        if empty:
+            raise Invalid(f'the subPathExpr of volume "{mount.name}" is missing a value for {", ".join(empty)}')
+        path = expand(mount.sub_path_expr, variables)
+    if path.startswith("/"):
+        raise Invalid(f'the subPath "{path}" of volume "{mount.name}" must not be an absolute path')
+    if ".." in path.split("/"):
+        raise Invalid(f'the subPath "{path}" of volume "{mount.name}" must not contain ".."')
+    return path
+
+
+def _absolute(path: str) -> str:
+    return path if path.startswith("/") else posixpath.normpath(f"/{path}")
+
+
+def _propagation(mount: VolumeMount) -> str:
+    mode = mount.mount_propagation or "None"
+    if mode not in _PROPAGATIONS:
+        raise Invalid(f'volume "{mount.name}": there is no mount propagation "{mode}"')
+    return mode
+
+
+def _recursive_read_only(mount: VolumeMount, possible: bool) -> bool:
+    wanted = mount.recursive_read_only or "Disabled"
+    if wanted == "Disabled":
+        return False
+    where = f'volume "{mount.name}" asks for recursive read-only'
+    if not mount.read_only:
+        raise Invalid(f"{where}, but it is not read-only")
+    if _propagation(mount) != "None":
+        raise Invalid(f"{where}, which does not go with propagation {mount.mount_propagation}")
+    match wanted:
+        case "IfPossible":
+            return possible
+        case "Enabled" if possible:
+            return True
+        case "Enabled":
+            raise Invalid(f"{where}, which the runtime cannot do")
+    raise Invalid(f'volume "{mount.name}": there is no recursive read-only mode "{wanted}"')

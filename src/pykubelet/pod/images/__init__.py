@@ -1,0 +1,1 @@
+"""Which credentials an image needs, what is said of a pull, and which images go."""

@@ -1,0 +1,1 @@
+"""The node as the agent reports it."""

@@ -1,0 +1,1 @@
+"""What the node needs from the outside world, as contracts."""

@@ -1,0 +1,106 @@
+"""What a pod needs on this machine besides its containers, as contracts."""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol, runtime_checkable
+
+from pykubelet.api.container import Container
+from pykubelet.api.pod import Pod
+from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.ports.runtime import ContainerMounts
+
+
+class PodHost(Protocol):
+    """What a pod needs on this machine besides its containers: folders, volumes, files.
+
+    Everything may be called again. Raises base.errors; Invalid with a text that names what cannot be provided.
+    """
+
+    async def set_up(self, pod: Pod) -> Mapping[str, str]:
+        """Make the pod's folders and volumes. -> the path on this machine of each volume, by name."""
+        ...
+
+    async def mounts(
+        self,
+        pod: Pod,
+        container: Container,
+        attempt: int,
+        volumes: Mapping[str, str],
+        env: tuple[tuple[str, str], ...],
+        pod_ips: tuple[str, ...],
+    ) -> ContainerMounts:
+        """What is mounted into one container, with the files that have to be there first."""
+        ...
+
+    async def id_mappings(self, pod: Pod) -> tuple[IdMapping, ...]:
+        """The range of users that a pod with users of its own has; empty for others."""
+        ...
+
+    async def tear_down(self, uid: str) -> None:
+        """Unmount the volumes of a stopped pod, also one that an earlier agent ran, and take their content away."""
+        ...
+
+    async def remove(self, uid: str) -> None:
+        """Take away what is left of a pod: its folder and its logs."""
+        ...
+
+    async def uids(self) -> frozenset[str]:
+        """The pods that have a folder here."""
+        ...
+
+
+class PodCgroups(Protocol):
+    """The control groups that pods live in, where the kernel counts and limits what a whole pod uses.
+
+    Everything may be called again. Raises base.errors.
+    """
+
+    async def set_up(self, pod: Pod) -> str:
+        """Make the pod's group with its limits, or bring them up to date. -> what the runtime is told to be the parent
+        of the pod's containers; empty where there are no groups."""
+        ...
+
+    async def remove(self, uid: str) -> None:
+        """Take the group of a stopped pod away, with whatever process is left in it. Harmless when it is gone."""
+        ...
+
+    async def deserted(self, known: Collection[str]) -> frozenset[str]:
+        """The pods, other than those known, that have a group here in which nothing runs. A group where something runs
+        may be that of another agent on this machine, and is nobody else's business."""
+        ...
+
+    async def clear(self) -> None:
+        """The agent is gone for good, and so are its pods: leave no empty group behind. Never raises."""
+        ...
+
+    async def balance(self, pods: Collection[Pod]) -> None:
+        """Give the classes of service their share, by what the pods that run ask for."""
+        ...
+
+
+@runtime_checkable
+class MakesCgroups(Protocol):
+    """A runtime that puts containers into control groups below a parent that it is told."""
+
+    async def cgroup_driver(self) -> str:
+        """How it wants the parent to be named: `systemd` or `cgroupfs`; empty when it does not say."""
+        ...
+
+
+class LogFiles(Protocol):
+    """The containers' log files."""
+
+    async def link(self, namespace: str, pod: str, uid: str, container: str, attempt: int, container_id: str) -> None:
+        """Let log collectors find the log of a container that was just started. Never raises."""
+        ...
+
+    async def forget(self, namespace: str, pod: str, uid: str, container: str, attempt: int, container_id: str) -> None:
+        """The container was removed: so is its log. Raises base.errors."""
+        ...
+
+
+class Checkpoint(Protocol):
+    """Remembers the admitted pods of the API server, for the day that the agent starts and the server is away."""
+
+    def save(self, pod: Pod) -> None: ...
+
+    def drop(self, uid: str) -> None: ...

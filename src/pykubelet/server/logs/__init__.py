@@ -1,0 +1,1 @@
+"""What `kubectl logs` shows, and the machine's own log files."""

@@ -1,0 +1,1 @@
+"""What monitoring asks for."""

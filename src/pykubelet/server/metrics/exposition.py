@@ -1,0 +1,119 @@
+"""Meters made from the table of names, and their text in Prometheus' format 0.0.4, the way that Go writes it.
+
+The library's own text would change what queries are written in: it says `le="1.0"` where Go says `le="1"`, gives every
+counter the ending `_total`, and adds series of when each was made.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import Metric
+from prometheus_client.samples import Sample
+
+from pykubelet.server.metrics.metric_names import Named
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_ESCAPED: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+class Meters:
+    """May be changed while another thread reads. A name or a number of labels that is not in the table is a KeyError or
+    ValueError: our own mistake."""
+
+    def __init__(self, table: Iterable[Named]) -> None:
+        self._named = tuple(table)
+        self._meters: dict[str, Any] = {named.name: _meter(named) for named in self._named}
+
+    def count(self, name: str, *labels: str, by: float = 1.0) -> None:
+        self._of(name, labels).inc(by)
+
+    def set(self, name: str, value: float, *labels: str) -> None:
+        self._of(name, labels).set(value)
+
+    def add(self, name: str, value: float, *labels: str) -> None:
+        """To a gauge."""
+        self._of(name, labels).inc(value)
+
+    def observe(self, name: str, value: float, *labels: str) -> None:
+        self._of(name, labels).observe(value)
+
+    def replace(self, name: str, values: Mapping[tuple[str, ...], float]) -> None:
+        """All series of a gauge: those that are not among the values go."""
+        meter = self._meters[name]
+        if () in values:
+            meter.set(values[()])
+            return
+        meter.clear()
+        for labels, value in values.items():
+            meter.labels(*labels).set(value)
+
+    def drop(self, name: str, *labels: str) -> None:
+        """One series. Harmless when there is none."""
+        self._meters[name].remove(*labels)
+
+    def families(self) -> Iterator[Metric]:
+        """Those that have anything to show."""
+        for named in self._named:
+            for family in self._meters[named.name].collect():
+                family.samples = [_as_named(sample, named) for sample in family.samples if not _is_birthday(sample)]
+                if family.samples:
+                    yield family
+
+    def _of(self, name: str, labels: tuple[str, ...]) -> Any:
+        meter = self._meters[name]
+        return meter.labels(*labels) if labels else meter
+
+
+def text(families: Iterable[Metric]) -> bytes:
+    lines: list[str] = []
+    for family in families:
+        is_counter = family.type == "counter"
+        name = family.samples[0].name if is_counter and family.samples else family.name
+        lines += (f"# HELP {name} {_help(family.documentation)}\n", f"# TYPE {name} {family.type}\n")
+        lines += map(_line, family.samples)
+    return "".join(lines).encode(errors="replace")
+
+
+def _meter(named: Named) -> Counter | Gauge | Histogram:
+    match named.kind:
+        case "counter":
+            return Counter(named.name, named.help, named.labels, registry=None)
+        case "gauge":
+            return Gauge(named.name, named.help, named.labels, registry=None)
+        case "histogram":
+            return Histogram(named.name, named.help, named.labels, buckets=named.buckets, registry=None)
+
+
+def _as_named(sample: Sample, named: Named) -> Sample:
+    """Some counters are older than the custom of ending in `_total`."""
+    return sample._replace(name=named.name) if named.kind == "counter" else sample
+
+
+def _is_birthday(sample: Sample) -> bool:
+    return sample.name.endswith("_created")
+
+
+def _line(sample: Sample) -> str:
+    if not sample.labels:
+        return f"{sample.name} {_number(sample.value)}\n"
+    pairs = ",".join(
+        f'{label}="{_bound(value) if label == "le" else value.translate(_ESCAPED)}"'
+        for label, value in sample.labels.items()
+    )
+    return f"{sample.name}{{{pairs}}} {_number(sample.value)}\n"
+
+
+def _number(value: float) -> str:
+    if math.isfinite(value):
+        return repr(float(value)).removesuffix(".0")
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+
+
+def _bound(number: str) -> str:
+    return number.removesuffix(".0")
+
+
+def _help(documentation: str) -> str:
+    return documentation.replace("\\", r"\\").replace("\n", r"\n")

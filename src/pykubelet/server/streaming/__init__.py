@@ -1,0 +1,1 @@
+"""Into containers: exec, attach, port-forward."""

@@ -1,0 +1,1 @@
+"""What servers and clients share: TLS that reloads, certificates, doors with limits, upgrades, tunnels."""

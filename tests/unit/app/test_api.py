@@ -1,0 +1,102 @@
+"""The wiring of an agent with an API server: what it keeps, and who is told of it."""
+
+import asyncio
+import json
+import math
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from kit.certificates import Authority
+from kit.loopback import serving as serving_api
+from kit.signing import SigningApi
+from kit.waiting import eventually
+from pykubelet.app.api import connect
+from pykubelet.base.journal import Journal
+from pykubelet.config.config import Config, make_config
+from pykubelet.config.file import KubeletConfiguration
+from pykubelet.kube.certificate_store import CLIENT, CertificateStore
+from pykubelet.server.http import application, serving
+from pykubelet.server.metrics.metrics import Metrics
+
+
+def config_in(folder: Path) -> Config:
+    """Of a node whose client certificate is in its store, and whose serving certificate is yet to be issued."""
+    issued = Authority().issue("system:node:n1", organizations=["system:nodes"])
+    CertificateStore(folder / "pki", CLIENT).update(issued.certificate, issued.key)
+    current = str(folder / "pki" / "kubelet-client-current.pem")
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"client-certificate": current, "client-key": current}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (folder / "kubeconfig").write_text(json.dumps(kubeconfig))
+    return make_config(
+        KubeletConfiguration(rotate_certificates=True, server_tls_bootstrap=True),
+        hostname_override="n1",
+        kubeconfig=str(folder / "kubeconfig"),
+        root_dir=str(folder),
+    )
+
+
+async def ttl(metrics: Metrics, kind: str) -> float:
+    """In seconds, as a scrape shows it."""
+    async with (
+        serving(application(metrics.routes(), None), "127.0.0.1", 0) as port,
+        aiohttp.ClientSession() as session,
+        session.get(f"http://127.0.0.1:{port}/metrics") as answer,
+    ):
+        name = f"kubelet_certificate_manager_{kind}_ttl_seconds "
+        lines = (await answer.text()).splitlines()
+        return next(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
+async def test_how_long_the_certificates_are_valid_is_measured(tmp_path: Path) -> None:
+    config, metrics = config_in(tmp_path), Metrics("n1")
+    async with AsyncExitStack() as stack:
+        parts = (await connect(config, Journal(), stack, metrics)).parts
+        keeping = [asyncio.ensure_future(parts[f"{kind} certificate"]()) for kind in ("client", "serving")]
+        async with asyncio.timeout(10):
+            while await ttl(metrics, "client") == math.inf:
+                pass  # it is being read
+        assert 4 < await ttl(metrics, "client") / 86400 < 5
+        assert await ttl(metrics, "server") == math.inf
+        for task in keeping:
+            task.cancel()
+        await asyncio.gather(*keeping, return_exceptions=True)
+
+
+async def test_an_expired_node_turns_to_whom_its_bootstrap_kubeconfig_names(tmp_path: Path) -> None:
+    """One whose certificate expires while it runs, perhaps because the machine slept: nobody else would know it."""
+    config = config_in(tmp_path)
+    api = SigningApi()
+    api.signs_at_once = True
+    async with serving_api(api.handle) as port, AsyncExitStack() as stack:
+        bootstrap = (tmp_path / "kubeconfig").read_text().replace("127.0.0.1:1", f"127.0.0.1:{port}")
+        (tmp_path / "bootstrap").write_text(bootstrap)
+        with_bootstrap = msgspec.structs.replace(config, bootstrap_kubeconfig=str(tmp_path / "bootstrap"))
+        parts = (await connect(with_bootstrap, Journal(), stack, None)).parts
+        former = expire(CertificateStore(tmp_path / "pki", CLIENT))
+        keeping = asyncio.ensure_future(parts["client certificate"]())
+        await eventually(lambda: current_serial(tmp_path) not in (0, former))
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+
+def expire(store: CertificateStore) -> int:
+    """-> the serial number of the certificate in force, which has expired"""
+    issued = Authority().issue(
+        "system:node:n1", organizations=["system:nodes"], expires=datetime.now(UTC) - timedelta(minutes=1)
+    )
+    return store.update(issued.certificate, issued.key).leaf.serial_number
+
+
+def current_serial(folder: Path) -> int:
+    pair = CertificateStore(folder / "pki", CLIENT).current()
+    return pair.leaf.serial_number if pair else 0

@@ -1,0 +1,126 @@
+"""The kubelet's HTTP API as a whole: nobody gets in who should not, by any door."""
+
+import re
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from pykubelet.app.server import KubeletServer, ServerParts
+from pykubelet.config.config import make_config
+from pykubelet.config.file import AnonymousAuthentication, Authentication, Authorization, KubeletConfiguration
+from pykubelet.pod.ports.node import MachineFacts
+from pykubelet.pod.ports.server import Access, Decision, Identity
+from pykubelet.runtime.process.runtime import ProcessRuntime
+from pykubelet.server.http import Route
+from pykubelet.server.metrics.metrics import Metrics
+
+
+class Reviews:
+    """Knows two people; `reader` may read what is in `allowed`, `nobody` nothing at all."""
+
+    def __init__(self, *allowed: str) -> None:
+        self._allowed = allowed
+        self.asked: list[Access] = []
+
+    async def who(self, token: str) -> Identity | None:
+        return Identity(name=token) if token in ("reader", "nobody") else None
+
+    async def may(self, identity: Identity, access: Access) -> Decision:
+        self.asked.append(access)
+        return Decision(allowed=identity.name == "reader" and access.subresource in self._allowed)
+
+
+async def facts() -> MachineFacts:
+    return MachineFacts(hostname="n1", ips=("127.0.0.1",), cpus=2, memory=1 << 30)
+
+
+class Served:
+    def __init__(self, routes: tuple[Route, ...], port: int) -> None:
+        self.routes = routes
+        self._port = port
+
+    async def status(self, method: str, path: str, token: str = "") -> int:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, f"https://127.0.0.1:{self._port}{path}", headers=headers, ssl=context) as answer,
+        ):
+            await answer.read()
+            return answer.status
+
+
+@asynccontextmanager
+async def served(folder: Path, reviews: Reviews | None, **given: Any) -> AsyncIterator[Served]:
+    configuration = KubeletConfiguration(port=0, healthz_port=0, address="127.0.0.1", **given)
+    config = make_config(configuration, hostname_override="n1", root_dir=str(folder / "state"))
+    (folder / "state").mkdir()
+    async with AsyncExitStack() as stack:
+        runtime = ProcessRuntime(folder / "state" / "runtime", log_root=folder / "logs")
+        stack.push_async_callback(runtime.close)
+        parts = ServerParts(
+            runtime=runtime, facts=facts, reviews=reviews, addresses=("127.0.0.1",), metrics=Metrics("n1")
+        )
+        server = KubeletServer(config, lambda: None, parts)
+        ports = await server.start(stack)
+        yield Served((*server.routes(), *server._stats_routes(stack)), ports["https"])
+
+
+def path_of(route: Route) -> str:
+    return re.sub(r"\{[^}]*\}", "x", route.path)
+
+
+async def test_every_route_answers_401_without_a_name_and_403_without_a_right(tmp_path: Path) -> None:
+    async with served(tmp_path, Reviews()) as server:
+        assert len(server.routes) > 40
+        for route in server.routes:
+            path = path_of(route)
+            assert await server.status(route.method, path) == 401, path
+            assert await server.status(route.method, path, token="stranger") == 401, path
+            assert await server.status(route.method, path, token="nobody") == 403, path
+        assert await server.status("GET", "/no/such/path") == 401
+        assert await server.status("GET", "/no/such/path", token="nobody") == 403
+
+
+async def test_a_right_opens_its_own_doors_and_no_others(tmp_path: Path) -> None:
+    async with served(tmp_path, Reviews("metrics", "pods")) as server:
+        for path, status in (
+            ("/metrics", 200),
+            ("/metrics/resource", 200),
+            ("/pods", 200),
+            ("/stats/summary", 403),
+            ("/configz", 403),
+            ("/exec/default/web/c?command=id&output=1", 403),
+            ("/logs/", 403),
+        ):
+            assert await server.status("GET", path, token="reader") == status, path
+
+
+async def test_without_an_api_server_to_ask_nobody_gets_in(tmp_path: Path) -> None:
+    async with served(tmp_path, None) as server:
+        assert await server.status("GET", "/pods") == 401
+        assert await server.status("GET", "/pods", token="reader") == 401
+
+
+async def test_who_wants_it_open_has_to_say_so(tmp_path: Path) -> None:
+    wide = Authentication(anonymous=AnonymousAuthentication(enabled=True))
+    async with served(tmp_path, None, authentication=wide, authorization=Authorization(mode="AlwaysAllow")) as server:
+        for path in ("/pods", "/configz", "/metrics/cadvisor", "/stats/summary", "/debug/pprof/goroutine", "/spec"):
+            assert await server.status("GET", path) == 200, path
+        assert await server.status("GET", "/containerLogs/default/web/c") == 404
+
+
+@pytest.mark.parametrize("path", ["/exec/default/web/c", "/run/default/web/c", "/containerLogs/default/web/c"])
+async def test_debugging_can_be_switched_off(tmp_path: Path, path: str) -> None:
+    wide = Authentication(anonymous=AnonymousAuthentication(enabled=True))
+    options = {"authentication": wide, "authorization": Authorization(mode="AlwaysAllow")}
+    async with served(tmp_path, None, enable_debugging_handlers=False, **options) as server:
+        method = "POST" if path.startswith("/run") else "GET"
+        assert await server.status(method, path) == 405
+        assert await server.status("GET", "/debug/pprof/") == 404

@@ -1,0 +1,261 @@
+import asyncio
+import json
+import logging
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from click.testing import CliRunner, Result
+
+from kit.loopback import serving
+from pykubelet import __version__
+from pykubelet.cli.main import main
+
+AGENT = (sys.executable, "-c", "from pykubelet.cli.main import main; main(prog_name='pykubelet')")
+HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+
+def manifest(name: str, image: str = "nginx:1") -> str:
+    spec = f"{{containers: [{{name: c, image: '{image}'}}]}}"
+    return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    root, ours = logging.getLogger(), logging.getLogger("pykubelet")
+    handlers, level, our_level = root.handlers[:], root.level, ours.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    ours.setLevel(our_level)
+
+
+def invoke(*args: str) -> Result:
+    return CliRunner().invoke(main, args, prog_name="pykubelet")
+
+
+# --- what is asked wrongly
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        (["--nope"], "No such option '--nope'"),
+        (["dance"], "No such command 'dance'"),
+        (["version", "please"], "Got unexpected extra argument (please)"),
+        (["run"], "there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig"),
+        (["run", "--nope"], "No such option '--nope'"),
+        (["run", "--pod-manifest-path"], "Option '--pod-manifest-path' requires an argument"),
+        (["run", "--logging-format", "xml"], "Invalid value for '--logging-format'"),
+        (["run", "--v=loud"], "Invalid value for '-v' / '--v'"),
+        (["run", "--config", "missing.yaml"], "missing.yaml: cannot be read: No such file or directory"),
+        (["run", "--config", "bad.yaml"], "bad.yaml:1:5: is not YAML"),
+        (["run", "--config", "pod.yaml"], "pod.yaml:1:1: must be of apiVersion kubelet.config.k8s.io/v1beta1"),
+        (["run", "--config", "lines.yaml"], "lines.yaml:1:1: must be of apiVersion"),
+        (["run", "--config", "slow.yaml"], "fileCheckFrequency: 'soon' is not a duration"),
+        (["run", "--pod-manifest-path", "m", "--file-check-frequency", "20"], "fileCheckFrequency: '20' is not a dur"),
+        (["run", "--pod-manifest-path", "m", "--http-check-frequency", "-1s"], "httpCheckFrequency: must not be neg"),
+        (["run", "--pod-manifest-path", "m", "--hostname-override", "my_host"], "the node name 'my_host' cannot be"),
+        (["run", "--manifest-url", "ftp://example.com"], "the manifest URL ftp://example.com must start with http"),
+        (
+            ["run", "--manifest-url", "http://x", "--manifest-url-header", "x"],
+            "--manifest-url-header: write name:value",
+        ),
+        (["run", "--kubeconfig", "missing"], "missing does not exist"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.yaml").write_text("a: b: c")
+    Path("pod.yaml").write_text(manifest("web"))
+    Path("lines.yaml").write_text('kind: "a\\nb"')
+    Path("slow.yaml").write_text(HEAD + "fileCheckFrequency: soon\n")
+    result = invoke(*args)
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"pykubelet: {line}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_wrong_flag_points_to_the_help_of_its_command() -> None:
+    assert invoke("--nope").stderr.endswith("(see pykubelet --help)\n")
+    assert invoke("run", "--nope").stderr.endswith("(see pykubelet run --help)\n")
+
+
+def test_secrets_of_a_wrong_url_or_header_are_not_shown() -> None:
+    url = invoke("run", "--manifest-url", "me:pa55@example.com/?t=t0ken", "--manifest-url-header", "X-Key:he4der")
+    header = invoke("run", "--manifest-url", "http://me:pa55@example.com/?t=t0ken", "--manifest-url-header", "he4der")
+    for result in (url, header):
+        assert result.exit_code == 2
+        assert not re.search("pa55|t0ken|he4der", result.output)
+
+
+def test_a_refusal_of_the_real_program_has_no_traceback(tmp_path: Path) -> None:
+    result = subprocess.run([*AGENT, "run"], capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert "Traceback" not in result.stderr
+
+
+# --- what needs no agent
+
+
+@pytest.mark.parametrize("args", [["version"], ["--version"]])
+def test_the_version_is_told(args: list[str]) -> None:
+    result = invoke(*args)
+    assert (result.exit_code, result.stdout) == (0, f"pykubelet {__version__}\n")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_the_help_names_every_command_and_flag(flag: str) -> None:
+    assert re.search(r"\brun\b.*\bversion\b", invoke(flag).stdout, re.DOTALL)
+    help = invoke("run", flag)
+    assert help.exit_code == 0
+    for option in ("--config", "--kubeconfig", "--pod-manifest-path", "--manifest-url", "--manifest-url-header", "-v"):
+        assert option in help.stdout
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    result = invoke()
+    assert result.exit_code == 2
+    assert result.output.startswith("Usage: pykubelet")
+
+
+@pytest.mark.parametrize("args", [["--help"], ["run", "--help"], ["version"]])
+def test_who_asks_for_help_does_not_wait_for_libraries_that_help_does_not_need(args: list[str]) -> None:
+    code = f"""
+import sys
+from pykubelet.cli.main import main
+main({args!r}, standalone_mode=False)
+print(*(name for name in ("aiohttp", "grpc", "msgspec", "yaml", "ssl") if name in sys.modules), file=sys.stderr)
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert result.stderr == "\n"
+
+
+def test_an_agent_that_reads_files_needs_no_http_client() -> None:
+    code = "import sys, pykubelet.app; sys.exit('aiohttp' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], timeout=30, check=True)
+
+
+# --- the agent itself
+
+
+class Agent:
+    """A running agent, as a person sees it: lines that come, and an end."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.lines: list[str] = []
+        self._process = process
+
+    async def says(self, pattern: str) -> str:
+        """The first line from here on that matches."""
+        assert self._process.stderr is not None
+        async with asyncio.timeout(30):
+            while line := (await self._process.stderr.readline()).decode():
+                self.lines.append(line.rstrip("\n"))
+                if re.search(pattern, line):
+                    return self.lines[-1]
+        raise AssertionError(f"the agent ended without saying {pattern!r}: {self.lines}")
+
+    async def stops(self, number: signal.Signals) -> int:
+        self._process.send_signal(number)
+        async with asyncio.timeout(10):
+            _, rest = await self._process.communicate()
+            self.lines += rest.decode().splitlines()
+            assert self._process.returncode is not None
+            return self._process.returncode
+
+
+@asynccontextmanager
+async def agent(root: Path, *args: str) -> AsyncIterator[Agent]:
+    command = [
+        *AGENT,
+        "run",
+        "--root-dir",
+        str(root / ".state"),
+        "--stop-pods-on-exit",
+        "--port=0",
+        "--healthz-port=0",
+        *args,
+    ]
+    process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+    try:
+        yield Agent(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_an_agent_tells_what_becomes_of_its_pods_until_it_is_told_to_stop(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    (tmp_path / "web.yaml").write_text(manifest("web"))
+    async with agent(tmp_path, "--pod-manifest-path", str(tmp_path), "--hostname-override", "N1") as running:
+        await running.says(rf"pykubelet {re.escape(__version__)} is node n1 on process ")
+        await running.says(r"pods come from: file; state is in ")
+        await running.says(r"ADD from file: pod default/web-n1 \([0-9a-f]{32}\)$")
+        (tmp_path / "db.yaml").write_text(manifest("db"))
+        await running.says(r"ADD from file: pod default/db-n1 ")
+        (tmp_path / "db.yaml").unlink()
+        await running.says(r"REMOVE from file: pod default/db-n1 ")
+        (tmp_path / "web.yaml").write_text("kind: Nonsense")
+        await running.says(r"web\.yaml:1:1: is neither a Pod nor a PodList")
+        await running.says(r"web\.yaml: still running from before: web-n1$")
+        assert await running.stops(number) == 0
+        assert any(line.endswith("stopping; so do the pods") for line in running.lines)
+        assert not [line for line in running.lines if "Traceback" in line]
+
+
+async def test_flags_override_the_configuration_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    asked: list[str] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.headers.get("X-Key", ""))
+        return web.Response(text=manifest("from-url"))
+
+    (tmp_path / "pod.yaml").write_text(manifest("from-flag"))
+    async with serving(answer) as port:
+        config = tmp_path / ".kubelet.yaml"
+        config.write_text(
+            HEAD + f"staticPodPath: /nonexistent\nstaticPodURL: http://127.0.0.1:{port}/\n"
+            "staticPodURLHeader: {X-Key: [s3cret]}\npodsPerCore: 1\n"
+        )
+        args = ["--config", str(config), "--pod-manifest-path", f"{tmp_path}/pod.yaml", "--hostname-override", "n1"]
+        async with agent(tmp_path, *args, "--logging-format", "json", "-v", "4") as running:
+            told = {json.loads(await running.says("ADD from"))["msg"].split(" (")[0] for _ in range(2)}
+            assert told == {"ADD from file: pod default/from-flag-n1", "ADD from http: pod default/from-url-n1"}
+            assert await running.stops(signal.SIGTERM) == 0
+    assert asked == ["s3cret"]
+    messages = [json.loads(line)["msg"] for line in running.lines]
+    assert f"{config}: podsPerCore is not used by this version and has no effect" in messages
+    assert "nonexistent" not in str(messages)
+    assert "s3cret" not in str(messages)
+
+
+async def test_a_folder_of_manifests_that_does_not_exist_is_an_error_at_the_start(tmp_path: Path) -> None:
+    async with agent(tmp_path, "--pod-manifest-path", str(tmp_path / "none"), "--hostname-override", "n1") as running:
+        line = await running.says("pykubelet: ")
+        assert line == f"pykubelet: {tmp_path}/none: there is no such file or folder of manifests"
+
+
+async def test_a_second_agent_on_the_same_state_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    args = ["--pod-manifest-path", str(tmp_path / "m"), "--hostname-override", "n1"]
+    async with agent(tmp_path, *args) as first:
+        await first.says("pods come from")
+        async with agent(tmp_path, *args) as second:
+            await second.says("pykubelet: another agent is running here")
+        assert await first.stops(signal.SIGTERM) == 0

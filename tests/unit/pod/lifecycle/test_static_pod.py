@@ -1,0 +1,138 @@
+from typing import Any
+
+import pytest
+
+from pykubelet.api import codec
+from pykubelet.api.documents import read_documents
+from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import FILE_SOURCE, HASH_ANNOTATION, URL_SOURCE
+from pykubelet.pod.lifecycle.static_pod import static_pod, static_uid
+
+MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  labels: {app: web, tier: front}
+spec:
+  containers:
+  - name: main
+    image: nginx:1.25
+"""
+STAYS = {"operator": "Exists", "effect": "NoExecute"}
+
+
+def read(text: str) -> Pod:
+    (document,) = read_documents(text.encode())
+    return codec.convert(Pod, document.value)
+
+
+def uid(
+    text: str = MANIFEST, node: str = "node-1", source: str = FILE_SOURCE, origin: str = "/manifests/web.yaml"
+) -> str:
+    return static_uid(read(text), node, source, origin)
+
+
+def made(source: str = FILE_SOURCE, node: str = "node-1", **pod: Any) -> dict[str, Any]:
+    given = {"metadata": {"name": "web"}, **pod}
+    result: dict[str, Any] = codec.to_builtins(static_pod(codec.convert(Pod, given), "the-uid", node, source))
+    return result
+
+
+def test_the_uid_of_a_manifest_never_changes() -> None:
+    assert uid() == "61f051a78947ce3900acc2f421a5c7eb"
+    assert uid(source=URL_SOURCE, origin="https://example.com/web.yaml") == "a664bf10f614070be5f266a1cd755577"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a comment\n" + MANIFEST.replace("image:", "image:   "),
+        MANIFEST.replace("labels: {app: web, tier: front}", "labels: {tier: front, app: web}"),
+        MANIFEST.replace("  - name: main\n    image: nginx:1.25\n", "  - image: 'nginx:1.25'\n    name: \"main\"\n"),
+        "kind: Pod\n" + MANIFEST.replace("kind: Pod\n", ""),
+        "---\n" + MANIFEST + "...\n",
+        MANIFEST.replace("spec:\n", "spec:\n  nodeName: null\n"),
+    ],
+    ids=["comments", "labels", "container", "top", "markers", "null"],
+)
+def test_comments_spacing_and_the_order_of_keys_do_not_change_the_uid(text: str) -> None:
+    assert uid(text) == uid()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("nginx:1.25", "nginx:1.26"),
+        ("name: web", "name: web2"),
+        ("tier: front", "tier: back"),
+        ("  containers", "  terminationGracePeriodSeconds: 30\n  containers"),
+        ("  containers", "  hostNetwork: false\n  containers"),
+    ],
+)
+def test_a_changed_manifest_has_another_uid(before: str, after: str) -> None:
+    assert uid(MANIFEST.replace(before, after, 1)) != uid()
+
+
+def test_the_uid_belongs_to_a_node_and_a_place() -> None:
+    uids = {
+        uid(),
+        uid(node="node-2"),
+        uid(origin="/manifests/other.yaml"),
+        uid(source=URL_SOURCE),
+        uid(source=URL_SOURCE, origin="https://example.com/other"),
+    }
+    assert len(uids) == 5
+
+
+def test_every_node_knows_a_pod_from_a_url_by_the_same_uid() -> None:
+    """The node is part of the pod's name, and that is enough there: upstream does the same."""
+    assert uid(source=URL_SOURCE, node="node-1") == uid(source=URL_SOURCE, node="node-2")
+
+
+def test_the_name_carries_the_node_in_lower_case() -> None:
+    assert made(node="Node-1.Example")["metadata"]["name"] == "web-node-1.example"
+    assert made(node="Node-1.Example")["spec"]["nodeName"] == "Node-1.Example"
+
+
+def test_the_uid_is_kept_in_the_pod_and_in_its_hash() -> None:
+    meta = made(metadata={"name": "web", "annotations": {"note": "x"}})["metadata"]
+    assert meta["uid"] == "the-uid"
+    assert meta["annotations"] == {"note": "x", HASH_ANNOTATION: "the-uid"}
+
+
+def test_a_pod_without_a_namespace_goes_to_default() -> None:
+    assert made()["metadata"]["namespace"] == "default"
+    assert made(metadata={"name": "a", "namespace": "kube-system"})["metadata"]["namespace"] == "kube-system"
+
+
+def test_what_agents_note_in_pods_is_not_taken_over_from_a_manifest() -> None:
+    notes = {f"kubernetes.io/config.{name}": "x" for name in ("mirror", "source", "seen")}
+    meta = made(metadata={"name": "web", "annotations": {"note": "x", **notes}})["metadata"]
+    assert meta["annotations"] == {"note": "x", HASH_ANNOTATION: "the-uid"}
+
+
+def test_a_static_pod_starts_pending() -> None:
+    assert made()["status"] == {"phase": "Pending"}
+    assert made(status={"phase": "Failed", "message": "m"})["status"] == {"phase": "Pending"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], [STAYS]),
+        ([{"key": "a", "operator": "Exists"}], [{"key": "a", "operator": "Exists"}, STAYS]),
+        ([{**STAYS, "key": "a"}], [{**STAYS, "key": "a"}, STAYS]),
+        ([STAYS], [STAYS]),
+        ([{**STAYS, "tolerationSeconds": 30}], [STAYS]),
+        ([{**STAYS, "tolerationSeconds": 0}, {"key": "a"}], [STAYS, {"key": "a"}]),
+    ],
+)
+def test_a_pod_from_a_file_tolerates_every_trouble_of_its_node_for_ever(
+    given: list[dict[str, Any]], expected: list[dict[str, Any]]
+) -> None:
+    assert made(spec={"tolerations": given})["spec"]["tolerations"] == expected
+
+
+def test_a_pod_from_a_url_tolerates_what_it_says() -> None:
+    assert "tolerations" not in made(URL_SOURCE)["spec"]

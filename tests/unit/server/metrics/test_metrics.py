@@ -1,0 +1,434 @@
+"""What monitoring is told, and in which words."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kit.pods import make_pod
+from pykubelet.api.container import Container
+from pykubelet.api.pod import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodCondition, PodStatus
+from pykubelet.api.rules.pod_kinds import SEEN_ANNOTATION, SOURCE_ANNOTATION
+from pykubelet.api.struct import changed, rfc3339_nano
+from pykubelet.base.errors import Retry
+from pykubelet.base.journal import Journal
+from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
+from pykubelet.pod.ports.runtime import SandboxConfig
+from pykubelet.pod.stats.census import Working, census
+from pykubelet.server.endpoints import health
+from pykubelet.server.http import Route, application, serving
+from pykubelet.server.metrics.metrics import Metrics
+from pykubelet.server.metrics.node_metrics import image_size, operation_type
+
+T0 = datetime(2026, 1, 2, 15, 4, 5, tzinfo=UTC)
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> datetime:
+        return T0 + timedelta(seconds=self.seconds)
+
+
+class Node:
+    """Metrics with a journal and some pods, and no agent."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.metrics = Metrics("n1", now=self.clock)
+        self.journal = Journal(now=self.clock)
+        self.journal.read_by(self.metrics.read)
+        self.pods: dict[str, Pod] = {}
+        self.statuses: dict[str, PodStatus] = {}
+        self.metrics.know_pods(self.pods.get, self.statuses.get)
+
+    def note(self, stage: str, detail: str = "", *, after: float = 0.0, uid: str = "uid-web") -> None:
+        self.clock.seconds += after
+        self.journal.note(uid, "default/web", stage, detail)
+
+    async def text(self, path: str = "/metrics") -> str:
+        route = next(route for route in self.metrics.routes() if route.path == path)
+        async with client([route]) as session, session.get(path) as answer:
+            assert answer.status == 200
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            return await answer.text()
+
+    async def samples(self, path: str = "/metrics") -> Samples:
+        families = text_string_to_metric_families(await self.text(path))
+        return {(s.name, tuple(sorted(s.labels.items()))): s.value for family in families for s in family.samples}
+
+    async def value(self, name: str, path: str = "/metrics", **labels: str) -> float | None:
+        return (await self.samples(path)).get((name, tuple(sorted(labels.items()))))
+
+
+@asynccontextmanager
+async def client(routes: list[Route], metrics: Metrics | None = None) -> AsyncIterator[aiohttp.ClientSession]:
+    app = application(routes, None)
+    if metrics is not None:
+        metrics.attend(app, "readonly")
+    async with serving(app, "127.0.0.1", 0) as port, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        yield session
+
+
+def running(*names: str, since: datetime = T0) -> PodStatus:
+    state = ContainerState(running=ContainerStateRunning(started_at=since))
+    return PodStatus(
+        phase="Running", container_statuses=tuple(ContainerStatus(name=name, state=state) for name in names)
+    )
+
+
+def created(pod: Pod, at: datetime = T0) -> Pod:
+    return changed(pod, metadata=changed(pod.metadata, creation_timestamp=at))
+
+
+# --- the text
+
+
+async def test_buckets_and_old_counters_are_written_as_go_writes_them() -> None:
+    node = Node()
+    node.metrics.relisted(0.3, 1.0)
+    node.metrics.evicted("memory.available")
+    text = await node.text()
+    assert 'kubelet_pleg_relist_duration_seconds_bucket{le="1"} 1\n' in text
+    assert 'kubelet_pleg_relist_duration_seconds_bucket{le="0.25"} 0\n' in text
+    assert 'kubelet_pleg_relist_duration_seconds_bucket{le="+Inf"} 1\n' in text
+    assert '# TYPE kubelet_evictions counter\nkubelet_evictions{eviction_signal="memory.available"} 1\n' in text
+    assert 'kubelet_certificate_manager_server_rotation_seconds_bucket{le="1.24416e+08"} 0\n' in text
+    assert "_created" not in text
+
+
+async def test_values_of_labels_are_escaped() -> None:
+    node = Node()
+    node.metrics.evicted('a"b\\c\nd')
+    assert 'kubelet_evictions{eviction_signal="a\\"b\\\\c\\nd"} 1\n' in await node.text()
+
+
+async def test_the_process_the_node_and_the_build_are_told() -> None:
+    node = Node()
+    samples = await node.samples()
+    names = {name for name, _ in samples}
+    assert {"process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds"} <= names
+    assert samples["kubelet_node_name", (("node", "n1"),)] == 1
+    build = next(dict(labels) for name, labels in samples if name == "kubernetes_build_info")
+    assert (build["major"], build["minor"]) == ("1", "34")
+
+
+async def test_who_takes_gzip_gets_it() -> None:
+    node = Node()
+    async with client(list(node.metrics.routes())) as session:
+        raw = aiohttp.ClientSession(session._base_url, auto_decompress=False)
+        async with raw, raw.get("/metrics", headers={"Accept-Encoding": "deflate, gzip;q=0.5"}) as answer:
+            assert answer.headers["Content-Encoding"] == "gzip"
+            assert b"kubelet_node_name" in gzip.decompress(await answer.read())
+        async with session.get("/metrics", headers={"Accept-Encoding": "gzip;q=0"}) as answer:
+            assert "Content-Encoding" not in answer.headers
+
+
+async def test_those_who_ask_at_once_share_one_look() -> None:
+    node, looks = Node(), []
+
+    def values() -> dict[tuple[str, ...], float]:
+        looks.append(1)
+        return {("default", "data"): 7.0}
+
+    node.metrics.sample("kubelet_volume_stats_used_bytes", values)
+    async with client(list(node.metrics.routes())) as session:
+
+        async def ask() -> str:
+            async with session.get("/metrics") as answer:
+                return await answer.text()
+
+        texts = await asyncio.gather(*(ask() for _ in range(8)))
+    assert all(
+        'kubelet_volume_stats_used_bytes{namespace="default",persistentvolumeclaim="data"} 7' in t for t in texts
+    )
+    assert len(looks) < 8
+
+
+async def test_samples_that_are_gone_are_no_longer_told() -> None:
+    node = Node()
+    values: dict[tuple[str, ...], float] = {("u", "default", "web", "c"): 10.0}
+    node.metrics.sample("kubelet_container_log_filesystem_used_bytes", lambda: values)
+    assert "kubelet_container_log_filesystem_used_bytes" in await node.text()
+    values.clear()
+    assert "kubelet_container_log_filesystem_used_bytes" not in await node.text()
+
+
+# --- pods
+
+
+async def test_the_start_of_a_pod_is_told_with_and_without_what_it_had_to_wait_for() -> None:
+    node = Node()
+    pod = created(make_pod())
+    init = changed(pod.spec, init_containers=(Container(name="init"),))
+    node.pods["uid-web"] = changed(pod, spec=init)
+    node.note("watched", after=1)
+    node.note("event", 'Pulling: Pulling image "a"', after=1)
+    node.note("event", 'Pulled: Successfully pulled image "a" in 10s', after=10)
+    node.metrics.pod_seen(
+        ObservedPod(
+            uid="uid-web",
+            containers=(
+                ObservedContainer(
+                    id="1", name="init", state=State.EXITED, started_at=T0, finished_at=T0 + timedelta(seconds=3)
+                ),
+            ),
+        )
+    )
+    node.note("reported", "Pending", after=1)
+    assert await node.value("kubelet_pod_start_total_duration_seconds_count") == 0
+    node.statuses["uid-web"] = running("c")
+    node.note("reported", "Running", after=7)
+    node.note("reported", "Running", after=7)
+    samples = await node.samples()
+    assert samples["kubelet_pod_start_total_duration_seconds_count", ()] == 1
+    assert samples["kubelet_pod_start_total_duration_seconds_sum", ()] == 20
+    assert samples["kubelet_pod_start_sli_duration_seconds_sum", ()] == 7
+    assert samples["kubelet_first_network_pod_start_sli_duration_seconds", ()] == 7
+
+
+async def test_a_pod_that_was_not_seen_from_the_beginning_does_not_count_as_a_start() -> None:
+    node = Node()
+    node.pods["uid-web"], node.statuses["uid-web"] = created(make_pod()), running("c")
+    node.note("reported", "Running")
+    assert await node.value("kubelet_pod_start_total_duration_seconds_count") == 0
+
+
+async def test_a_worker_tells_how_long_its_steps_took_and_when_its_pod_ran() -> None:
+    node = Node()
+    pod = make_pod(annotations={SEEN_ANNOTATION: rfc3339_nano(T0)})
+    node.clock.seconds = 2
+    node.metrics.pod_begins(pod)
+    node.metrics.pod_worked(pod, "create", 1.5)
+    node.statuses["uid-web"] = running("c", since=T0 + timedelta(seconds=5))
+    node.clock.seconds = 6
+    node.metrics.pod_worked(pod, "sync", 0.5)
+    node.metrics.pod_worked(pod, "sync", 0.5)
+    samples = await node.samples()
+    assert samples["kubelet_containers_per_pod_count_sum", ()] == 1
+    assert samples["kubelet_pod_worker_start_duration_seconds_sum", ()] == 2
+    assert samples["kubelet_pod_worker_duration_seconds_count", (("operation_type", "sync"),)] == 2
+    assert samples["kubelet_pod_start_duration_seconds_count", ()] == 1
+    assert samples["kubelet_pod_start_duration_seconds_sum", ()] == 6
+
+
+async def test_a_pod_that_an_earlier_agent_has_started_does_not_count_as_a_start() -> None:
+    node = Node()
+    pod = make_pod(annotations={SEEN_ANNOTATION: rfc3339_nano(T0)})
+    node.metrics.pod_begins(pod)
+    node.statuses["uid-web"] = running("c", since=T0 - timedelta(hours=1))
+    node.metrics.pod_worked(pod, "create", 0.1)
+    assert await node.value("kubelet_pod_start_duration_seconds_count") == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ("OutOfcpu: Node didn't have enough resource: cpu", "OutOfcpu"),
+        ("OutOfexample.com/gpu: none", "OutOfExtendedResources"),
+        ("Whatever it is: today", "Other"),
+    ],
+)
+async def test_rejections_are_counted_by_a_handful_of_reasons(told: str, reason: str) -> None:
+    node = Node()
+    node.note("rejected", told)
+    assert await node.value("kubelet_admission_rejections_total", reason=reason) == 1
+
+
+async def test_a_static_pod_that_comes_back_counts_as_restarted() -> None:
+    node = Node()
+    node.note("admitted")
+    node.pods["uid-web"] = make_pod(annotations={SOURCE_ANNOTATION: "file"})
+    node.note("gone")
+    node.note("admitted")
+    assert await node.value("kubelet_restarted_pods_total", static="true") == 1
+    assert await node.value("kubelet_restarted_pods_total", static="") == 0
+
+
+async def test_a_census_is_taken_at_each_scrape() -> None:
+    node = Node()
+    static = make_pod("static", annotations={SOURCE_ANNOTATION: "file"})
+    seen = ObservedPod(
+        uid="u",
+        sandboxes=(ObservedSandbox(id="s", ready=True),),
+        containers=(ObservedContainer(id="1", name="c", state=State.RUNNING),),
+    )
+    node.metrics.count_pods(
+        lambda: census(
+            desired=[make_pod(), static],
+            active=[static],
+            mirrors=1,
+            working=[Working(static, "sync"), Working(make_pod("old"), "terminating"), Working(Pod(), "terminating")],
+            seen=[seen],
+            lateness=0.25,
+        )
+    )
+    samples = await node.samples()
+
+    def of(name: str, **labels: str) -> float:
+        return samples[name, tuple(sorted(labels.items()))]
+
+    assert (of("kubelet_desired_pods", static=""), of("kubelet_desired_pods", static="true")) == (1, 1)
+    assert (of("kubelet_active_pods", static=""), of("kubelet_active_pods", static="true")) == (0, 1)
+    assert of("kubelet_mirror_pods") == 1
+    assert of("kubelet_working_pods", lifecycle="sync", config="desired", static="true") == 1
+    assert of("kubelet_working_pods", lifecycle="terminating", config="orphan", static="") == 1
+    assert of("kubelet_working_pods", lifecycle="terminating", config="runtime_only", static="unknown") == 1
+    assert of("kubelet_working_pods", lifecycle="terminated", config="desired", static="") == 0
+    assert of("kubelet_running_pods") == 1
+    assert of("kubelet_running_containers", container_state="running") == 1
+    assert of("kubelet_running_containers", container_state="exited") == 0
+    assert of("pykubelet_sync_loop_lateness_seconds") == 0.25
+
+
+# --- the runtime
+
+
+async def test_calls_to_the_runtime_are_told_in_upstreams_words() -> None:
+    node = Node()
+    node.metrics.runtime_call("RunPodSandbox", 0.2, None)
+    node.metrics.runtime_call("RunPodSandbox", 0.2, Retry("no"))
+    samples = await node.samples()
+    label = (("operation_type", "run_podsandbox"),)
+    assert samples["kubelet_runtime_operations_total", label] == 2
+    assert samples["kubelet_runtime_operations_errors_total", label] == 1
+    assert samples["kubelet_runtime_operations_duration_seconds_bucket", (("le", "0.1953125"), *label)] == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "operation"),
+    [
+        ("ListPodSandboxStats", "list_podsandbox_stats"),
+        ("UpdateContainerResources", "update_container"),
+        ("ImageFsInfo", "image_fs_info"),
+        ("PodSandboxStatus", "podsandbox_status"),
+        ("Version", "version"),
+    ],
+)
+def test_the_words_for_calls(method: str, operation: str) -> None:
+    assert operation_type(method) == operation
+
+
+@pytest.mark.parametrize(
+    ("size", "label"),
+    [
+        (0, "N/A"),
+        (1, "0-10MB"),
+        (10 << 20, "0-10MB"),
+        (11 << 20, "10MB-100MB"),
+        (2 << 30, "1GB-5GB"),
+        (1 << 40, "GT100GB"),
+    ],
+)
+def test_the_words_for_sizes(size: int, label: str) -> None:
+    assert image_size(size) == label
+
+
+async def test_sandboxes_and_containers_are_counted_as_attempts_and_failures() -> None:
+    node = Node()
+    spec = changed(make_pod().spec, init_containers=(Container(name="init"),), host_users=False)
+    pod = changed(make_pod(), spec=spec)
+    config = SandboxConfig(pod=pod, runtime_handler="runc")
+    node.metrics.sandbox_run(config, 0.1, True)
+    node.metrics.sandbox_run(config, 0.1, False)
+    node.metrics.container_started(pod, "init", "")
+    node.metrics.container_started(pod, "c", "RunContainerError")
+    samples = await node.samples()
+    assert samples["kubelet_started_pods_total", ()] == 2
+    assert samples["kubelet_started_pods_errors_total", ()] == 1
+    assert samples["kubelet_started_user_namespaced_pods_errors_total", ()] == 1
+    assert samples["kubelet_run_podsandbox_errors_total", (("runtime_handler", "runc"),)] == 1
+    assert samples["kubelet_started_containers_total", (("container_type", "init_container"),)] == 1
+    failed = (("code", "RunContainerError"), ("container_type", "container"))
+    assert samples["kubelet_started_containers_errors_total", failed] == 1
+
+
+async def test_an_image_that_cannot_be_had_is_a_container_that_did_not_start() -> None:
+    node = Node()
+    spec = changed(make_pod().spec, init_containers=(Container(name="init"),))
+    node.pods["uid-web"] = changed(make_pod(), spec=spec)
+    node.statuses["uid-web"] = PodStatus(conditions=(PodCondition(type="Initialized", status="False"),))
+    node.note("event", "Failed: Error: ErrImagePull")
+    node.note("event", "Failed: Error: some text of the runtime")
+    failed = {"code": "ErrImagePull", "container_type": "init_container"}
+    assert await node.value("kubelet_started_containers_errors_total", **failed) == 1
+    assert await node.value("kubelet_started_containers_total", container_type="init_container") == 1
+
+
+# --- requests, probes, checks
+
+
+async def test_requests_are_counted_by_a_handful_of_paths() -> None:
+    node = Node()
+    async with client(list(node.metrics.routes()), node.metrics) as session:
+        for path in ("/metrics/probes", "/metrics", "/metrics/slis", "/anything/else"):
+            async with session.get(path):
+                pass
+    samples = await node.samples()
+
+    def requests(path: str) -> float:
+        labels = {"method": "GET", "path": path, "server_type": "readonly", "long_running": "false"}
+        assert samples["kubelet_http_inflight_requests", tuple(sorted(labels.items()))] == 0
+        assert samples["kubelet_http_requests_duration_seconds_count", tuple(sorted(labels.items()))] > 0
+        return samples["kubelet_http_requests_total", tuple(sorted(labels.items()))]
+
+    assert (requests("metrics/probes"), requests("metrics"), requests("other")) == (1, 1, 2)
+
+
+async def test_requests_to_an_api_server_are_told() -> None:
+    node = Node()
+    node.metrics.api_answered("GET", "10.0.0.1:6443", "200")
+    node.metrics.api_request("GET", "10.0.0.1:6443", waited=0.5, seconds=0.01, sent=0, received=100)
+    samples = await node.samples()
+    assert samples["rest_client_requests_total", (("code", "200"), ("host", "10.0.0.1:6443"), ("method", "GET"))] == 1
+    where = (("host", "10.0.0.1:6443"), ("verb", "GET"))
+    assert samples["rest_client_rate_limiter_duration_seconds_sum", where] == 0.5
+    assert samples["rest_client_request_duration_seconds_sum", where] == 0.01
+
+
+async def test_probes_are_told_until_they_end() -> None:
+    node = Node()
+    about = ("Liveness", "default", "web", "uid-web", "c")
+    node.metrics.probed(*about, "successful", 0.1)
+    node.metrics.probed(*about, "failed", 0.1)
+    labels = {"probe_type": "Liveness", "container": "c", "pod": "web", "namespace": "default"}
+    samples = await node.samples("/metrics/probes")
+    for result in ("successful", "failed"):
+        every = {**labels, "pod_uid": "uid-web", "result": result}
+        assert samples["prober_probe_total", tuple(sorted(every.items()))] == 1
+    assert samples["prober_probe_duration_seconds_count", tuple(sorted(labels.items()))] == 1
+    node.metrics.probe_ended(*about)
+    assert {name for name, _ in await node.samples("/metrics/probes")} == {"process_start_time_seconds"}
+
+
+async def test_health_checks_are_counted_when_they_are_made() -> None:
+    node, late = Node(), [0.0]
+    checks = node.metrics.checked(health.checks(lambda: late[0]))
+    async with client([*node.metrics.routes(), *health.routes(checks)]) as session:
+        for seconds in (0.0, 500.0):
+            late[0] = seconds
+            async with session.get("/healthz"):
+                pass
+    samples = await node.samples("/metrics/slis")
+    assert samples["kubernetes_healthcheck", (("name", "syncloop"), ("type", "healthz"))] == 0
+    assert samples["kubernetes_healthcheck", (("name", "ping"), ("type", "healthz"))] == 1
+    failed = (("name", "syncloop"), ("status", "error"), ("type", "healthz"))
+    assert samples["kubernetes_healthchecks_total", failed] == 1
+
+
+async def test_the_steps_of_the_nodes_startup_are_told_once() -> None:
+    node = Node()
+    node.metrics.now = lambda: datetime.now(UTC)
+    for step in ("registering", "registered", "ready", "ready"):
+        node.metrics.node_startup(step)
+    samples = await node.samples()
+    assert 0 <= samples["kubelet_node_startup_registration_duration_seconds", ()] < 5
+    assert samples["kubelet_node_startup_duration_seconds", ()] > 0

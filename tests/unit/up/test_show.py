@@ -1,0 +1,53 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from pykubelet.up.show import is_settled, pod_table, summary
+
+NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
+
+
+def pod(phase: str = "Running", *, reason: str = "", deleting: bool = False, **statuses: Any) -> dict[str, Any]:
+    meta = {"name": "web", "namespace": "default"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})
+    status = {"phase": phase, "reason": reason, "startTime": "2026-01-01T00:00:00Z", **statuses}
+    return {"metadata": meta, "spec": {"containers": [{"name": "c"}]}, "status": status}
+
+
+def container(ready: bool = False, restarts: int = 0, **state: Any) -> dict[str, Any]:
+    return {"name": "c", "ready": ready, "restartCount": restarts, "state": state}
+
+
+def waiting(reason: str) -> list[dict[str, Any]]:
+    return [container(waiting={"reason": reason})]
+
+
+@pytest.mark.parametrize(
+    ("shown", "settled", "given"),
+    [
+        ("Pending", False, pod("Pending")),
+        ("ContainerCreating", False, pod("Pending", containerStatuses=waiting("ContainerCreating"))),
+        ("Running", False, pod(containerStatuses=[container(running={})])),
+        ("Running", True, pod(containerStatuses=[container(ready=True, running={})])),
+        ("Completed", True, pod("Succeeded", containerStatuses=[container(terminated={"reason": "Completed"})])),
+        ("Error", True, pod("Failed", containerStatuses=[container(terminated={"reason": "Error"})])),
+        ("Error", False, pod(containerStatuses=[container(terminated={"reason": "Error"})])),
+        ("CrashLoopBackOff", True, pod(containerStatuses=waiting("CrashLoopBackOff"))),
+        ("ImagePullBackOff", True, pod("Pending", containerStatuses=waiting("ImagePullBackOff"))),
+        ("OutOfcpu", True, pod("Failed", reason="OutOfcpu")),
+        ("Init:0/1", False, pod("Pending", initContainerStatuses=[container(running={})])),
+        ("Init:CrashLoopBackOff", True, pod("Pending", initContainerStatuses=waiting("CrashLoopBackOff"))),
+        ("Terminating", False, pod(deleting=True)),
+    ],
+)
+def test_a_pod_is_shown_as_kubectl_shows_it(shown: str, settled: bool, given: dict[str, Any]) -> None:
+    assert (summary(given), is_settled(given)) == (shown, settled)
+
+
+def test_the_table_has_a_line_for_each_pod() -> None:
+    text = pod_table([pod(containerStatuses=[container(ready=True, restarts=3, running={})])], NOW)
+    assert [line.split() for line in text.splitlines()] == [
+        ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"],
+        ["default", "web", "1/1", "Running", "3", "10m"],
+    ]
+    assert pod_table([]) == "No pods here."
