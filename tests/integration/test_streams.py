@@ -14,15 +14,10 @@ import pytest
 from aiohttp import web
 
 from kit.containerd import Containerd
-from kit.cri import cleared, runtime_on
+from kit.cri import cleared
+from kit.cri_node import CriNode
 from kit.kubectl import SPDY, WEB_SOCKET, Kubectl, Terminal, ended, kubectl_for
 from kit.waiting import eventually
-from pykubelet.api.container import Container
-from pykubelet.api.meta import ObjectMeta
-from pykubelet.api.pod import Pod, PodSpec
-from pykubelet.pod.container.labels import container_annotations, container_labels
-from pykubelet.pod.container.sandbox_config import sandbox_config
-from pykubelet.pod.ports.runtime import ContainerConfig
 from pykubelet.pod.ports.server import StreamUrl
 from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.streaming import CriStreams
@@ -84,29 +79,13 @@ class Node:
 
 @pytest.fixture
 async def node(containerd: Containerd, tmp_path: Path) -> AsyncIterator[Node]:
-    runtime = runtime_on(containerd)
-    channel = Channel(containerd.endpoint)
-    container = Container(name="c", image="busybox:1.36")
-    pod = Pod(
-        metadata=ObjectMeta(name="web", namespace="default", uid="uid-web"), spec=PodSpec(containers=(container,))
-    )
-    sandbox = sandbox_config(pod, 0, log_root=str(tmp_path / "logs"))
-    sandbox_id = await runtime.run_sandbox(sandbox)
-    config = ContainerConfig(
-        name="c",
-        sandbox=sandbox,
-        image="busybox:1.36",
-        command=("sh", "-c", PROGRAM),
-        labels=container_labels(pod, container),
-        annotations=container_annotations(pod, container, 0),
-        log_path="c/0.log",
-        stdin=True,
-    )
-    container_id = await runtime.create_container(sandbox_id, config)
-    await runtime.start_container(container_id)
+    pods, channel = CriNode(containerd, tmp_path / "logs"), Channel(containerd.endpoint)
+    sandbox = pods.sandbox()
+    sandbox_id = await pods.runtime.run_sandbox(sandbox)
+    container_id = await pods.add(sandbox_id, sandbox, PROGRAM, stdin=True)
     yield Node(CriStreams(channel), container_id, sandbox_id)
     await channel.close()
-    await cleared(runtime)
+    await cleared(pods.runtime)
 
 
 @BOTH

@@ -1,12 +1,8 @@
-"""The whole way: clients with certificates and tokens, the API server, and kubelets behind it. All over TLS."""
+"""The whole way over TLS, as clients of ours go it."""
 
-import asyncio
-import json
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -14,181 +10,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kit.kubectl import KUBECTL, SPDY, WEB_SOCKET, Kubectl, LocalConnection, LocalSession, ended
+from kit.tls_world import PODS, World, a_node, now, served
 from kit.waiting import eventually
-from pykubelet.apiserver.backend import ApiSettings
-from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.security.gate import Gate
-from pykubelet.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
 from pykubelet.apiserver.security.pki import Pki
-from pykubelet.apiserver.security.serving import ServingTls
-from pykubelet.apiserver.security.users import MASTERS, authenticated
-from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.status import ApiError
-from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.subresources.kubelet_proxy import check_proxyable, proxied
-from pykubelet.apiserver.subresources.table import enter
-from pykubelet.server.streaming.port_forward import forward
-from pykubelet.server.streaming.remote_command import serve_session
-
-PODS = "/api/v1/namespaces/default/pods"
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
-
-
-class World:
-    """One API server, and one kubelet, whose answers a test chooses."""
-
-    def __init__(self, folder: Path) -> None:
-        self.pki = Pki.open(folder / "pki", now)
-        self.port = 0
-        self.streams = True
-        """Whether the kubelet speaks WebSocket as kubectl would have it; else SPDY alone."""
-        self.asked: list[tuple[str, str, dict[str, str]]] = []
-        self.refusal: tuple[int, str] | None = None
-        """With what the kubelet refuses to show a log."""
-        self.ended: list[str] = []
-        self.sessions: list[LocalSession] = []
-        key = self.pki.service_account_key()
-        static = {"admin-token": authenticated("admin", (MASTERS,))}
-        self.server = ApiServer(
-            MemoryStore(), ApiSettings(), gate=lambda backend: Gate(backend, key, static_tokens=static)
-        )
-        gate = self.server.backend.gate
-        assert isinstance(gate, Gate)
-        self.gate = gate
-        enter(self.server, gate, self.pki)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator["World", None]:
-        app = self.server.application()
-        context = ServingTls(self.pki, lambda: ["127.0.0.1", "localhost"]).context()
-        async with _served(app, context) as self.port, self._kubelet() as kubelet:
-            await self.add("nodes", _node("n1", kubelet))
-            await self.add("pods", _pod("x", "n1"))
-            await self.add("pods", _pod("waiting", ""))
-            yield self
-
-    async def add(self, plural: str, obj: Object) -> None:
-        backend = self.server.backend
-        resource = backend.registry.of("", plural)
-        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
-        whole["metadata"] |= {"uid": f"uid-of-{obj['metadata']['name']}"}
-        await backend.create(resource, whole)
-
-    @asynccontextmanager
-    async def _kubelet(self) -> AsyncGenerator[int, None]:
-        pair = self.pki.authority.server("n1", ["127.0.0.1"], now())
-        path = self.pki.folder / "kubelet.pem"
-        path.write_bytes(pair.certificate + pair.key)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        context.load_verify_locations(self.pki.authority_file)
-        context.verify_mode = ssl.CERT_REQUIRED
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        async with _served(app, context) as port:
-            yield port
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
-        self.asked.append((request.method, str(request.rel_url), dict(request.headers)))
-        what = request.path.split("/")[1]
-        is_web_socket = "Sec-WebSocket-Key" in request.headers
-        if is_web_socket and not self.streams:
-            return web.Response(status=403, text="unknown protocol")
-        match what:
-            case "containerLogs":
-                return await self._logs(request)
-            case "exec":
-                session = await LocalSession.start(request.query.getall("command"))
-                self.sessions.append(session)
-                return await serve_session(request, session, tty=False, idle=60)
-            case "metrics":
-                return web.Response(text=_metrics(len(self.asked)))
-            case "portForward":
-                return await forward(request, LocalConnection.to, [], idle=60)
-        return web.Response(text=f"{request.method} {request.rel_url} {(await request.read()).decode()}")
-
-    async def _logs(self, request: web.Request) -> web.StreamResponse:
-        if self.refusal is not None:
-            return web.Response(status=self.refusal[0], text=self.refusal[1])
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        await response.prepare(request)
-        await response.write(b"first\n")
-        try:
-            if request.query.get("follow"):
-                await asyncio.sleep(60)
-        finally:
-            self.ended.append(request.path)
-        await response.write(b"last\n")
-        return response
-
-    def client(self, user: str = "admin") -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=str(self.pki.authority_file))
-        if user:
-            pair = self.pki.admin() if user == "admin" else self.pki.node(user)
-            context.load_cert_chain(*pair)
-        return context
-
-    @asynccontextmanager
-    async def asking(
-        self, method: str, path: str, *, user: str = "admin", token: str = "", body: Any = None
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        connector = aiohttp.TCPConnector(ssl=self.client("" if token else user), force_close=True)
-        async with (
-            aiohttp.ClientSession(connector=connector) as session,
-            session.request(method, f"https://127.0.0.1:{self.port}{path}", headers=headers, json=body) as answer,
-        ):
-            yield answer
-
-    async def ask(self, method: str, path: str, **how: Any) -> tuple[int, Any]:
-        async with self.asking(method, path, **how) as answer:
-            text = await answer.text()
-            return answer.status, json.loads(text) if text.startswith("{") else text
-
-    def kubectl(self, home: Path, environment: dict[str, str] | None = None) -> Kubectl:
-        if KUBECTL is None:
-            pytest.skip("needs kubectl")
-        kubectl = Kubectl(self.port, home, environment or {}, "https")
-        certificate, key = (path.read_bytes() for path in self.pki.admin())
-        server = f"https://127.0.0.1:{self.port}"
-        write_kubeconfig(home / "config", kubeconfig(server, self.pki.authority.pem, certificate, key))
-        return kubectl
-
-
-@asynccontextmanager
-async def _served(app: web.Application, context: ssl.SSLContext) -> AsyncGenerator[int, None]:
-    runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-        await site.start()
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
-
-
-def _metrics(count: int) -> str:
-    """A kubelet that counts half a second of work in every five."""
-    return (
-        f"node_cpu_usage_seconds_total {count / 2} {count * 5000}\nnode_memory_working_set_bytes 1024 {count * 5000}\n"
-    )
-
-
-def _node(name: str, port: int) -> Object:
-    addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]
-    endpoints = {"kubeletEndpoint": {"Port": port}}
-    return {"metadata": {"name": name}, "spec": {}, "status": {"addresses": addresses, "daemonEndpoints": endpoints}}
-
-
-def _pod(name: str, node: str) -> Object:
-    spec = {"nodeName": node, "containers": [{"name": "main", "image": "i"}], "serviceAccountName": "default"}
-    projected = {"sources": [{"serviceAccountToken": {"path": "token"}}]}
-    spec["volumes"] = [{"name": "api", "projected": projected}]
-    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec, "status": {"phase": "Running"}}
 
 
 @pytest.fixture
@@ -243,11 +69,7 @@ async def test_a_node_patches_the_status_of_its_own_pods_alone(world: World) -> 
             assert answer.status == expected, await answer.text()
 
 
-async def test_only_masters_act_as_somebody_else_and_then_may_no_more_than_he(world: World, tmp_path: Path) -> None:
-    kubectl = world.kubectl(tmp_path)
-    assert (await kubectl.run("auth", "can-i", "delete", "nodes", "--as", "bob")).stdout == b"no\n"
-    done = await kubectl.run("get", "pods", "--as", "system:serviceaccount:default:default")
-    assert b'User "system:serviceaccount:default:default" cannot list resource "pods"' in done.stderr, done
+async def test_a_node_acts_as_nobody_else(world: World) -> None:
     connector = aiohttp.TCPConnector(ssl=world.client("n1"))
     async with aiohttp.ClientSession(connector=connector) as session:
         url = f"https://127.0.0.1:{world.port}{PODS}/x"
@@ -314,15 +136,6 @@ async def test_reviews_say_who_somebody_is_and_what_he_may(world: World) -> None
     assert (await world.ask("POST", anybody, body={"spec": {"user": "x"}}))[0] == 400
 
 
-async def test_kubectl_can_ask_what_it_may(world: World, tmp_path: Path) -> None:
-    kubectl = world.kubectl(tmp_path)
-    assert (await kubectl.run("auth", "can-i", "delete", "nodes")).stdout == b"yes\n"
-    done = await kubectl.run("auth", "can-i", "--list")
-    assert b"*.*" in done.stdout, done
-    done = await kubectl.run("auth", "whoami")
-    assert b"kubernetes-admin" in done.stdout, done
-
-
 # --- kubelets
 
 
@@ -380,8 +193,8 @@ async def test_a_kubelet_whose_certificate_is_not_ours_gets_no_requests(world: W
     context.load_cert_chain(path)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", _gotcha)
-    async with _served(app, context) as port:
-        await world.add("nodes", _node("n2", port))
+    async with served(app, context) as port:
+        await world.add("nodes", a_node("n2", port))
         code, status = await world.ask("GET", "/api/v1/nodes/n2/proxy/healthz")
     assert code == 500
     assert "certificate verify failed" in status["message"]
@@ -399,57 +212,11 @@ async def test_the_proxy_to_a_node_passes_path_query_and_body_on(world: World) -
     assert (code, text) == (200, 'POST /some/proxy/a%2Fb?x=1&y=%20 {"a": 1}'), text
 
 
-@pytest.mark.parametrize("environment", [SPDY, WEB_SOCKET], ids=["spdy", "web socket"])
-@pytest.mark.parametrize("streams", [True, False], ids=["kubelet with web sockets", "kubelet without"])
-async def test_kubectl_runs_a_program_and_gets_its_words_and_its_code(
-    world: World, tmp_path: Path, environment: dict[str, str], streams: bool
-) -> None:
-    world.streams = streams
-    kubectl = world.kubectl(tmp_path, environment)
-    done = await kubectl.run(
-        "exec", "-i", "x", "--", "sh", "-c", "cat; echo oops >&2; exit 3", typed=b"hello " * 300_000
-    )
-
-    assert done.stdout == b"hello " * 300_000, done.stderr
-    assert b"oops" in done.stderr
-    assert done.code == 3
-
-
-@pytest.mark.parametrize("environment", [SPDY, WEB_SOCKET], ids=["spdy", "web socket"])
-async def test_when_kubectl_is_killed_the_kubelet_hears_of_it(
-    world: World, tmp_path: Path, environment: dict[str, str]
-) -> None:
-    process = await world.kubectl(tmp_path, environment).start("exec", "x", "--", "sleep", "1000")
-    try:
-        await eventually(lambda: world.sessions)
-    finally:
-        await ended(process)
-    await eventually(lambda: world.sessions[0].is_closed)
-
-
-@pytest.mark.parametrize("environment", [SPDY, WEB_SOCKET], ids=["spdy", "web socket"])
-async def test_kubectl_forwards_a_port(world: World, tmp_path: Path, environment: dict[str, str]) -> None:
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
-            writer.write(b"heard " + await reader.readline())
-            await writer.drain()
-            writer.close()
-
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    async with server, world.kubectl(tmp_path, environment).forwarding(server.sockets[0].getsockname()[1]) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"you\n")
-        async with asyncio.timeout(30):
-            assert await reader.read() == b"heard you\n"
-        writer.close()
-        await writer.wait_closed()
-
-
 async def test_a_kubelet_that_is_not_there_is_named(world: World) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-        await world.add("nodes", _node("n3", port))
+        await world.add("nodes", a_node("n3", port))
         code, status = await world.ask("GET", "/api/v1/nodes/n3/proxy/healthz")
 
     assert code == 500

@@ -1,188 +1,18 @@
-"""Port-forward on our own connections: the real kubectl over both of its protocols, and clients that misbehave."""
+"""Port-forward on our own connections: clients of each protocol, and some that misbehave."""
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 
-from kit.certificates import Authority, server_context
-from kit.kubectl import SPDY, WEB_SOCKET, LocalConnection, kubectl_for
-from kit.spdy import SpdyClient, spdy_client
+from kit.spdy import SpdyClient
+from kit.streaming_nodes import ForwardNode, echo, listening, never_reads
 from kit.waiting import eventually
-from pykubelet.server.http import Route, application, serving
 from pykubelet.server.streaming import port_forward
-from pykubelet.server.streaming.port_forward import forward
 from pykubelet.web import upgrade
-
-BOTH = pytest.mark.parametrize("environment", [WEB_SOCKET, SPDY], ids=["websocket", "spdy"])
-
-Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-class Node:
-    def __init__(self) -> None:
-        self.connections: list[LocalConnection] = []
-        self.protocols: list[str] = []
-        self.idle = 60.0
-        self.is_done = 0
-
-    async def connect(self, port: int) -> LocalConnection:
-        self.connections.append(await LocalConnection.to(port))
-        return self.connections[-1]
-
-    async def handler(self, request: web.Request) -> web.StreamResponse:
-        self.protocols.append(request.headers.get("Sec-WebSocket-Protocol", "") or request.headers.get("Upgrade", ""))
-        try:
-            ports = [int(text) for text in request.query.getall("port", [])]
-            return await forward(request, self.connect, ports, idle=self.idle)
-        finally:
-            self.is_done += 1
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[int]:
-        routes = [Route(method, "/pf", self.handler, True) for method in ("GET", "POST")]
-        async with serving(application(routes, None), "127.0.0.1", 0) as port:
-            yield port
-
-    @asynccontextmanager
-    async def client(self) -> AsyncIterator[SpdyClient]:
-        async with self.serving() as port, spdy_client(port, "/pf", "portforward.k8s.io") as client:
-            yield client
-
-
-@asynccontextmanager
-async def listening(serve: Serve) -> AsyncIterator[int]:
-    """A program in a pod. -> its port"""
-    tasks: set[asyncio.Task[Any]] = set()
-
-    async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        with suppress(ConnectionError, asyncio.CancelledError):
-            await serve(reader, writer)
-        writer.close()
-
-    server = await asyncio.start_server(run, "127.0.0.1", 0, limit=512 << 10)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        for task in tasks:
-            task.cancel()
-        server.close()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(256 << 10):
-        writer.write(data)
-        await writer.drain()
-
-
-async def count_all(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers only once the other side has said all."""
-    writer.write(b"%d" % len(await reader.read(-1)))
-
-
-async def never_reads(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await asyncio.Event().wait()
-
-
-async def exchanged(port: int, data: bytes) -> bytes:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-
-    async def send() -> None:
-        writer.write(data)
-        await writer.drain()
-        writer.write_eof()
-
-    sending = asyncio.create_task(send())
-    async with asyncio.timeout(45):
-        answer = await reader.read(-1)
-    await sending
-    writer.close()
-    return answer
-
-
-# --- kubectl
-
-
-@BOTH
-async def test_connections_are_forwarded_whole_and_side_by_side(tmp_path: Path, environment: dict[str, str]) -> None:
-    node = Node()
-    data = [os.urandom(1 << 20) * (number + 1) for number in range(8)]
-    async with listening(echo) as port, kubectl_for(tmp_path, environment, forward=node.handler) as k:
-        async with k.forwarding(port) as local:
-            assert await asyncio.gather(*(exchanged(local, each) for each in data)) == data
-        await eventually(lambda: len(node.connections) == 8 and all(each.is_closed for each in node.connections))
-        await eventually(lambda: node.is_done)
-    assert node.protocols == ["SPDY/3.1+portforward.k8s.io" if environment is WEB_SOCKET else "SPDY/3.1"]
-
-
-@BOTH
-async def test_a_client_may_say_all_and_then_listen(tmp_path: Path, environment: dict[str, str]) -> None:
-    async with (
-        listening(count_all) as port,
-        kubectl_for(tmp_path, environment, forward=Node().handler) as k,
-        k.forwarding(port) as local,
-    ):
-        assert await exchanged(local, bytes(3_000_000)) == b"3000000"
-
-
-@BOTH
-async def test_connections_are_forwarded_through_tls(tmp_path: Path, environment: dict[str, str]) -> None:
-    tls = server_context(Authority().issue("node", hosts=("127.0.0.1",)))
-    data = os.urandom(1 << 20) * 8
-    async with (
-        listening(echo) as port,
-        kubectl_for(tmp_path, environment, forward=Node().handler, tls=tls) as k,
-        k.forwarding(port) as local,
-    ):
-        assert await asyncio.gather(*(exchanged(local, data) for _ in range(2))) == [data, data]
-
-
-@BOTH
-async def test_an_http_server_in_the_pod_is_reached_again_and_again(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi")
-
-    node = Node()
-    async with (
-        listening(answer) as port,
-        kubectl_for(tmp_path, environment, forward=node.handler) as k,
-        k.forwarding(port) as local,
-        aiohttp.ClientSession() as session,
-    ):
-        for _ in range(20):
-            async with session.get(f"http://127.0.0.1:{local}/") as response:
-                assert await response.text() == "hi"
-        await eventually(lambda: len(node.connections) == 20 and all(each.is_closed for each in node.connections))
-
-
-@BOTH
-async def test_a_port_on_which_nobody_listens_is_told_to_the_user(tmp_path: Path, environment: dict[str, str]) -> None:
-    async with listening(echo) as port:
-        pass
-    async with kubectl_for(tmp_path, environment, forward=Node().handler) as k:
-        process = await k.start("port-forward", "pod/x", f":{port}", stdout=-1, stderr=-1)
-        assert process.stdout is not None
-        assert process.stderr is not None
-        local = int((await process.stdout.readline()).split(b" -> ")[0].rpartition(b":")[2])
-        with suppress(ConnectionError):
-            assert await exchanged(local, b"hello?") == b""
-        async with asyncio.timeout(30):
-            assert f"error forwarding port {port} to pod: nobody listens" in (await process.stderr.read()).decode()
-            assert await process.wait() == 1  # kubectl has it that the connection is lost
-
 
 # --- SPDY clients
 
@@ -195,7 +25,7 @@ def pair(client: SpdyClient, port: int, request_id: str = "0") -> tuple[int, int
 
 
 async def test_clients_of_old_give_no_request_id() -> None:
-    async with listening(echo) as port, Node().client() as client:
+    async with listening(echo) as port, ForwardNode().client() as client:
         for stream_id in (1, 5):
             client.open({"streamtype": "error", "port": str(port)}, ended=True)
             assert client.open({"streamtype": "data", "port": str(port)}) == stream_id + 2
@@ -218,7 +48,7 @@ async def test_clients_of_old_give_no_request_id() -> None:
     ],
 )
 async def test_streams_that_lead_nowhere_are_refused(headers: dict[str, str]) -> None:
-    async with Node().client() as client:
+    async with ForwardNode().client() as client:
         client.open(headers)
         while not client.reset:
             await client.hear()
@@ -226,7 +56,7 @@ async def test_streams_that_lead_nowhere_are_refused(headers: dict[str, str]) ->
 
 
 async def test_a_second_stream_of_a_kind_is_refused() -> None:
-    async with Node().client() as client:
+    async with ForwardNode().client() as client:
         for _ in range(2):
             client.open({"streamtype": "error", "port": "80", "requestid": "1"})
         while not client.reset:
@@ -236,7 +66,7 @@ async def test_a_second_stream_of_a_kind_is_refused() -> None:
 
 async def test_half_a_pair_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port_forward, "_PAIRING", 0.2)
-    async with Node().client() as client:
+    async with ForwardNode().client() as client:
         client.open({"streamtype": "error", "port": "80", "requestid": "1"})
         client.open({"streamtype": "data", "port": "80", "requestid": "2"})
         while not (1 in client.ended and 3 in client.reset):
@@ -245,7 +75,7 @@ async def test_half_a_pair_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_connection_that_the_client_gives_up_is_closed_and_others_go_on() -> None:
-    node = Node()
+    node = ForwardNode()
     async with listening(echo) as port, node.client() as client:
         first, _ = pair(client, port, "1")
         second, error = pair(client, port, "2")
@@ -259,7 +89,7 @@ async def test_a_connection_that_the_client_gives_up_is_closed_and_others_go_on(
 
 
 async def test_when_the_client_goes_all_its_connections_are_closed() -> None:
-    node = Node()
+    node = ForwardNode()
     async with listening(never_reads) as port:
         async with node.client() as client:
             for number in range(5):
@@ -272,7 +102,7 @@ async def test_when_the_client_goes_all_its_connections_are_closed() -> None:
 
 async def test_a_pod_that_never_reads_fills_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upgrade, "_LOOK", 0.2)
-    node = Node()
+    node = ForwardNode()
     async with listening(never_reads) as port, node.client() as client:
         data, _ = pair(client, port)
         sent = 0
@@ -297,7 +127,7 @@ async def test_a_client_that_never_reads_is_not_read_for() -> None:
             await writer.drain()
             sent += 256 << 10
 
-    node = Node()
+    node = ForwardNode()
     node.idle = 1.0
     async with listening(flood) as port, node.client() as client:
         pair(client, port)
@@ -307,7 +137,7 @@ async def test_a_client_that_never_reads_is_not_read_for() -> None:
 
 
 async def test_a_client_that_says_nothing_is_shown_the_door() -> None:
-    node = Node()
+    node = ForwardNode()
     node.idle = 0.3
     async with node.client() as client:
         await client.to_the_end()
@@ -318,7 +148,7 @@ async def test_a_client_that_says_nothing_is_shown_the_door() -> None:
 
 
 @asynccontextmanager
-async def web_socket(node: Node, *ports: int, protocol: str = "v4.channel.k8s.io") -> AsyncIterator[Any]:
+async def web_socket(node: ForwardNode, *ports: int, protocol: str = "v4.channel.k8s.io") -> AsyncIterator[Any]:
     query = "&".join(f"port={port}" for port in ports)
     async with node.serving() as port, aiohttp.ClientSession() as session:
         address = f"http://127.0.0.1:{port}/pf?{query}"
@@ -327,7 +157,7 @@ async def web_socket(node: Node, *ports: int, protocol: str = "v4.channel.k8s.io
 
 
 async def test_each_port_has_two_channels_that_begin_with_its_number() -> None:
-    node = Node()
+    node = ForwardNode()
     async with listening(echo) as one, listening(echo) as two, web_socket(node, one, two) as socket:
         begun = {(await socket.receive_bytes()) for _ in range(4)}
         little = [port.to_bytes(2, "little") for port in (one, two)]
@@ -346,7 +176,7 @@ async def test_when_the_last_connection_has_ended_so_has_the_web_socket() -> Non
     async def farewell(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"good-bye")
 
-    async with listening(farewell) as port, web_socket(Node(), port, protocol="") as socket:
+    async with listening(farewell) as port, web_socket(ForwardNode(), port, protocol="") as socket:
         heard = [message.data async for message in socket]
         assert heard[2:] == [b"\x00good-bye"]
         assert socket.close_code == 1000
@@ -355,13 +185,13 @@ async def test_when_the_last_connection_has_ended_so_has_the_web_socket() -> Non
 async def test_a_port_on_which_nobody_listens_is_told_on_its_error_channel() -> None:
     async with listening(echo) as port:
         pass
-    async with web_socket(Node(), port) as socket:
+    async with web_socket(ForwardNode(), port) as socket:
         heard = [message.data async for message in socket]
         assert heard[2].startswith(b"\x01error forwarding port %d to pod: nobody listens" % port)
 
 
 async def test_without_a_port_there_is_nothing_to_forward() -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-        async with web_socket(Node()):
+        async with web_socket(ForwardNode()):
             pass
     assert refused.value.status == 400

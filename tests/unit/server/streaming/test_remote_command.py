@@ -1,203 +1,21 @@
-"""exec and attach on our own sessions: the real kubectl over both of its protocols, and clients that misbehave."""
+"""exec and attach on our own sessions: clients of each protocol, and some that misbehave."""
 
 import asyncio
 import json
-import os
-import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any, Literal
 
 import aiohttp
 import pytest
-from aiohttp import web
 
-from kit.certificates import Authority, server_context
-from kit.kubectl import SPDY, WEB_SOCKET, Kubectl, LocalSession, Terminal, ended, kubectl_for
 from kit.spdy import SpdyClient, spdy_client
+from kit.streaming_nodes import SessionNode
 from kit.waiting import eventually
 from pykubelet.base.errors import Retry
 from pykubelet.pod.ports.server import Session
-from pykubelet.server.http import Route, application, serving
 from pykubelet.server.streaming import session_lines
-from pykubelet.server.streaming.remote_command import serve_session
 from pykubelet.server.streaming.spdy_frames import ping_frame
-from pykubelet.web import upgrade
-
-BOTH = pytest.mark.parametrize("environment", [WEB_SOCKET, SPDY], ids=["websocket", "spdy"])
-
-
-class Node:
-    """Runs on this machine what is asked for."""
-
-    def __init__(self) -> None:
-        self.sessions: list[Any] = []
-        self.upgrades: list[str] = []
-        self.idle = 60.0
-        self.attached_to: list[str] = []
-
-    async def execute(self, request: web.Request) -> web.StreamResponse:
-        return await self._served(request, request.query.getall("command"))
-
-    async def attach(self, request: web.Request) -> web.StreamResponse:
-        return await self._served(request, self.attached_to, attached=True)
-
-    async def _served(self, request: web.Request, command: list[str], *, attached: bool = False) -> web.StreamResponse:
-        self.upgrades.append(request.headers.get("Upgrade", ""))
-        tty = request.query.get("tty") == "true"
-        session = await self.session(command, tty)
-        self.sessions.append(session)
-        return await serve_session(request, session, tty=tty, idle=self.idle, attached=attached)
-
-    async def session(self, command: list[str], tty: bool) -> Session:
-        return await LocalSession.start(command, tty=tty)
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncIterator[int]:
-        async with serving(application([Route("GET", "/exec", self.execute, True)], None), "127.0.0.1", 0) as port:
-            yield port
-
-    async def all_closed(self, count: int = 1) -> None:
-        await eventually(lambda: [session.is_closed for session in self.sessions] == [True] * count)
-
-
-@asynccontextmanager
-async def kubectl(node: Node, home: Path, environment: dict[str, str], **options: Any) -> AsyncIterator[Kubectl]:
-    async with kubectl_for(home, environment, execute=node.execute, attach=node.attach, **options) as made:
-        yield made
-    expected = "websocket" if environment is WEB_SOCKET else "SPDY/3.1"
-    assert {upgrade.lower() for upgrade in node.upgrades} == {expected.lower()}
-    await node.all_closed(len(node.sessions))
-
-
-# --- kubectl
-
-
-@BOTH
-async def test_output_errors_and_the_exit_code_come_back(tmp_path: Path, environment: dict[str, str]) -> None:
-    async with kubectl(Node(), tmp_path, environment) as k:
-        done = await k.run("exec", "x", "--", "sh", "-c", "echo out; echo err >&2; exit 3")
-        assert done == (3, b"out\n", b"err\ncommand terminated with exit code 3\n")
-        assert await k.run("exec", "x", "--", "true") == (0, b"", b"")
-
-
-@BOTH
-async def test_input_goes_in_and_its_end_does_too(tmp_path: Path, environment: dict[str, str]) -> None:
-    async with kubectl(Node(), tmp_path, environment) as k:
-        assert await k.run("exec", "-i", "x", "--", "wc", "-c", typed=bytes(300_000)) == (0, b"300000\n", b"")
-        done = await k.run("exec", "-i", "x", "--", "true", typed=bytes(10 << 20))  # more than anybody takes
-        assert (done.code, done.stdout) == (0, b"")
-
-
-@BOTH
-async def test_many_megabytes_go_there_and_back_whole(tmp_path: Path, environment: dict[str, str]) -> None:
-    much = os.urandom(1 << 20) * 32
-    async with kubectl(Node(), tmp_path, environment) as k:
-        done = await k.run("exec", "-i", "x", "--", "cat", typed=much)
-        assert (done.code, done.stdout == much, done.stderr) == (0, True, b"")
-
-
-@BOTH
-async def test_all_of_it_goes_through_tls(tmp_path: Path, environment: dict[str, str]) -> None:
-    tls = server_context(Authority().issue("node", hosts=("127.0.0.1",)))
-    much = os.urandom(1 << 20) * 8
-    async with kubectl(Node(), tmp_path, environment, tls=tls) as k:
-        done = await k.run("exec", "-i", "x", "--", "sh", "-c", "cat; exit 3", typed=much)
-        assert (done.code, done.stdout == much) == (3, True)
-        process = await k.start("exec", "-i", "x", "--", "cat", stdin=-1, stdout=-1)
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(b"hello\n")
-        assert await process.stdout.readline() == b"hello\n"
-        await ended(process)  # and it is noticed
-
-
-@BOTH
-async def test_twenty_sessions_at_once(tmp_path: Path, environment: dict[str, str]) -> None:
-    async with kubectl(Node(), tmp_path, environment) as k, asyncio.TaskGroup() as together:
-        tasks = [
-            together.create_task(k.run("exec", "-i", "x", "--", "sh", "-c", f"cat; exit {n}", typed=b"%d" % n))
-            for n in range(20)
-        ]
-    assert [(task.result().code, task.result().stdout) for task in tasks] == [(n, b"%d" % n) for n in range(20)]
-
-
-@BOTH
-async def test_files_are_copied_both_ways(tmp_path: Path, environment: dict[str, str]) -> None:
-    (tmp_path / "here").write_bytes(os.urandom(3_000_000))
-    async with kubectl(Node(), tmp_path, environment) as k:
-        done = await k.run("cp", str(tmp_path / "here"), f"x:{tmp_path}/there")
-        assert done.code == 0, done
-        assert (tmp_path / "there").read_bytes() == (tmp_path / "here").read_bytes()
-        done = await k.run("cp", f"x:{tmp_path}/there", str(tmp_path / "back"))
-        assert done.code == 0, done
-    assert (tmp_path / "back").read_bytes() == (tmp_path / "here").read_bytes()
-
-
-@BOTH
-async def test_attaching_holds_a_running_program_and_its_exit_code_is_not_ours(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    node = Node()
-    node.attached_to = ["sh", "-c", "read line; echo got $line; exit 7"]
-    async with kubectl(node, tmp_path, environment) as k:
-        done = await k.run("attach", "-i", "x", typed=b"something\n")
-    assert (done.code, done.stdout) == (0, b"got something\n")
-
-
-@BOTH
-async def test_a_person_sits_at_a_terminal_of_some_size_and_changes_it(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    terminal = Terminal()
-    terminal.resize(91, 33)
-    async with kubectl(Node(), tmp_path, environment) as k:
-        process = await k.at(terminal, "exec", "-it", "x", "--", "sh")
-        try:
-            terminal.type(b"until stty size | grep '33 91'; do sleep 0.05; done; tty\r")
-            await eventually(lambda: terminal.shows(b"/dev/pts/"))
-            assert re.search(rb"[^']33 91\r\n", terminal.seen)
-            terminal.resize(120, 40)
-            process.send_signal(28)  # SIGWINCH: it is not the terminal's own session
-            terminal.type(b"until stty size | grep '40 120'; do sleep 0.05; done; exit 5\r")
-            await eventually(lambda: terminal.shows(b"40 120\r\n"))
-            async with asyncio.timeout(30):
-                assert await process.wait() == 5
-        finally:
-            await ended(process)
-            terminal.close()
-
-
-@BOTH
-async def test_a_program_whose_client_was_killed_is_ended(tmp_path: Path, environment: dict[str, str]) -> None:
-    node = Node()
-    async with kubectl(node, tmp_path, environment) as k:
-        process = await k.start("exec", "x", "--", "sleep", "1000", stdout=asyncio.subprocess.PIPE)
-        await eventually(lambda: node.sessions)
-        await ended(process)
-        await node.all_closed()
-        assert await node.sessions[0].process.wait() == -9
-
-
-@BOTH
-async def test_a_client_that_vanishes_while_its_input_is_stuck_is_noticed(
-    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upgrade, "_LOOK", 0.2)
-    node = Node()
-    async with kubectl(node, tmp_path, environment) as k:
-        zeros = os.open("/dev/zero", os.O_RDONLY)
-        process = await k.start("exec", "-i", "x", "--", "sleep", "1000", stdin=zeros)
-        os.close(zeros)
-        await eventually(lambda: node.sessions and bytes_read(process.pid) > 4 << 20)
-        await ended(process)
-        await node.all_closed()
-
-
-def bytes_read(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/io").read_text().split()[1])
-
 
 # --- WebSocket clients
 
@@ -217,7 +35,7 @@ async def messages(socket: aiohttp.ClientWebSocketResponse) -> list[Any]:
 
 @pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "v5.channel.k8s.io"])
 async def test_the_error_channel_says_how_it_ended(protocol: str) -> None:
-    async with Node().serving() as port:
+    async with SessionNode().serving() as port:
         query = "command=sh&command=-c&stdout=true&command="
         async with web_socket(port, query + "exit 3", "other", protocol) as socket:
             assert socket.protocol == protocol
@@ -237,7 +55,7 @@ async def test_the_error_channel_says_how_it_ended(protocol: str) -> None:
 
 
 async def test_older_versions_say_it_in_words_and_say_nothing_of_success() -> None:
-    async with Node().serving() as port:
+    async with SessionNode().serving() as port:
         for protocols in ((), ("channel.k8s.io",)):
             async with web_socket(port, "command=false&stderr=true", *protocols) as socket:
                 words = b"\x03command terminated with non-zero exit code: exit code 1"
@@ -248,7 +66,7 @@ async def test_older_versions_say_it_in_words_and_say_nothing_of_success() -> No
 
 async def test_the_fifth_version_can_end_the_input_alone() -> None:
     async with (
-        Node().serving() as port,
+        SessionNode().serving() as port,
         web_socket(port, "command=cat&stdin=1&stdout=1", "v5.channel.k8s.io") as socket,
     ):
         await socket.send_bytes(b"\x00some")
@@ -260,7 +78,7 @@ async def test_the_fifth_version_can_end_the_input_alone() -> None:
 
 async def test_text_clients_speak_base64() -> None:
     query = "command=head&command=-c5&stdin=1&stdout=1"
-    async with Node().serving() as port, web_socket(port, query, "v4.base64.channel.k8s.io") as socket:
+    async with SessionNode().serving() as port, web_socket(port, query, "v4.base64.channel.k8s.io") as socket:
         await socket.send_str("0aGVs")
         await socket.send_str("0 this is not base64")
         await socket.send_str("0bG8=")
@@ -268,7 +86,7 @@ async def test_text_clients_speak_base64() -> None:
 
 
 async def test_sizes_are_read_however_they_come_and_nonsense_ends_nothing() -> None:
-    node = Node()
+    node = SessionNode()
     query = "command=cat&stdin=1&stdout=1&tty=true"
     async with node.serving() as port, web_socket(port, query, "v4.channel.k8s.io") as socket:
         await socket.send_bytes(b'\x04{"Width":80,"Height":24}{"width":0,"height":9}{"Wid')
@@ -300,7 +118,7 @@ async def test_sizes_are_read_however_they_come_and_nonsense_ends_nothing() -> N
 async def test_what_cannot_be_served_is_refused_and_the_program_is_ended(
     query: str, headers: dict[str, str], status: int, text: str
 ) -> None:
-    node = Node()
+    node = SessionNode()
     async with node.serving() as port, aiohttp.ClientSession() as session:
         async with session.get(f"http://127.0.0.1:{port}/exec?{query}", headers=headers) as answer:
             assert answer.status == status
@@ -316,7 +134,7 @@ async def opened(client: SpdyClient, *kinds: str) -> dict[str, int]:
 
 
 async def test_spdy_streams_end_one_by_one_and_then_the_connection_does() -> None:
-    async with Node().serving() as port:
+    async with SessionNode().serving() as port:
         path = "/exec?command=sh&command=-c&command=cat;%20echo%20err%20>%262;%20exit%202&stdin=1&stdout=1&stderr=1"
         async with get_client(port, path, "v4.channel.k8s.io") as client:
             ids = await opened(client, "error", "stdin", "stdout", "stderr")
@@ -331,7 +149,7 @@ async def test_spdy_streams_end_one_by_one_and_then_the_connection_does() -> Non
 
 @pytest.mark.parametrize("protocol", ["v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io"])
 async def test_older_spdy_versions_hear_of_failure_in_words(protocol: str) -> None:
-    async with Node().serving() as port, get_client(port, "/exec?command=false&stdout=1", protocol) as client:
+    async with SessionNode().serving() as port, get_client(port, "/exec?command=false&stdout=1", protocol) as client:
         ids = await opened(client, "error", "stdout")
         await client.to_the_end()
         assert client.data[ids["error"]] == b"command terminated with non-zero exit code: exit code 1"
@@ -339,7 +157,7 @@ async def test_older_spdy_versions_hear_of_failure_in_words(protocol: str) -> No
 
 async def test_streams_that_nobody_asked_for_are_refused() -> None:
     async with (
-        Node().serving() as port,
+        SessionNode().serving() as port,
         get_client(port, "/exec?command=cat&stdin=1&stdout=1", "v4.channel.k8s.io") as client,
     ):
         ids = await opened(client, "error", "stdin", "stdin", "stderr", "nonsense")
@@ -354,7 +172,7 @@ async def test_streams_that_nobody_asked_for_are_refused() -> None:
 
 async def test_a_client_that_does_not_open_its_streams_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_lines, "_OPENING", 0.2)
-    node = Node()
+    node = SessionNode()
     async with node.serving() as port, get_client(port, "/exec?command=cat&stdout=1", "v4.channel.k8s.io") as client:
         await opened(client, "error")
         await client.to_the_end()
@@ -363,7 +181,7 @@ async def test_a_client_that_does_not_open_its_streams_is_not_waited_for(monkeyp
 
 @pytest.mark.parametrize("farewell", ["go away", "nonsense", "hang up"])
 async def test_a_program_ends_with_its_client(farewell: str) -> None:
-    node = Node()
+    node = SessionNode()
     path = "/exec?command=sleep&command=1000&stdout=1"
     async with node.serving() as port, get_client(port, path, "v4.channel.k8s.io") as client:
         await opened(client, "error", "stdout")
@@ -429,7 +247,7 @@ class Speech(Endless):
             yield "stdout", bytes(256 << 10)
 
 
-class NodeOf(Node):
+class NodeOf(SessionNode):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._session = session
@@ -460,7 +278,7 @@ async def test_of_what_a_client_never_reads_little_is_held_and_in_the_end_it_is_
     assert program.written < 32 << 20  # mostly in the kernel
 
 
-async def node_is_done(node: Node) -> None:
+async def node_is_done(node: SessionNode) -> None:
     await eventually(lambda: node.sessions and node.sessions[0].is_closed)
 
 
@@ -538,7 +356,7 @@ async def test_the_last_words_arrive_however_slowly_they_are_taken_and_whatever_
 
 
 async def test_a_session_in_which_nobody_says_anything_is_ended() -> None:
-    node = Node()
+    node = SessionNode()
     node.idle = 0.3
     async with node.serving() as port:
         async with web_socket(port, "command=sleep&command=1000&stdout=1", "v4.channel.k8s.io") as socket:
@@ -556,7 +374,7 @@ async def test_a_session_in_which_nobody_says_anything_is_ended() -> None:
 
 @pytest.mark.parametrize("kind", ["spdy", "websocket"])
 async def test_the_end_of_the_server_is_the_end_of_its_sessions(kind: str) -> None:
-    node = Node()
+    node = SessionNode()
     query, protocol = "command=sleep&command=1000&stdout=1", "v4.channel.k8s.io"
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(AsyncExitStack())

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kit.kubectl import LocalConnection, LocalSession
+from kit.local_streams import LocalConnection, LocalSession
 from kit.pods import make_pod
 from kit.spdy import spdy_client
 from pykubelet.api.pod import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodStatus
