@@ -12,7 +12,7 @@ from pykubelet.api.pod import (
     Pod,
     PodStatus,
 )
-from pykubelet.api.rules.pod_kinds import MIRROR_ANNOTATION, SOURCE_ANNOTATION
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION, SOURCE_ANNOTATION
 from pykubelet.api.struct import changed
 from pykubelet.node.status_manager import StatusManager
 

@@ -7,7 +7,7 @@ from kit.vectors import Case, replay, unequal
 from pykubelet.api.container import Container
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec, PodStatus
-from pykubelet.api.rules.pod_kinds import SEEN_ANNOTATION
+from pykubelet.api.rules.well_known import SEEN_ANNOTATION
 from pykubelet.api.struct import rfc3339
 from pykubelet.pod.lifecycle.merge import Merge, Notify
 from pykubelet.pod.lifecycle.pod_update import PodUpdate

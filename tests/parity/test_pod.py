@@ -7,8 +7,9 @@ from pykubelet.api import codec
 from pykubelet.api.container import Container
 from pykubelet.api.defaults import default_pod
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.qos import oom_score_adj, qos_class
+from pykubelet.api.rules.qos import qos_class
 from pykubelet.pod.container.hash import container_hash
+from pykubelet.pod.container.oom_score import oom_score_adj
 
 _MEMORY: Final = 8 << 30
 

@@ -1,8 +1,10 @@
-"""Spans of time as Kubernetes writes them: `20s`, `1m30s`, `300ms`, `2h45m`."""
+"""Spans of time as Kubernetes writes them: `20s`, `1m30s`, `300ms`, `2h45m`, and ages as kubectl prints them."""
 
 import re
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
+UNKNOWN: Final = "<unknown>"
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _PART: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})(h|ms|m|s|us|µs|μs|ns)")
 _LONGEST: Final = 2**63 / 1e9
@@ -21,3 +23,45 @@ def parse_duration(text: str) -> float:
     if seconds > _LONGEST:
         raise ValueError(f"the duration {text[:40]!r} is too long")
     return -seconds if text[0] == "-" else seconds
+
+
+def ago(time: Any, now: datetime) -> str:
+    """How long ago a time of the API was."""
+    if not isinstance(time, str) or not time:
+        return UNKNOWN
+    try:
+        return span((now - datetime.fromisoformat(time)).total_seconds())
+    except (ValueError, TypeError):
+        return UNKNOWN
+
+
+def span(seconds: float) -> str:
+    """A length of time with two units at most, and the finer the shorter it is: 90s, 5m30s, 3h20m, 2d4h, 40d, 2y30d."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole < 0:
+        return "0s"
+    if whole < 120:
+        return f"{whole}s"
+    minutes, hours = whole // 60, whole // 3600
+    if minutes < 10:
+        return _two(minutes, "m", whole % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    days = hours // 24
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 365 * 2:
+        return f"{days}d"
+    if days < 365 * 8:
+        return _two(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _two(large: int, unit: str, small: int, fine: str) -> str:
+    return f"{large}{unit}{small}{fine}" if small else f"{large}{unit}"

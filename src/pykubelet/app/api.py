@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.base.journal import Journal
 from pykubelet.config.config import Config
 from pykubelet.kube import kubeconfig
@@ -19,7 +20,7 @@ from pykubelet.kube.certificate_rotation import CertificateKeeper
 from pykubelet.kube.certificate_store import CLIENT, SERVING, CertificateStore
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
-from pykubelet.kube.csr import CLIENT_SIGNER, SERVING_SIGNER, node_template, serving_template
+from pykubelet.kube.csr import node_template, serving_template
 from pykubelet.kube.events import EventRecorder
 from pykubelet.kube.kubeconfig import ClientConfig
 from pykubelet.kube.node import NodeView

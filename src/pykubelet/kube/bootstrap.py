@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from msgspec import Struct
 
 from pykubelet.api import codec
+from pykubelet.api.rules.well_known import CLIENT_SIGNER
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
@@ -25,7 +26,7 @@ from pykubelet.kube import kubeconfig
 from pykubelet.kube.certificate_store import CLIENT, CertificateStore, key_pem, parsed_pair, write_privately
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
-from pykubelet.kube.csr import CLIENT_SIGNER, digested_name, issued_certificate, node_template, request_certificate
+from pykubelet.kube.csr import digested_name, issued_certificate, node_template, request_certificate
 from pykubelet.kube.kubeconfig import (
     ClientConfig,
     Cluster,

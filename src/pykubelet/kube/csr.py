@@ -20,6 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.node import NodeAddress
+from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.api.struct import Struct
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
 from pykubelet.kube.certificate_store import public_bytes
@@ -28,8 +29,6 @@ from pykubelet.kube.errors import AlreadyExists, BadAnswer
 
 log = logging.getLogger(__name__)
 
-CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client-kubelet"
-SERVING_SIGNER: Final = "kubernetes.io/kubelet-serving"
 _PURPOSES: Final = {CLIENT_SIGNER: "client auth", SERVING_SIGNER: "server auth"}
 
 _GROUP: Final = "certificates.k8s.io/v1"

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 from typing import Final
 
 from pykubelet.api.node import Node, NodeStatus
+from pykubelet.api.rules.well_known import KUBELET_LABELS
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 from pykubelet.node.ownership import Ownership
 from pykubelet.pod.node.node_claim import InUse, is_silent, last_sign, other_machine
 from pykubelet.pod.node.node_object import (
-    DEFAULT_LABELS,
     REQUIRED_LABELS,
     NodeSettings,
     Pressure,
@@ -234,7 +234,7 @@ class NodeReporter:
         return await self._labelled(api, shown, node) if self._register_node else shown
 
     async def _labelled(self, api: NodeApi, shown: Node, node: Node) -> Node:
-        patch = metadata_patch(shown.metadata, node.metadata, DEFAULT_LABELS)
+        patch = metadata_patch(shown.metadata, node.metadata, KUBELET_LABELS)
         return await api.patch(self._settings.name, patch) if patch else shown
 
     async def _renewal(self) -> datetime | None:

@@ -17,11 +17,12 @@ from kit.signing import SigningApi
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.node import NodeAddress
+from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.kube.certificate_rotation import CertificateKeeper, rotation_due
 from pykubelet.kube.certificate_store import CLIENT, SERVING, CertificateStore
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
-from pykubelet.kube.csr import CLIENT_SIGNER, SERVING_SIGNER, Template, node_template, serving_template
+from pykubelet.kube.csr import Template, node_template, serving_template
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

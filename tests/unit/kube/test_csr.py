@@ -7,9 +7,8 @@ from cryptography.x509.oid import NameOID
 
 from kit.certificates import Authority
 from pykubelet.api.node import NodeAddress
+from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.kube.csr import (
-    CLIENT_SIGNER,
-    SERVING_SIGNER,
     Template,
     digested_name,
     node_template,

@@ -15,7 +15,7 @@ from kit.waiting import eventually
 from pykubelet.api.container import Container, ResourceRequirements
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import parse
-from pykubelet.api.rules.pod_kinds import MIRROR_ANNOTATION
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.lifecycle.static_pod import static_pod

@@ -5,7 +5,7 @@ from typing import Any
 from pykubelet.api import codec
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import SOURCE_ANNOTATION
+from pykubelet.api.rules.well_known import SOURCE_ANNOTATION
 
 CRITICAL = 2_000_000_000
 ALLOCATABLE = {"cpu": "4", "memory": "4Gi", "ephemeral-storage": "10Gi", "pods": "10", "example.com/gpu": "2"}

@@ -4,7 +4,8 @@ from textwrap import dedent
 import pytest
 
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import FILE_SOURCE, HASH_ANNOTATION, URL_SOURCE
+from pykubelet.api.rules.pod_kinds import FILE_SOURCE, URL_SOURCE
+from pykubelet.api.rules.well_known import HASH_ANNOTATION
 from pykubelet.api.scheduling import Toleration
 from pykubelet.sources.manifest import BadManifest, Place, read_manifest
 

@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.up.show import is_settled, pod_table, summary
+from pykubelet.api.rules.printed_pod import PrintedPod
+from pykubelet.up.show import is_settled, pod_table
 
 NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 
@@ -11,7 +12,8 @@ NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
 def pod(phase: str = "Running", *, reason: str = "", deleting: bool = False, **statuses: Any) -> dict[str, Any]:
     meta = {"name": "web", "namespace": "default"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleting else {})
     status = {"phase": phase, "reason": reason, "startTime": "2026-01-01T00:00:00Z", **statuses}
-    return {"metadata": meta, "spec": {"containers": [{"name": "c"}]}, "status": status}
+    init = [{"name": each["name"]} for each in statuses.get("initContainerStatuses", ())]
+    return {"metadata": meta, "spec": {"containers": [{"name": "c"}], "initContainers": init}, "status": status}
 
 
 def container(ready: bool = False, restarts: int = 0, **state: Any) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def waiting(reason: str) -> list[dict[str, Any]]:
     ],
 )
 def test_a_pod_is_shown_as_kubectl_shows_it(shown: str, settled: bool, given: dict[str, Any]) -> None:
-    assert (summary(given), is_settled(given)) == (shown, settled)
+    assert (PrintedPod(given).reason, is_settled(given)) == (shown, settled)
 
 
 def test_the_table_has_a_line_for_each_pod() -> None:

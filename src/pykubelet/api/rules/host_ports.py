@@ -27,6 +27,12 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     )
 
 
+def collide(one: HostPort, other: HostPort) -> bool:
+    """All addresses together (0.0.0.0) collide with each single one. An IPv6 wildcard is an address like any other."""
+    addresses = (one.address, other.address)
+    return one[:2] == other[:2] and (one.address == other.address or _ANY_ADDRESS in addresses)
+
+
 class HostPorts:
     """The ports in use, counted: two holders of one port were possible before admission looked, and both may go."""
 
@@ -47,10 +53,7 @@ class HostPorts:
                 del self._holders[protocol, port]
 
     def are_free(self, wanted: Iterable[HostPort], own: Iterable[HostPort] = ()) -> bool:
-        """Whether nobody holds the ports, besides what is the asker's `own`.
-
-        All addresses together (0.0.0.0) collide with each single one. An IPv6 wildcard is an address like any other.
-        """
+        """Whether nobody holds a port that collides with these, besides what is the asker's `own`."""
         mine = Counter(own)
         for protocol, port, address in wanted:
             holders = self._holders.get((protocol, port))

@@ -1,12 +1,12 @@
-"""Whether a node is one that a pod may be on: its labels, its name, its taints."""
+"""Whether a node is one that a pod may be on: its labels and its name."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from pykubelet.api import selectors
 from pykubelet.api.pod import PodSpec
-from pykubelet.api.scheduling import NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
+from pykubelet.api.scheduling import NodeSelectorRequirement, NodeSelectorTerm
 from pykubelet.api.validation import names
 
 _DIGITS: Final = re.compile("[0-9]+")
@@ -19,10 +19,10 @@ def is_attracted(spec: PodSpec, node_name: str, labels: Mapping[str, str]) -> bo
         return False
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    return required is None or any(_term_holds(term, node_name, labels) for term in required.node_selector_terms)
+    return required is None or any(term_holds(term, node_name, labels) for term in required.node_selector_terms)
 
 
-def _term_holds(term: NodeSelectorTerm, node_name: str, labels: Mapping[str, str]) -> bool:
+def term_holds(term: NodeSelectorTerm, node_name: str, labels: Mapping[str, str]) -> bool:
     """All of it, and an empty term never does."""
     if not term.match_expressions and not term.match_fields:
         return False
@@ -56,20 +56,3 @@ def _field_holds(wanted: NodeSelectorRequirement, fields: Mapping[str, str] | No
     if fields is None:
         return True
     return (fields.get(wanted.key, "") == wanted.values[0]) == (wanted.operator == "In")
-
-
-def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    return any(_tolerates(each, taint) for each in tolerations)
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """An empty effect or key of a toleration stands for all."""
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    match toleration.operator:
-        case "Exists":
-            return True
-        case "" | "Equal":
-            return toleration.value == taint.value
-        case _:
-            return False

@@ -3,11 +3,7 @@
 from typing import Final
 
 from pykubelet.api.pod import Pod
-
-SOURCE_ANNOTATION: Final = "kubernetes.io/config.source"
-SEEN_ANNOTATION: Final = "kubernetes.io/config.seen"
-MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
-HASH_ANNOTATION: Final = "kubernetes.io/config.hash"
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION, SOURCE_ANNOTATION
 
 FILE_SOURCE: Final = "file"
 URL_SOURCE: Final = "http"

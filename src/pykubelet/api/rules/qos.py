@@ -1,70 +1,56 @@
-"""How a pod's resources decide its treatment: its quality of service, and who dies first when memory runs out."""
+"""The quality of service of a pod: how its resources decide its treatment."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Protocol
 
-from pykubelet.api.container import Container, ResourceRequirements
+from pykubelet.api.container import ResourceRequirements
 from pykubelet.api.pod import Pod
-from pykubelet.api.quantity import Quantity, ResourceList
-from pykubelet.api.rules.pod_kinds import is_node_critical
-from pykubelet.api.rules.resources import CPU, MEMORY, container_requests, is_pod_level_resource, is_sidecar, total
+from pykubelet.api.quantity import ResourceList
+from pykubelet.api.rules.resources import CPU, MEMORY, total
+from pykubelet.api.struct import Struct
 
-_GUARANTEED_SCORE: Final = -997
-_BEST_EFFORT_SCORE: Final = 1000
+
+class _Asks(Protocol):
+    @property
+    def resources(self) -> ResourceRequirements: ...
+
+
+class _Demand(Protocol):
+    @property
+    def containers(self) -> Sequence[_Asks]: ...
+    @property
+    def init_containers(self) -> Sequence[_Asks]: ...
+    @property
+    def resources(self) -> ResourceRequirements | None: ...
+
+
+class ContainerDemand(Struct, frozen=True):
+    resources: ResourceRequirements = ResourceRequirements()
+
+
+class Demand(Struct, frozen=True):
+    """What the class follows from: a small part of what there is to read in a spec."""
+
+    containers: tuple[ContainerDemand, ...] = ()
+    init_containers: tuple[ContainerDemand, ...] = ()
+    resources: ResourceRequirements | None = None
 
 
 def qos_class(pod: Pod) -> str:
-    """Guaranteed, Burstable or BestEffort: as reported before, else from the resources."""
-    if pod.status.qos_class:
-        return pod.status.qos_class
-    spec = pod.spec
+    """As reported before, else from the resources."""
+    return pod.status.qos_class or qos_class_of(pod.spec)
+
+
+def qos_class_of(spec: _Demand) -> str:
+    """Guaranteed, Burstable or BestEffort."""
     everyone = [spec.resources] if spec.resources else [c.resources for c in (*spec.containers, *spec.init_containers)]
     requests = total(_counted(one.requests) for one in everyone)
     limits = total(_counted(one.limits) for one in everyone)
     if not requests and not limits:
         return "BestEffort"
-    bounded = all(_bounds_both(one) or (one is spec.resources and not one.limits) for one in everyone)
+    bounded = all(len(_counted(one.limits)) == 2 or (one is spec.resources and not one.limits) for one in everyone)
     return "Guaranteed" if bounded and requests == limits else "Burstable"
 
 
 def _counted(resources: ResourceList) -> ResourceList:
     return {name: amount for name, amount in resources.items() if name in (CPU, MEMORY) and amount.sign > 0}
-
-
-def _bounds_both(resources: ResourceRequirements) -> bool:
-    return len(_counted(resources.limits)) == 2
-
-
-def oom_score_adj(pod: Pod, container: Container, memory: int) -> int:
-    """How readily the kernel kills a container's processes, on a machine with `memory` bytes: higher dies sooner."""
-    if is_node_critical(pod):
-        return _GUARANTEED_SCORE
-    match qos_class(pod):
-        case "Guaranteed":
-            return _GUARANTEED_SCORE
-        case "BestEffort":
-            return _BEST_EFFORT_SCORE
-    share = _share_of_unclaimed_memory(pod)
-    wanted = _memory_request(container) + share
-    if is_sidecar(container) and any(container.name == each.name for each in pod.spec.init_containers):
-        # A sidecar must not die before the containers that it serves.
-        wanted = max(wanted, min(map(_memory_request, pod.spec.containers)) + share)
-    score = 1000 - (1000 * wanted) // memory
-    return min(max(score, 1000 + _GUARANTEED_SCORE), _BEST_EFFORT_SCORE - 1)
-
-
-def _memory_request(container: Container) -> int:
-    return container.resources.requests.get(MEMORY, Quantity(0)).value
-
-
-def _share_of_unclaimed_memory(pod: Pod) -> int:
-    """What a pod asks for beyond its containers' own requests is divided evenly among them."""
-    resources = pod.spec.resources
-    if (
-        resources is None
-        or not resources.requests.get(MEMORY)
-        or not any(map(is_pod_level_resource, resources.requests))
-    ):
-        return 0
-    claimed = container_requests(pod.spec).get(MEMORY, Quantity(0))
-    unclaimed = resources.requests[MEMORY].value - claimed.value
-    return int(unclaimed / (len(pod.spec.containers) + len(pod.spec.init_containers)))

@@ -9,6 +9,8 @@ from pykubelet.api.quantity import Quantity, ResourceList
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
+EPHEMERAL_STORAGE: Final = "ephemeral-storage"
+PODS: Final = "pods"
 HUGEPAGES_PREFIX: Final = "hugepages-"
 
 
@@ -32,6 +34,18 @@ def container_limits(spec: PodSpec) -> dict[str, Quantity]:
     return _at_the_worst_moment(spec, lambda container: container.resources.limits)
 
 
+def pod_requests(spec: PodSpec, of_containers: ResourceList | None = None) -> dict[str, Quantity]:
+    """What a pod asks of its node: what is requested for it as a whole, else for its containers, and its overhead."""
+    requests = container_requests(spec) if of_containers is None else of_containers
+    return total([{**requests, **pod_level_requests(spec)}, spec.overhead])
+
+
+def pod_level_requests(spec: PodSpec) -> dict[str, Quantity]:
+    """What is requested for a pod as a whole, instead of the sum over its containers."""
+    requests = spec.resources.requests if spec.resources else {}
+    return {name: quantity for name, quantity in requests.items() if is_pod_level_resource(name)}
+
+
 def _at_the_worst_moment(spec: PodSpec, wanted: Callable[[Container], ResourceList]) -> dict[str, Quantity]:
     """Init containers run one by one, each beside the sidecars started before it; the main ones run beside them all."""
     sidecars: dict[str, Quantity] = {}
@@ -39,10 +53,10 @@ def _at_the_worst_moment(spec: PodSpec, wanted: Callable[[Container], ResourceLi
     for container in spec.init_containers:
         if is_sidecar(container):
             sidecars = total([sidecars, wanted(container)])
-            peak = _larger(peak, sidecars)
+            peak = largest(peak, sidecars)
         else:
-            peak = _larger(peak, total([sidecars, wanted(container)]))
-    return _larger(total([*map(wanted, spec.containers), sidecars]), peak)
+            peak = largest(peak, total([sidecars, wanted(container)]))
+    return largest(total([*map(wanted, spec.containers), sidecars]), peak)
 
 
 def total(lists: Iterable[ResourceList]) -> dict[str, Quantity]:
@@ -53,9 +67,10 @@ def total(lists: Iterable[ResourceList]) -> dict[str, Quantity]:
     return result
 
 
-def _larger(one: ResourceList, other: ResourceList) -> dict[str, Quantity]:
-    result = dict(one)
-    for name, amount in other.items():
-        if name not in result or result[name] < amount:
-            result[name] = amount
+def largest(*lists: ResourceList) -> dict[str, Quantity]:
+    result: dict[str, Quantity] = {}
+    for resources in lists:
+        for name, amount in resources.items():
+            if name not in result or result[name] < amount:
+                result[name] = amount
     return result

@@ -8,32 +8,28 @@ from pykubelet.api.codec import DecodeError, convert, decode_any
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import PodSpec
+from pykubelet.api.rules.well_known import APP_ARMOR_PREFIX, MIRROR_ANNOTATION
 from pykubelet.api.scheduling import Toleration
 from pykubelet.api.security import AppArmorProfile, SeccompProfile
 from pykubelet.api.validation.options import Errors, every_container
 from pykubelet.api.validation.rules import relative_path
 from pykubelet.api.validation.scheduling import validate_tolerations
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
-_APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _INT32: Final = re.compile("(0|[1-9][0-9]{0,9})|-0*([0-9]{1,10})")  # zeros only after a minus, as upstream reads it
 _TOLERATION_FIELDS: Final = {name.lower(): name for name in ("key", "operator", "value", "effect", "tolerationSeconds")}
 
 
-def is_mirror(meta: ObjectMeta) -> bool:
-    """Whether this pod only shows, in the API, a static pod that a node runs."""
-    return _MIRROR in meta.annotations
-
-
 def validate_pod_annotations(meta: ObjectMeta, spec: PodSpec, path: str) -> Errors:
     annotations = meta.annotations
-    if is_mirror(meta) and not spec.node_name:
+    if MIRROR_ANNOTATION in annotations and not spec.node_name:
         yield invalid(
-            f"{path}[{_MIRROR}]", annotations[_MIRROR], "needs spec.nodeName: a mirror pod shows a pod of a node"
+            f"{path}[{MIRROR_ANNOTATION}]",
+            annotations[MIRROR_ANNOTATION],
+            "needs spec.nodeName: a mirror pod shows a pod of a node",
         )
     if annotations.get(_TOLERATIONS):
         yield from _tolerations(annotations[_TOLERATIONS], path)
@@ -68,7 +64,7 @@ def validate_app_armor_agrees(annotations: Mapping[str, str], spec: PodSpec, pat
     for container, place in every_container(spec, path):
         own = container.security_context.app_armor_profile if container.security_context else None
         profile = own or pod_profile
-        annotation = annotations.get(_APP_ARMOR + container.name)
+        annotation = annotations.get(APP_ARMOR_PREFIX + container.name)
         if profile is not None and annotation is not None:
             yield from _agrees(annotation, profile, f"{place}.securityContext.appArmorProfile", ("runtime/default",))
 
@@ -100,9 +96,9 @@ def _seccomp_name(profile: str, field: str) -> Errors:
 def _app_armor_names(annotations: Mapping[str, str], spec: PodSpec, path: str) -> Errors:
     containers = {container.name for container, _ in every_container(spec, "")}
     for key, profile in annotations.items():
-        if not key.startswith(_APP_ARMOR):
+        if not key.startswith(APP_ARMOR_PREFIX):
             continue
-        name = key.removeprefix(_APP_ARMOR)
+        name = key.removeprefix(APP_ARMOR_PREFIX)
         if name not in containers:
             yield invalid(f"{path}[{key}]", name, "must name a container of this pod")
         if profile not in ("", "runtime/default", "unconfined") and not profile.startswith("localhost/"):

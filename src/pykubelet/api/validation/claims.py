@@ -5,8 +5,8 @@ from typing import Final
 from pykubelet.api.field_errors import duplicate, forbidden, invalid, required
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import PodResourceClaim, PodSpec
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.api.validation import names
-from pykubelet.api.validation.annotations import is_mirror
 from pykubelet.api.validation.meta import validate_label_selector, validate_template_meta
 from pykubelet.api.validation.options import Errors
 from pykubelet.api.validation.resources import validate_amount
@@ -29,7 +29,7 @@ def validate_claim_template(template: PersistentVolumeClaimTemplate, path: str) 
 def validate_resource_claims(spec: PodSpec, meta: ObjectMeta | None, path: str) -> Errors:
     seen: set[str] = set()
     for index, claim in enumerate(spec.resource_claims):
-        if meta is not None and is_mirror(meta):
+        if meta is not None and MIRROR_ANNOTATION in meta.annotations:
             yield forbidden("[]", "must not have resourceClaims in a static pod")
         else:
             yield from _resource_claim(claim, f"{path}[{index}]", seen)

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from cryptography import x509
 
+from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers import csr_rules
 from pykubelet.apiserver.controllers.cluster import NODES, Cluster, Kind, condition, with_condition
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.security.authority import YEAR, Authority, public_key_of
-from pykubelet.apiserver.security.node_restriction import CLIENT, SERVING
 from pykubelet.apiserver.security.users import NODE_PREFIX
 from pykubelet.base.errors import Invalid
 
@@ -87,9 +87,9 @@ class CsrController:
             asked.subject,
             self._cluster.now(),
             lifetime,
-            hosts=csr_rules.subject_names(asked) if signer == SERVING else (),
-            client=signer == CLIENT,
-            server=signer == SERVING,
+            hosts=csr_rules.subject_names(asked) if signer == SERVING_SIGNER else (),
+            client=signer == CLIENT_SIGNER,
+            server=signer == SERVING_SIGNER,
             enciphers="key encipherment" in at(request, "spec.usages", []),
         )
 

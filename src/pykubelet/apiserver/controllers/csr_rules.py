@@ -12,17 +12,17 @@ from typing import Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.security.node_restriction import CLIENT, SERVING
 from pykubelet.apiserver.security.users import BOOTSTRAPPERS, NODE_PREFIX, NODES
 from pykubelet.base.errors import Invalid
 
 _USAGES: Final = {
-    CLIENT: (
+    CLIENT_SIGNER: (
         frozenset(("digital signature", "client auth")),
         frozenset(("digital signature", "key encipherment", "client auth")),
     ),
-    SERVING: (
+    SERVING_SIGNER: (
         frozenset(("digital signature", "server auth")),
         frozenset(("digital signature", "key encipherment", "server auth")),
     ),
@@ -57,7 +57,7 @@ def fault(request: Object, asked: x509.CertificateSigningRequest) -> str:
     if frozenset(at(request, "spec.usages", [])) not in _USAGES[signer]:
         return f"usages did not match {sorted(_USAGES[signer][1])}"
     hosts = subject_names(asked)
-    if signer == CLIENT:
+    if signer == CLIENT_SIGNER:
         return "DNS, IP, email and URI subjectAltNames are not allowed" if hosts else ""
     if not any(isinstance(each, x509.DNSName | x509.IPAddress) for each in hosts):
         return "DNS or IP subjectAltName is required"
@@ -72,7 +72,7 @@ def approval(request: Object, asked: x509.CertificateSigningRequest, node: Objec
         return ""
     user, groups = at(request, "spec.username", ""), at(request, "spec.groups", [])
     is_own = user == common_name(asked) and NODES in groups
-    if at(request, "spec.signerName") == CLIENT:
+    if at(request, "spec.signerName") == CLIENT_SIGNER:
         if is_own:
             return "Auto approving self kubelet client certificate after SubjectAccessReview."
         if BOOTSTRAPPERS in groups:

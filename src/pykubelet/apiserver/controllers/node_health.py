@@ -7,12 +7,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pykubelet.api.codec import DecodeError, convert
+from pykubelet.api.rules.taints import is_tolerated_by
+from pykubelet.api.rules.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
 from pykubelet.api.scheduling import Taint, Toleration
 from pykubelet.apiserver.controllers.cluster import condition, with_condition
-from pykubelet.apiserver.controllers.fit import NOT_READY, UNSCHEDULABLE, is_tolerated_by
 from pykubelet.apiserver.objects import Object, at
 
-UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _OWN_CONDITIONS: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _PRESSURES: Final = {
     "MemoryPressure": "node.kubernetes.io/memory-pressure",
@@ -20,7 +20,7 @@ _PRESSURES: Final = {
     "PIDPressure": "node.kubernetes.io/pid-pressure",
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
-_OURS: Final = frozenset((NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values()))
+_OURS: Final = frozenset((NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT, *_PRESSURES.values()))
 
 
 def lost(node: Object, now: str) -> Object:
@@ -60,11 +60,11 @@ def _wanted(node: Object) -> list[tuple[str, str]]:
     found = []
     ready = condition(node, "Ready").get("status", "Unknown" if at(node, "status.conditions") else "False")
     if ready != "True":
-        key = NOT_READY if ready == "False" else UNREACHABLE
+        key = NOT_READY_TAINT if ready == "False" else UNREACHABLE_TAINT
         found += [(key, "NoSchedule"), (key, "NoExecute")]
     found += [(key, "NoSchedule") for kind, key in _PRESSURES.items() if condition(node, kind).get("status") == "True"]
     if at(node, "spec.unschedulable"):
-        found.append((UNSCHEDULABLE, "NoSchedule"))
+        found.append((UNSCHEDULABLE_TAINT, "NoSchedule"))
     return found
 
 

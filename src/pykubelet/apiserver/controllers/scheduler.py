@@ -174,4 +174,4 @@ def _added(used: Use, one: Wish) -> Use:
     requests = dict(used.requests)
     for name, amount in one.requests.items():
         requests[name] = requests[name] + amount if name in requests else amount
-    return Use(requests, used.ports | one.ports, used.pods + 1)
+    return Use(requests, used.ports.union(one.ports), used.pods + 1)

@@ -11,31 +11,15 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from pykubelet.api.rules.well_known import CLIENT_SIGNER, KUBELET_LABELS, MIRROR_ANNOTATION, SERVING_SIGNER
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.requests import RequestInfo
 from pykubelet.apiserver.security.node_rules import NODE_LEASES
-from pykubelet.apiserver.security.references import MIRROR, api_reference
+from pykubelet.apiserver.security.references import api_reference
 from pykubelet.apiserver.security.tokens import Find
 from pykubelet.apiserver.security.users import NODE_PREFIX
 
-SERVING: Final = "kubernetes.io/kubelet-serving"
-CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
-_NODE_LABELS: Final = frozenset(
-    (
-        "kubernetes.io/hostname",
-        "topology.kubernetes.io/zone",
-        "topology.kubernetes.io/region",
-        "failure-domain.beta.kubernetes.io/zone",
-        "failure-domain.beta.kubernetes.io/region",
-        "beta.kubernetes.io/instance-type",
-        "node.kubernetes.io/instance-type",
-        "kubernetes.io/os",
-        "kubernetes.io/arch",
-        "beta.kubernetes.io/os",
-        "beta.kubernetes.io/arch",
-    )
-)
 _NODE_LABEL_SPACES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
 _CREATES: Final = ("create",)
 _CHANGES: Final = ("update", "patch")
@@ -87,8 +71,8 @@ async def _pod(node: str, info: RequestInfo, verb: str, body: Object, live: Obje
 
 
 async def _mirror_pod(node: str, pod: Object, find: Find) -> str:
-    if MIRROR not in at(pod, "metadata.annotations", {}):
-        return f'pod does not have "{MIRROR}" annotation, node "{node}" can only create mirror pods'
+    if MIRROR_ANNOTATION not in at(pod, "metadata.annotations", {}):
+        return f'pod does not have "{MIRROR_ANNOTATION}" annotation, node "{node}" can only create mirror pods'
     if at(pod, "spec.nodeName") != node:
         return f'node "{node}" can only create pods with spec.nodeName set to itself'
     owners = at(pod, "metadata.ownerReferences", [])
@@ -159,7 +143,7 @@ def _is_restricted(key: str) -> bool:
     if _is_within(space, _RESTRICTED):
         return True
     is_kubernetes = _is_within(space, "kubernetes.io") or _is_within(space, "k8s.io")
-    is_for_nodes = key in _NODE_LABELS or any(_is_within(space, each) for each in _NODE_LABEL_SPACES)
+    is_for_nodes = key in KUBELET_LABELS or any(_is_within(space, each) for each in _NODE_LABEL_SPACES)
     return is_kubernetes and not is_for_nodes
 
 
@@ -218,7 +202,7 @@ def _audience(node: str, audiences: list[str], pod: Object) -> str:
 
 
 def _request(node: str, body: Object) -> str:
-    if at(body, "spec.signerName") not in (SERVING, CLIENT):
+    if at(body, "spec.signerName") not in (SERVING_SIGNER, CLIENT_SIGNER):
         return ""
     try:
         pem = base64.b64decode(at(body, "spec.request", ""), validate=True)

@@ -5,10 +5,10 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.apiserver.objects import Object, at, of_entry
 from pykubelet.apiserver.store.port import Entry
 
-MIRROR: Final = "kubernetes.io/config.mirror"
 Reference = tuple[str, str]
 """plural, name"""
 
@@ -93,7 +93,7 @@ def facts(entry: Entry) -> PodFacts:
 
 def pod_facts(pod: Object) -> PodFacts:
     # What a node itself has created must not open anything to it.
-    is_mirror = MIRROR in at(pod, "metadata.annotations", {})
+    is_mirror = MIRROR_ANNOTATION in at(pod, "metadata.annotations", {})
     return PodFacts(
         at(pod, "metadata.name", ""),
         at(pod, "metadata.uid", ""),

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import ClassVar, Final
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
+from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, NOT_READY_TAINT, OLD_CLASS_ANNOTATION
 from pykubelet.api.struct import rfc3339
 from pykubelet.api.validation import names
 from pykubelet.apiserver import status
@@ -17,9 +18,7 @@ from pykubelet.apiserver.security.users import User
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
 
 _HIGHEST_PRIORITY: Final = 1_000_000_000
-_NOT_READY: Final = ("node.kubernetes.io/not-ready", "NoSchedule")
-_OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+_NOT_READY: Final = (NOT_READY_TAINT, "NoSchedule")
 _REQUEST: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
 _SHORTEST: Final = 600
 _SYSTEM_PREFIX: Final = "system-"
@@ -185,11 +184,13 @@ class ClaimStrategy(Strategy):
 
     async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
         """A claim that names no class gets the default one, if there is one."""
-        annotated = _OLD_CLASS in at(obj, "metadata.annotations", {})
+        annotated = OLD_CLASS_ANNOTATION in at(obj, "metadata.annotations", {})
         if old is not None or annotated or at(obj, "spec.storageClassName") is not None:
             return
         classes = await lookup.all("storage.k8s.io", "storageclasses")
-        default = [each for each in classes if at(each, "metadata.annotations", {}).get(_DEFAULT_CLASS) == "true"]
+        default = [
+            each for each in classes if at(each, "metadata.annotations", {}).get(DEFAULT_CLASS_ANNOTATION) == "true"
+        ]
         if default:
             newest = max(default, key=lambda each: str(each["metadata"].get("creationTimestamp", "")))
             obj["spec"]["storageClassName"] = newest["metadata"]["name"]

@@ -2,14 +2,14 @@
 
 from typing import Any, Final
 
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION, NOT_READY_TAINT, UNREACHABLE_TAINT
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at, name_suffix
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.strategies.base import Lookup
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _TOKEN_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a place, not a secret
-_TOLERATED: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TOLERATED: Final = (NOT_READY_TAINT, UNREACHABLE_TAINT)
 _SECONDS: Final = 300
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 
@@ -70,7 +70,7 @@ async def _set_priority(pod: Object, lookup: Lookup) -> None:
 
 async def _set_account(pod: Object, lookup: Lookup) -> None:
     spec, metadata = pod["spec"], pod["metadata"]
-    if _MIRROR in metadata.get("annotations", {}):
+    if MIRROR_ANNOTATION in metadata.get("annotations", {}):
         _check_mirror(pod)
         return
     name = spec.get("serviceAccountName") or "default"

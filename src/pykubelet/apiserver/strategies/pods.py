@@ -8,6 +8,8 @@ from pykubelet.api.codec import convert, to_builtins
 from pykubelet.api.defaults import default_pod
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
 from pykubelet.api.pod import Pod, PodSpec
+from pykubelet.api.rules.qos import Demand, qos_class_of
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.api.struct import changed
 from pykubelet.api.validation.options import PodValidationOptions
 from pykubelet.api.validation.pod import validate_pod
@@ -16,10 +18,8 @@ from pykubelet.apiserver.schema.schema import copied, same
 from pykubelet.apiserver.strategies import pod_admission
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
 from pykubelet.apiserver.strategies.limit_ranges import apply_limit_ranges
-from pykubelet.apiserver.strategies.pod_qos import Demand, qos_class
 from pykubelet.apiserver.strategies.pod_status import status_faults
 
-MIRROR: Final = "kubernetes.io/config.mirror"
 _CHANGEABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,"
     "`spec.tolerations` (only additions to existing tolerations),"
@@ -70,7 +70,7 @@ class PodStrategy(Strategy):
 
     def prepare_create(self, obj: Object, now: datetime) -> None:
         obj["metadata"]["generation"] = 1
-        status: dict[str, Any] = {"phase": "Pending", "qosClass": qos_class(convert(Demand, obj["spec"]))}
+        status: dict[str, Any] = {"phase": "Pending", "qosClass": qos_class_of(convert(Demand, obj["spec"]))}
         if obj["spec"].get("schedulingGates"):
             status["conditions"] = [
                 {
@@ -124,7 +124,7 @@ class PodStrategy(Strategy):
             yield from self.validate_meta(obj)
             yield from status_faults(obj, old)
             return
-        if MIRROR in at(old, "metadata.annotations", {}) and subresource:
+        if MIRROR_ANNOTATION in at(old, "metadata.annotations", {}) and subresource:
             what = "ephemeral containers" if subresource == "ephemeralcontainers" else "resize"
             yield forbidden("", f"static pods do not support {what}")
             return
@@ -230,7 +230,7 @@ def _resize_faults(obj: Object, old: Object) -> Iterator[FieldError]:
         yield forbidden("", "windows pods do not support resize")
     if at(old, "status.phase") in ("Succeeded", "Failed"):
         yield forbidden("", "a pod that has ended cannot be resized")
-    if at(old, "status.qosClass", "") != qos_class(_spec(obj)):
+    if at(old, "status.qosClass", "") != qos_class_of(_spec(obj)):
         yield invalid("spec", None, "Pod QOS Class may not change as a result of resizing")
     rest, was = copied(obj["spec"]), copied(old["spec"])
     for spec in (rest, was):

@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from pykubelet.api.durations import UNKNOWN, ago, span
+from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, OLD_CLASS_ANNOTATION
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.tables.pod_rows import pod_cells, pod_conditions
-from pykubelet.apiserver.tables.table_text import NONE, UNKNOWN, ago, labels_text, span
+from pykubelet.apiserver.tables.table_text import NONE, labels_text
 
 Cells = Callable[[Object, datetime], list[Any]]
 
@@ -193,7 +195,6 @@ _MODES: Final = {
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
 }
-_OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 def _modes(modes: Sequence[str]) -> str:
@@ -205,7 +206,7 @@ def _volume_phase(obj: Object) -> str:
 
 
 def _class(obj: Object) -> str:
-    return str(at(obj, "metadata.annotations", {}).get(_OLD_CLASS) or at(obj, "spec.storageClassName", ""))
+    return str(at(obj, "metadata.annotations", {}).get(OLD_CLASS_ANNOTATION) or at(obj, "spec.storageClassName", ""))
 
 
 def _persistent_volume(obj: Object, now: datetime) -> list[Any]:
@@ -256,7 +257,7 @@ def _priority_class(obj: Object, now: datetime) -> list[Any]:
 
 
 def _storage_class(obj: Object, now: datetime) -> list[Any]:
-    default = at(obj, "metadata.annotations", {}).get("storageclass.kubernetes.io/is-default-class") == "true"
+    default = at(obj, "metadata.annotations", {}).get(DEFAULT_CLASS_ANNOTATION) == "true"
     return [
         f"{_name(obj)} (default)" if default else _name(obj),
         obj.get("provisioner", ""),

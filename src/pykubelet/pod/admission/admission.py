@@ -5,20 +5,20 @@ controllers look for them.
 """
 
 from collections.abc import Iterable
-from typing import Final
 
 from msgspec import Struct
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.host_ports import host_ports
-from pykubelet.api.rules.node_affinity import is_attracted, tolerates
+from pykubelet.api.rules.node_affinity import is_attracted
 from pykubelet.api.rules.pod_kinds import is_critical, is_static
-from pykubelet.pod.admission.fit import PODS, NodeUsage, Shortage, amounts, shortages
+from pykubelet.api.rules.resources import PODS
+from pykubelet.api.rules.taints import tolerates
+from pykubelet.api.rules.well_known import OS_LABEL
+from pykubelet.pod.admission.fit import NodeUsage, Shortage, amounts, shortages
 from pykubelet.pod.admission.preemption import Unreclaimable, victims
 from pykubelet.pod.admission.sysctls import Sysctls, safe_sysctls
-
-_OS_LABEL: Final = "kubernetes.io/os"
 
 
 class Admitted(Struct, frozen=True):
@@ -53,7 +53,7 @@ class Admission:
         self._allocatable[PODS] = allocatable[PODS].value if PODS in allocatable else 0
         labels = known.metadata.labels
         # The machine knows its own system better than a label that somebody changed.
-        self._labels = {**labels, _OS_LABEL: operating_system} if labels else {}
+        self._labels = {**labels, OS_LABEL: operating_system} if labels else {}
         self._expelling = tuple(taint for taint in known.spec.taints if taint.effect == "NoExecute")
 
     def admit(self, pod: Pod, running: NodeUsage) -> Admitted | Rejected:
@@ -81,10 +81,10 @@ class Admission:
             return Rejected("SysctlForbidden", f"forbidden sysctl: {fault}")
         if self._node is None:
             return Rejected("InvalidNodeInfo", "Kubelet cannot get node info.")
-        if pod.metadata.labels.get(_OS_LABEL, self._os) != self._os:
+        if pod.metadata.labels.get(OS_LABEL, self._os) != self._os:
             return Rejected(
                 "PodOSSelectorNodeLabelDoesNotMatch",
-                f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label",
+                f"Failed to admit pod as the `{OS_LABEL}` label doesn't match node label",
             )
         if pod.spec.os is not None and pod.spec.os.name != self._os:
             return Rejected("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")

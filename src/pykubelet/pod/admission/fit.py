@@ -8,24 +8,24 @@ from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.api.container import Container, ResourceRequirements
+from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.quantity import Quantity, ResourceList
 from pykubelet.api.rules.host_ports import HostPort, HostPorts, host_ports
 from pykubelet.api.rules.resources import (
     CPU,
+    EPHEMERAL_STORAGE,
     HUGEPAGES_PREFIX,
     MEMORY,
+    PODS,
     container_requests,
-    is_pod_level_resource,
     is_sidecar,
-    total,
+    largest,
+    pod_requests,
 )
 from pykubelet.api.struct import changed
 from pykubelet.api.validation.resources import is_extended
 
-PODS: Final = "pods"
-EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 _FIRST: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _COUNTED_PREFIXES: Final = (HUGEPAGES_PREFIX, "attachable-volumes-")
 _NATIVE: Final = "kubernetes.io/"
@@ -60,22 +60,12 @@ def wanted(pod: Pod, allocatable: Amounts) -> dict[str, int]:
         for name, quantity in container_requests(pod.spec).items()
         if name in allocatable or not is_extended(name)
     }
-    return amounts(_of_whole_pod(pod.spec, of_containers))
+    return amounts(pod_requests(pod.spec, of_containers))
 
 
 def held(pod: Pod) -> dict[str, int]:
     """What a pod that is here takes: the larger of what it asks for and what it was seen to have, while it resizes."""
-    return amounts(_of_whole_pod(pod.spec, container_requests(_as_seen(pod))))
-
-
-def _of_whole_pod(spec: PodSpec, of_containers: ResourceList) -> dict[str, Quantity]:
-    return total([{**of_containers, **pod_level(spec.resources)}, spec.overhead])
-
-
-def pod_level(resources: ResourceRequirements | None) -> dict[str, Quantity]:
-    """What is requested for a pod as a whole, instead of the sum over its containers."""
-    requests = resources.requests if resources else {}
-    return {name: quantity for name, quantity in requests.items() if is_pod_level_resource(name)}
+    return amounts(pod_requests(pod.spec, container_requests(_as_seen(pod))))
 
 
 def _as_seen(pod: Pod) -> PodSpec:
@@ -95,7 +85,7 @@ def _as_seen(pod: Pod) -> PodSpec:
         if container.name not in actual:
             return container
         asked = () if is_infeasible else (container.resources.requests,)  # what cannot be is not counted
-        requests = _largest(*asked, *actual[container.name])
+        requests = largest(*asked, *actual[container.name])
         return changed(container, resources=changed(container.resources, requests=requests))
 
     return changed(
@@ -103,15 +93,6 @@ def _as_seen(pod: Pod) -> PodSpec:
         containers=tuple(map(seen, pod.spec.containers)),
         init_containers=tuple(seen(each) if is_sidecar(each) else each for each in pod.spec.init_containers),
     )
-
-
-def _largest(*lists: ResourceList) -> dict[str, Quantity]:
-    result: dict[str, Quantity] = {}
-    for resources in lists:
-        for name, quantity in resources.items():
-            if name not in result or result[name] < quantity:
-                result[name] = quantity
-    return result
 
 
 # --- what the node has left

@@ -9,8 +9,15 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity
 from pykubelet.api.rules.pod_kinds import is_critical
 from pykubelet.api.rules.qos import qos_class
-from pykubelet.api.rules.resources import CPU, MEMORY, container_requests, is_pod_level_resource
-from pykubelet.pod.admission.fit import PODS, Amounts, Shortage, amount, pod_level
+from pykubelet.api.rules.resources import (
+    CPU,
+    MEMORY,
+    PODS,
+    container_requests,
+    is_pod_level_resource,
+    pod_level_requests,
+)
+from pykubelet.pod.admission.fit import Amounts, Shortage, amount
 
 PREEMPTED_REASON: Final = "Preempting"
 """Of the event about a victim, and of its status, whose phase is Failed."""
@@ -73,7 +80,7 @@ def _frees(pod: Pod, needs: Amounts) -> dict[str, int]:
     spec = pod.spec
     own = spec.resources
     is_pod_level = own is not None and any(map(is_pod_level_resource, (*own.requests, *own.limits)))
-    requests = {**({} if is_pod_level else container_requests(spec)), **pod_level(own)}
+    requests = {**({} if is_pod_level else container_requests(spec)), **pod_level_requests(spec)}
     result = {PODS: 1}
     for name in {*needs, MEMORY, CPU} - {PODS}:
         request = requests.get(name, Quantity(0))

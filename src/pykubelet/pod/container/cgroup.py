@@ -19,13 +19,11 @@ from pykubelet.api.rules.resources import (
     HUGEPAGES_PREFIX,
     MEMORY,
     container_limits,
-    container_requests,
     is_pod_level_resource,
     is_sidecar,
-    total,
+    pod_requests,
 )
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.admission.fit import pod_level
 
 CgroupDriver = Literal["cgroupfs", "systemd"]
 Group = tuple[str, ...]
@@ -148,7 +146,7 @@ def weight_of(shares: int) -> int:
 
 def pod_limits(pod: Pod, *, pids: int = UNLIMITED, cpu_cfs_quota: bool = True, period: int = PERIOD) -> GroupLimits:
     """Complete, so that what is there from before is brought up to date, too."""
-    requests, limits, qos = _requests(pod.spec), _limits(pod.spec), qos_class(pod)
+    requests, limits, qos = pod_requests(pod.spec), _limits(pod.spec), qos_class(pod)
     pids = pids if pids > 0 else UNLIMITED
     pages = _hugepages(requests)
     if qos == "BestEffort":
@@ -172,7 +170,7 @@ def pod_limits(pod: Pod, *, pids: int = UNLIMITED, cpu_cfs_quota: bool = True, p
 
 def class_limits(pods: Collection[Pod]) -> dict[str, GroupLimits]:
     """By class: burstable pods weigh together what they ask for, the others as little as can be."""
-    asked = sum(_amount(_requests(pod.spec), CPU).milli for pod in pods if qos_class(pod) == "Burstable")
+    asked = sum(_amount(pod_requests(pod.spec), CPU).milli for pod in pods if qos_class(pod) == "Burstable")
     return {
         "Burstable": GroupLimits(cpu_shares=shares_of(asked)),
         "BestEffort": GroupLimits(cpu_shares=FEWEST_SHARES),
@@ -197,10 +195,6 @@ def node_limits(capacity: ResourceList, reserved: ResourceList) -> GroupLimits:
 
 def _amount(resources: ResourceList, name: str) -> Quantity:
     return resources.get(name, Quantity(0))
-
-
-def _requests(spec: PodSpec) -> dict[str, Quantity]:
-    return total([{**container_requests(spec), **pod_level(spec.resources)}, spec.overhead])
 
 
 def _limits(spec: PodSpec) -> dict[str, Quantity]:

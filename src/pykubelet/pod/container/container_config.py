@@ -5,11 +5,11 @@ from typing import Final
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity
-from pykubelet.api.rules.qos import oom_score_adj
 from pykubelet.api.rules.resources import CPU, MEMORY, is_pod_level_resource
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.env import Environment, expand_all
 from pykubelet.pod.container.labels import container_annotations, container_labels
+from pykubelet.pod.container.oom_score import oom_score_adj
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, Limits, Mount
 
 _FEWEST_SHARES: Final = 2

@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Final, assert_never
 
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION, full_name
+from pykubelet.api.rules.pod_kinds import full_name
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 from pykubelet.api.struct import changed, rfc3339_nano
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed, Op, PodUpdate, Restored, SourceEvent
 

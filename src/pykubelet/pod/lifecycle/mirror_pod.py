@@ -5,7 +5,8 @@ from msgspec import Struct
 from pykubelet.api.meta import OwnerReference
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import HASH_ANNOTATION, MIRROR_ANNOTATION, full_name, is_static
+from pykubelet.api.rules.pod_kinds import full_name, is_static
+from pykubelet.api.rules.well_known import HASH_ANNOTATION, MIRROR_ANNOTATION
 from pykubelet.api.struct import changed
 
 

@@ -6,13 +6,8 @@ from typing import Final
 
 from pykubelet.api import codec
 from pykubelet.api.pod import Pod, PodStatus
-from pykubelet.api.rules.pod_kinds import (
-    FILE_SOURCE,
-    HASH_ANNOTATION,
-    MIRROR_ANNOTATION,
-    SEEN_ANNOTATION,
-    SOURCE_ANNOTATION,
-)
+from pykubelet.api.rules.pod_kinds import FILE_SOURCE
+from pykubelet.api.rules.well_known import HASH_ANNOTATION, MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 from pykubelet.api.scheduling import Toleration
 from pykubelet.api.struct import changed
 

@@ -29,11 +29,17 @@ from pykubelet.api.node import (
     NodeSystemInfo,
 )
 from pykubelet.api.quantity import Quantity, ResourceList
-from pykubelet.api.rules.resources import CPU, HUGEPAGES_PREFIX, MEMORY
+from pykubelet.api.rules.resources import CPU, EPHEMERAL_STORAGE, HUGEPAGES_PREFIX, MEMORY, PODS
+from pykubelet.api.rules.well_known import (
+    ARCH_LABEL,
+    HOSTNAME_LABEL,
+    OLD_ARCH_LABEL,
+    OLD_OS_LABEL,
+    OS_LABEL,
+)
 from pykubelet.api.scheduling import Taint
 from pykubelet.api.struct import changed
 from pykubelet.api.validation.resources import is_extended
-from pykubelet.pod.admission.fit import EPHEMERAL_STORAGE, PODS
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Image, RuntimeStatus, RuntimeVersion
 
@@ -41,25 +47,8 @@ KUBELET_VERSION: Final = f"v1.34.0+pykubelet.{__version__}"
 """Whose behaviour this agent follows, and whose agent it is. A `-` instead of the `+` would make it older than v1.34.0
 to those who compare versions."""
 
-HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
-OS_LABEL: Final = "kubernetes.io/os"
-ARCH_LABEL: Final = "kubernetes.io/arch"
 REQUIRED_LABELS: Final = (OS_LABEL, ARCH_LABEL)
 """Pods are sorted by them: they are kept right for as long as the agent runs."""
-DEFAULT_LABELS: Final = (
-    HOSTNAME_LABEL,
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-    "node.kubernetes.io/instance-type",
-    "beta.kubernetes.io/instance-type",
-    OS_LABEL,
-    ARCH_LABEL,
-    "beta.kubernetes.io/os",
-    "beta.kubernetes.io/arch",
-)
-"""What a node that was registered before gets when the agent starts. Other labels may have been changed by people."""
 ATTACH_ANNOTATION: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 
 READY: Final = "Ready"
@@ -126,8 +115,8 @@ def node_object(
         HOSTNAME_LABEL: facts.hostname,
         OS_LABEL: facts.operating_system,
         ARCH_LABEL: facts.architecture,
-        "beta.kubernetes.io/os": facts.operating_system,
-        "beta.kubernetes.io/arch": facts.architecture,
+        OLD_OS_LABEL: facts.operating_system,
+        OLD_ARCH_LABEL: facts.architecture,
         **settings.labels,
     }
     return Node(

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.well_known import APP_ARMOR_PREFIX
 from pykubelet.api.security import (
     AppArmorProfile,
     Capabilities,
@@ -34,7 +35,6 @@ _MASKED: Final = (
     "/sys/devices/virtual/powercap",
 )
 _READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-_APP_ARMOR_ANNOTATION: Final = "container.apparmor.security.beta.kubernetes.io/"
 
 
 class SecurityDefaults(Struct, frozen=True, kw_only=True):
@@ -178,7 +178,7 @@ def _app_armor(pod: Pod, container: Container) -> AppArmorProfile | None:
     own, shared = container.security_context, pod.spec.security_context
     if own is not None and own.app_armor_profile is not None:
         return own.app_armor_profile
-    match pod.metadata.annotations.get(f"{_APP_ARMOR_ANNOTATION}{container.name}", ""):
+    match pod.metadata.annotations.get(f"{APP_ARMOR_PREFIX}{container.name}", ""):
         case "runtime/default":
             return AppArmorProfile(type="RuntimeDefault")
         case "unconfined":

@@ -9,7 +9,8 @@ from functools import cache
 from typing import Final
 
 from pykubelet.api.pod import Pod, PodStatus
-from pykubelet.api.rules.pod_kinds import SEEN_ANNOTATION, is_static
+from pykubelet.api.rules.pod_kinds import is_static
+from pykubelet.api.rules.well_known import SEEN_ANNOTATION
 from pykubelet.base.journal import Moment
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.runtime import SandboxConfig

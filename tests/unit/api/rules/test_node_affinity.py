@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api import codec
-from pykubelet.api.rules.node_affinity import is_attracted, tolerates
-from pykubelet.api.scheduling import Taint, Toleration
+from pykubelet.api.rules.node_affinity import is_attracted
 from unit.pod.admission_pods import pod
 
 LABELS = {"zone": "a", "cores": "7", "disk": "", "odd": "1_0"}
@@ -91,22 +89,3 @@ def test_preferences_bind_nobody() -> None:
 
 def test_a_node_without_a_name_has_no_fields_to_compare() -> None:
     assert attracted(node_name="", affinity=required(field("metadata.name", "In", "n2")))
-
-
-@pytest.mark.parametrize(
-    ("toleration", "holds"),
-    [
-        pytest.param({"operator": "Exists"}, True, id="everything"),
-        pytest.param({"key": "k", "operator": "Exists"}, True, id="the key, whatever its value"),
-        pytest.param({"key": "k", "value": "v"}, True, id="key and value, equal unless it says otherwise"),
-        pytest.param({"key": "k", "operator": "Equal", "value": "w"}, False, id="another value"),
-        pytest.param({"key": "other", "operator": "Exists"}, False, id="another key"),
-        pytest.param({"operator": "Exists", "effect": "NoExecute"}, True, id="the effect"),
-        pytest.param({"operator": "Exists", "effect": "NoSchedule"}, False, id="another effect"),
-        pytest.param({"key": "k", "operator": "Like", "value": "v"}, False, id="an unknown operator tolerates nothing"),
-    ],
-)
-def test_tolerations(toleration: dict[str, str], holds: bool) -> None:
-    taint = Taint(key="k", value="v", effect="NoExecute")
-    assert tolerates([codec.convert(Toleration, toleration)], taint) is holds
-    assert not tolerates([], taint)

@@ -103,3 +103,13 @@ def test_a_node_that_cannot_be_read_takes_no_pods() -> None:
     broken = place({"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "much"}}})
 
     assert reasons(pod(), broken, Use()) == ["node(s) were unschedulable"]
+
+
+def test_the_ports_of_an_init_container_that_ends_are_free_again() -> None:
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    passing = pod(initContainers=[{"name": "i", "ports": ports}])
+    lasting = pod(initContainers=[{"name": "i", "ports": ports, "restartPolicy": "Always"}])
+    assert reasons(pod(**PORT), node(), use([passing])) == []
+    assert reasons(pod(**PORT), node(), use([lasting])) == [
+        "node(s) didn't have free ports for the requested pod ports"
+    ]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from pykubelet.api.durations import span
 from pykubelet.apiserver.schema.resources import Registry
 from pykubelet.apiserver.tables.pod_rows import pod_cells
-from pykubelet.apiserver.tables.table_text import span
 from pykubelet.apiserver.tables.tables import table
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import MIRROR_ANNOTATION, is_critical
+from pykubelet.api.rules.pod_kinds import is_critical
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.api.struct import changed
 from pykubelet.pod.admission.admission import Admission, Admitted, Rejected
 from pykubelet.pod.admission.fit import NodeUsage, Shortage

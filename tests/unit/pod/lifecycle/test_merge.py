@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 from pykubelet.api.container import Container
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec, PodStatus
-from pykubelet.api.rules.pod_kinds import (
-    MIRROR_ANNOTATION,
-    SEEN_ANNOTATION,
-    SOURCE_ANNOTATION,
-    full_name,
-    is_static,
-    source_of,
-)
+from pykubelet.api.rules.pod_kinds import full_name, is_static, source_of
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 from pykubelet.api.struct import changed, rfc3339_nano
 from pykubelet.pod.lifecycle.merge import ALL_SOURCES, Merge, Notify
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed, Op, PodUpdate, Restored, SourceEvent

@@ -8,13 +8,8 @@ from kit.pods import make_pod
 from pykubelet.api.meta import ObjectMeta, OwnerReference
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import (
-    HASH_ANNOTATION,
-    MIRROR_ANNOTATION,
-    SEEN_ANNOTATION,
-    SOURCE_ANNOTATION,
-    is_mirror,
-)
+from pykubelet.api.rules.pod_kinds import is_mirror
+from pykubelet.api.rules.well_known import HASH_ANNOTATION, MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 from pykubelet.api.struct import changed
 from pykubelet.pod.lifecycle.mirror_pod import (
     Create,

@@ -5,7 +5,8 @@ import pytest
 from pykubelet.api import codec
 from pykubelet.api.documents import read_documents
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import FILE_SOURCE, HASH_ANNOTATION, URL_SOURCE
+from pykubelet.api.rules.pod_kinds import FILE_SOURCE, URL_SOURCE
+from pykubelet.api.rules.well_known import HASH_ANNOTATION
 from pykubelet.pod.lifecycle.static_pod import static_pod, static_uid
 
 MANIFEST = """\

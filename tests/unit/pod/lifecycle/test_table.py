@@ -6,7 +6,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kit.pods import make_pod
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import HASH_ANNOTATION, MIRROR_ANNOTATION, SOURCE_ANNOTATION, full_name, is_static
+from pykubelet.api.rules.pod_kinds import full_name, is_static
+from pykubelet.api.rules.well_known import HASH_ANNOTATION, MIRROR_ANNOTATION, SOURCE_ANNOTATION
 from pykubelet.pod.lifecycle.table import Pair, PodTable
 
 

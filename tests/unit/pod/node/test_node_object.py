@@ -8,10 +8,10 @@ from pykubelet.api import codec
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.node import AttachedVolume, Node, NodeAddress, NodeCondition, NodeStatus
 from pykubelet.api.quantity import Quantity, parse
+from pykubelet.api.rules.well_known import KUBELET_LABELS
 from pykubelet.api.scheduling import Taint
 from pykubelet.api.struct import changed
 from pykubelet.pod.node.node_object import (
-    DEFAULT_LABELS,
     FULL_ISOLATION,
     KUBELET_VERSION,
     NodeSettings,
@@ -357,7 +357,7 @@ def test_a_condition_is_patched_whole_and_the_others_are_left_out() -> None:
 def test_labels_that_are_right_need_no_patch_and_those_of_people_are_not_touched() -> None:
     said = made(settings={"labels": {"mine": "new"}}).metadata
     shown = changed(said, labels={**said.labels, "mine": "changed by hand", "theirs": "x"})
-    assert metadata_patch(shown, said, DEFAULT_LABELS) is None
+    assert metadata_patch(shown, said, KUBELET_LABELS) is None
 
 
 def test_default_labels_and_our_annotation_are_put_right() -> None:
@@ -365,7 +365,7 @@ def test_default_labels_and_our_annotation_are_put_right() -> None:
     shown = ObjectMeta(
         labels={**said.labels, "kubernetes.io/arch": "wrong", "theirs": "x"}, annotations={"theirs": "y"}
     )
-    assert metadata_patch(shown, said, DEFAULT_LABELS) == {
+    assert metadata_patch(shown, said, KUBELET_LABELS) == {
         "metadata": {
             "labels": {"kubernetes.io/arch": "amd64"},
             "annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"},

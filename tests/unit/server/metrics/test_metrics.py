@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kit.pods import make_pod
 from pykubelet.api.container import Container
 from pykubelet.api.pod import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodCondition, PodStatus
-from pykubelet.api.rules.pod_kinds import SEEN_ANNOTATION, SOURCE_ANNOTATION
+from pykubelet.api.rules.well_known import SEEN_ANNOTATION, SOURCE_ANNOTATION
 from pykubelet.api.struct import changed, rfc3339_nano
 from pykubelet.base.errors import Retry
 from pykubelet.base.journal import Journal
