@@ -15,11 +15,11 @@ import pytest
 
 from pykubelet.apiserver.store.port import (
     AlreadyExists,
+    Bookmark,
     Entry,
     Event,
     Expired,
     Future,
-    Progress,
     Stale,
     Store,
 )
@@ -320,7 +320,7 @@ async def a_watch_tells_its_progress(store: Store) -> None:
     async with aclosing(store.watch(prefix, since=since)) as told:
         first = await store.create(f"{prefix}a", b"1")
         event = await anext(told)
-        while isinstance(event, Progress):
+        while isinstance(event, Bookmark):
             assert event.revision < first
             event = await anext(told)
         assert event.revision == first
@@ -328,7 +328,7 @@ async def a_watch_tells_its_progress(store: Store) -> None:
 
         async def come_to(revision: int) -> None:
             async for each in told:
-                assert isinstance(each, Progress)
+                assert isinstance(each, Bookmark)
                 if each.revision >= revision:
                     return
 

@@ -13,7 +13,7 @@ from pykubelet.apiserver.store import etcd_watch
 from pykubelet.apiserver.store._gen import etcd_pb2
 from pykubelet.apiserver.store.etcd import EtcdStore
 from pykubelet.apiserver.store.etcd_channel import EtcdChannel, EtcdTls
-from pykubelet.apiserver.store.port import Entry, Expired, Lost, Progress
+from pykubelet.apiserver.store.port import Bookmark, Entry, Expired, Lost
 from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.base.errors import Invalid, Retry
 
@@ -229,7 +229,7 @@ async def test_progress_comes_when_it_is_asked_for_from_members_that_can(etcd: E
             asking = asyncio.create_task(_ask(store))
             progress = await anext(told)
             asking.cancel()
-        assert isinstance(progress, Progress)
+        assert isinstance(progress, Bookmark)
         assert progress.revision >= newest
 
 

@@ -80,7 +80,7 @@ class Front:
         except ApiError as error:
             return _failure(error)
         except Expired as error:
-            return _failure(status.expired(str(error)))
+            return _failure(status.gone_410(str(error)))
         except DecodeError as error:
             return _failure(status.bad_request(f"the object provided cannot be read: {error}"))
         except Retry as error:

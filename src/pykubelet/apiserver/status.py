@@ -144,13 +144,10 @@ def too_large(limit: int) -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}", {})
 
 
-def expired(message: str = "") -> ApiError:
+def gone_410(message: str = "") -> ApiError:
+    """What was asked for goes on from a moment that is forgotten: the client lists again."""
     text = message or "The provided continue parameter is too old to display a consistent list result."
     return ApiError(410, "Expired", text)
-
-
-def gone(wanted: int) -> ApiError:
-    return ApiError(410, "Expired", f"too old resource version: {wanted}")
 
 
 def too_large_version(wanted: int, current: int) -> ApiError:

@@ -12,11 +12,11 @@ from pykubelet.apiserver.store.etcd_channel import DEADLINE, EtcdChannel, EtcdTl
 from pykubelet.apiserver.store.etcd_watch import Watches, text
 from pykubelet.apiserver.store.port import (
     AlreadyExists,
+    Bookmark,
     Entry,
     Event,
     Expired,
     Listing,
-    Progress,
     Stale,
     check_key,
     prefix_end,
@@ -104,7 +104,7 @@ class EtcdStore:
         last = answer.responses[0].response_delete_range.prev_kvs[0]
         return Entry(key, last.value, answer.header.revision, last.create_revision)
 
-    def watch(self, prefix: str, *, since: int) -> AsyncGenerator[Event | Progress, None]:
+    def watch(self, prefix: str, *, since: int) -> AsyncGenerator[Event | Bookmark, None]:
         return self._watches.watch(prefix, since)
 
     def request_progress(self) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from pykubelet.apiserver.store._gen import etcd_pb2 as etcd
 from pykubelet.apiserver.store.etcd_channel import EtcdChannel
-from pykubelet.apiserver.store.port import Event, Expired, Progress, prefix_end
+from pykubelet.apiserver.store.port import Bookmark, Event, Expired, prefix_end
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, Retry
 
@@ -37,7 +37,7 @@ class Watches:
     def close(self) -> None:
         self.is_closed = True
 
-    async def watch(self, prefix: str, since: int) -> AsyncGenerator[Event | Progress, None]:
+    async def watch(self, prefix: str, since: int) -> AsyncGenerator[Event | Bookmark, None]:
         watch = _Watch(prefix, since)
         backoff = Backoff(0.1, 10.0, now=asyncio.get_running_loop().time)
         self._open.add(watch)
@@ -56,7 +56,7 @@ class Watches:
         finally:
             self._open.discard(watch)
 
-    async def _once(self, watch: "_Watch") -> AsyncGenerator[Event | Progress, None]:
+    async def _once(self, watch: "_Watch") -> AsyncGenerator[Event | Bookmark, None]:
         pending: list[Event] = []
         async with aclosing(self._channel.stream(_METHOD, watch.requests(), etcd.WatchResponse)) as answers:
             async for answer in answers:
@@ -71,7 +71,7 @@ class Watches:
                     watch.at = max(watch.at, whole[-1].revision)
                 elif self._is_progress(answer, watch):
                     watch.at = answer.header.revision
-                    yield Progress(watch.at)
+                    yield Bookmark(watch.at)
         raise Retry("etcd has ended the watch")
 
     def _check_open(self) -> None:

@@ -76,7 +76,7 @@ class Event(msgspec.Struct, frozen=True):
         return hash((self.key, self.revision))
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Bookmark(msgspec.Struct, frozen=True):
     """Every change up to this revision has been told."""
 
     revision: int
@@ -99,7 +99,7 @@ class Stale(Conflict):
 
 
 class Expired(Conflict):
-    """The store has forgotten this part of its history: list again."""
+    """This part of the history is forgotten: list again. Clients see it as 410 Gone."""
 
 
 class Future(Invalid):
@@ -146,16 +146,16 @@ class Store(Protocol):
         """What the key held last, with the revision of the deletion. Stale and NotFound as for `update`."""
         ...
 
-    def watch(self, prefix: str, *, since: int) -> AsyncGenerator[Event | Progress, None]:
+    def watch(self, prefix: str, *, since: int) -> AsyncGenerator[Event | Bookmark, None]:
         """Every change below a prefix after the revision `since`: in order, none left out, none twice.
 
-        From time to time, and soon after `request_progress`, it tells how far it has come. Endless; Expired when the
-        changes after `since` are no longer known.
+        From time to time, and soon after `request_progress`, a bookmark tells how far it has come. Endless;
+        Expired when the changes after `since` are no longer known.
         """
         ...
 
     def request_progress(self) -> None:
-        """Have every watch that is open tell its progress soon."""
+        """Have every watch that is open tell a bookmark soon."""
         ...
 
     async def revision(self) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from pykubelet.apiserver.store import sqlite_log
-from pykubelet.apiserver.store.feed import PROGRESS_EVERY, Feed
-from pykubelet.apiserver.store.port import Entry, Event, Listing, Progress, check_key
+from pykubelet.apiserver.store.followers import Followers
+from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Listing, check_key
 from pykubelet.apiserver.store.sqlite_file import StoreFile
 from pykubelet.apiserver.store.sqlite_log import Write
 from pykubelet.apiserver.store.sqlite_writer import History, Writer
@@ -23,8 +23,6 @@ T = TypeVar("T")
 
 _READERS: Final = 2
 _PAGE_OF_HISTORY: Final = 500
-_RECENT: Final = 4_096
-_RECENT_BYTES: Final = 16 * 1024 * 1024
 
 
 class SqliteStore:
@@ -32,20 +30,18 @@ class SqliteStore:
 
     progress_on_request = True
 
-    def __init__(self, file: StoreFile, db: sqlite3.Connection, revision: int, history: History, every: float) -> None:
+    def __init__(self, file: StoreFile, db: sqlite3.Connection, revision: int, history: History) -> None:
         self._file = file
         self._db = db
-        self._feed = Feed(revision, older=self._older, most=_RECENT, most_bytes=_RECENT_BYTES, progress_every=every)
+        self._followers = Followers(revision, self._older)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="store-reader")
         self._of_thread = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._is_closed = False
-        self._writer = Writer(db, file.path, history=history, published=self._feed.publish, forgotten=self._feed.forget)
+        self._writer = Writer(db, file.path, history=history, published=self._followers.publish)
 
     @classmethod
-    async def open(
-        cls, path: Path, *, history: History | None = None, progress_every: float = PROGRESS_EVERY
-    ) -> "SqliteStore":
+    async def open(cls, path: Path, *, history: History | None = None) -> "SqliteStore":
         """Invalid when the file is somebody else's, of another kind, or of a newer version than this."""
 
         def prepare() -> tuple[StoreFile, sqlite3.Connection, int]:
@@ -58,7 +54,7 @@ class SqliteStore:
                 raise
 
         file, db, revision = await asyncio.to_thread(prepare)
-        return cls(file, db, revision, history or History(), progress_every)
+        return cls(file, db, revision, history or History())
 
     async def get(self, key: str) -> Entry | None:
         return await self._read(lambda db: sqlite_log.get(db, key))
@@ -77,15 +73,15 @@ class SqliteStore:
         event = await self._writer.write(Write(key, None, revision))
         return Entry(key, event.previous or b"", event.revision, event.created)
 
-    def watch(self, prefix: str, *, since: int) -> AsyncGenerator[Event | Progress, None]:
-        return self._feed.watch(prefix, since)
+    def watch(self, prefix: str, *, since: int) -> AsyncGenerator[Event | Bookmark, None]:
+        return self._followers.follow(prefix, since)
 
     def request_progress(self) -> None:
-        self._feed.request_progress()
+        """It is always told."""
 
     async def revision(self) -> int:
         self._check_open()
-        return self._feed.revision  # nobody else writes, and a write is published before it is acknowledged
+        return self._followers.revision  # nobody else writes, and a write is published before it is acknowledged
 
     async def compact(self, revision: int) -> None:
         await self._writer.compact(revision)
@@ -101,7 +97,7 @@ class SqliteStore:
         if self._is_closed:
             return
         self._is_closed = True
-        self._feed.close()
+        self._followers.close()
         await self._writer.close()
         await asyncio.to_thread(self._let_go)
 

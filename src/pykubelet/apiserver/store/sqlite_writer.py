@@ -41,11 +41,12 @@ class _Compact(msgspec.Struct, frozen=True):
 
 
 _Wish = tuple[Write | _Compact, "asyncio.Future[Event | None]"]
+_Said = tuple["asyncio.Future[Event | None]", Event | Exception | None]
 _STOP: Final = None
 
 
 class Writer:
-    """Made and used in the event loop; `published` and `forgotten` are called there, in the order of the log."""
+    """Made and used in the event loop; `published` is called there, in the order of the log."""
 
     def __init__(
         self,
@@ -53,17 +54,15 @@ class Writer:
         path: Path,
         *,
         history: History,
-        published: Callable[[Sequence[Event], int], None],
-        forgotten: Callable[[int], None],
+        published: Callable[[Sequence[Event]], None],
     ) -> None:
         self._db = db
         self._path = path
         self._history = history
         self._published = published
-        self._forgotten = forgotten
         self._loop = asyncio.get_running_loop()
         self._wishes: queue.SimpleQueue[_Wish | None] = queue.SimpleQueue()
-        self._compactions: list[tuple[int, asyncio.Future[Event | None]]] = []
+        self._compacting: list[asyncio.Future[Event | None]] = []
         self._marks: deque[tuple[float, int]] = deque()
         self._looked = -1e9
         self._is_sweeping = True  # the last process may not have come to its end
@@ -96,12 +95,10 @@ class Writer:
         self._wishes.put((wish, answer))
         return await answer
 
-    def _tell(
-        self, answers: Sequence[tuple["asyncio.Future[Event | None]", Event | Exception | None]], revision: int
-    ) -> None:
+    def _tell(self, answers: Sequence[_Said]) -> None:
         events = [said for _, said in answers if isinstance(said, Event)]
         if events:
-            self._published(events, revision)
+            self._published(events)
         for answer, said in answers:
             if answer.done():  # who asked was cancelled; what was asked is done all the same
                 continue
@@ -123,7 +120,7 @@ class Writer:
                 if isinstance(wish, _Compact):
                     self._begin(wish.revision, answer)
             self._keep_house()
-        self._post([(answer, Retry("the store is closed")) for _, answer in self._compactions], 0)
+        self._post([(answer, Retry("the store is closed")) for answer in self._compacting])
 
     def _gather(self) -> tuple[list[_Wish], bool]:
         """Everything that was asked for by now; it waits for something unless there is housekeeping to do."""
@@ -140,7 +137,7 @@ class Writer:
         return batch, False
 
     def _commit(self, wishes: Sequence[tuple[Write, "asyncio.Future[Event | None]"]]) -> None:
-        answers: list[tuple[asyncio.Future[Event | None], Event | Exception | None]] = []
+        answers: list[_Said] = []
 
         def append_all() -> None:
             for write, answer in wishes:
@@ -152,8 +149,7 @@ class Writer:
         failure = self._transact(append_all)
         if failure is not None:
             answers = [(answer, Retry(str(failure))) for _, answer in wishes]
-        events = [said for _, said in answers if isinstance(said, Event)]
-        self._post(answers, events[-1].revision if events else 0)
+        self._post(answers)
 
     def _transact(self, work: Callable[[], None]) -> Exception | None:
         """All of it or nothing. What kept it from being done, as the caller should hear it."""
@@ -178,11 +174,9 @@ class Writer:
         except sqlite3.Error as error:
             self.trouble = unwritable(self._path, error)
 
-    def _post(
-        self, answers: Sequence[tuple["asyncio.Future[Event | None]", Event | Exception | None]], revision: int
-    ) -> None:
+    def _post(self, answers: Sequence[_Said]) -> None:
         try:
-            self._loop.call_soon_threadsafe(self._tell, answers, revision)
+            self._loop.call_soon_threadsafe(self._tell, answers)
         except RuntimeError:
             self._is_closed = True  # the loop has ended, and with it everybody who could have asked
 
@@ -192,11 +186,10 @@ class Writer:
         failure = self._transact(lambda: sqlite_log.begin_compaction(self._db, revision))
         if failure is None:
             self._is_sweeping = True
-            self._call(self._forgotten, revision)
             if answer is not None:
-                self._compactions.append((revision, answer))
+                self._compacting.append(answer)
         elif answer is not None:
-            self._post([(answer, failure)], 0)
+            self._post([(answer, failure)])
 
     def _keep_house(self) -> None:
         if self._is_sweeping:
@@ -232,8 +225,8 @@ class Writer:
         failure = self._transact(work)
         self._is_sweeping = failure is None and (more or self._shrink())
         if not more:
-            waiting, self._compactions = self._compactions, []
-            self._post([(answer, failure) for _, answer in waiting], 0)
+            waiting, self._compacting = self._compacting, []
+            self._post([(answer, failure) for answer in waiting])
 
     def _shrink(self) -> bool:
         """Give pages back to the disk when a good part of the file is unused. Whether there is more to give."""
@@ -247,9 +240,3 @@ class Writer:
             self.trouble = unwritable(self._path, error)
             return False
         return True
-
-    def _call(self, work: Callable[[int], None], revision: int) -> None:
-        try:
-            self._loop.call_soon_threadsafe(work, revision)
-        except RuntimeError:
-            self._is_closed = True

@@ -8,13 +8,16 @@ back from the revision that it saw last.
 import asyncio
 import logging
 from bisect import bisect_left, insort
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 import msgspec
 
-from pykubelet.apiserver.store.port import Entry, Event, Expired, Listing, Progress, Store, TooSlow, prefix_end
+from pykubelet.apiserver.store.bookmarks import BOOKMARK_EVERY, send_bookmarks
+from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Expired, Listing, Store, prefix_end
+from pykubelet.apiserver.store.watchers import Audience, Wanted, Watcher
 from pykubelet.apiserver.store.window import Window
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError, Retry
@@ -25,14 +28,11 @@ RECENT: Final = 4_096
 RECENT_BYTES: Final = 32 * 1024 * 1024
 QUEUE: Final = 1_024
 """Events that may wait for one watcher."""
-BOOKMARK_EVERY: Final = 60.0
 _PATIENCE: Final = 3.0
 """Seconds in which the cache has to come to a revision that somebody asks for, as upstream."""
 _BACKFILL: Final = 1_000
 """Revisions before the start that are remembered: after a restart, watchers go on instead of all listing at once."""
 _PAGE: Final = 1_000
-
-Wanted = Callable[[Event], bool]
 
 
 class WatchCache:
@@ -51,16 +51,16 @@ class WatchCache:
     ) -> None:
         self.prefix = prefix
         self._store = store
-        self._limits = (recent, recent_bytes)
+        self._new_window = partial(Window, most=recent, most_bytes=recent_bytes)
         self._queue = queue
         self._bookmark_every = bookmark_every
         self._patience = patience
         self._entries: dict[str, Entry] = {}
         self._keys: list[str] = []
         self._revision = 0
-        self._window = Window(0)
+        self._window = self._new_window(0)
         self._ready = asyncio.Event()
-        self._audience = _Audience()
+        self._audience = Audience()
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     @property
@@ -104,7 +104,7 @@ class WatchCache:
         self._wake()
         since = max(at - _BACKFILL, 1) if self._store.progress_on_request else at
         while True:
-            self._window = Window(since, most=self._limits[0], most_bytes=self._limits[1])
+            self._window = self._new_window(since)
             try:
                 await self._watch(since, at)
             except Expired:
@@ -126,7 +126,7 @@ class WatchCache:
             asking.cancel()
         raise failure
 
-    def _take(self, change: Event | Progress, listed: int) -> None:
+    def _take(self, change: Event | Bookmark, listed: int) -> None:
         if isinstance(change, Event):
             self._share_previous(change)
             self._window.append(change)
@@ -158,10 +158,7 @@ class WatchCache:
         while not self.is_ready:
             self._store.request_progress()
             await asyncio.sleep(0.05)
-        while True:
-            await asyncio.sleep(self._bookmark_every)
-            self._store.request_progress()
-            self._audience.tell_all(Progress(self._revision))
+        await send_bookmarks(self._store, self._audience, lambda: self._revision, self._bookmark_every)
 
     def _start_over(self, error: PykubeletError) -> None:
         self._ready.clear()
@@ -248,7 +245,7 @@ class WatchCache:
 
     async def watch(
         self, prefix: str = "", *, since: int, wanted: Wanted | None = None
-    ) -> AsyncGenerator[Event | Progress, None]:
+    ) -> AsyncGenerator[Event | Bookmark, None]:
         """As `Store.watch`, of the changes that are `wanted`. Ends with Expired when `since` is too long ago, and with
         TooSlow when more events wait than a watcher may leave waiting."""
         async with aclosing(self.batches(prefix, since=since, wanted=wanted)) as batches:
@@ -258,14 +255,12 @@ class WatchCache:
 
     async def batches(
         self, prefix: str = "", *, since: int, wanted: Wanted | None = None, until: float | None = None
-    ) -> AsyncGenerator[Sequence[Event | Progress], None]:
+    ) -> AsyncGenerator[Sequence[Event | Bookmark], None]:
         """The same, with all at once that there is to tell; it ends `until` a time of the loop."""
         prefix = prefix or self.prefix
         await self._reach(0)
-        if since < self._window.since:
-            raise Expired(f"revision {since} is too old: changes are known after {self._window.since}; list again")
-        watcher = _Watcher(prefix, since, wanted)
         past = self._window.after(since)
+        watcher = Watcher(prefix, since, wanted)
         self._audience.add(watcher)
         end = asyncio.get_running_loop().call_at(until, watcher.end) if until is not None else None
         try:
@@ -277,103 +272,3 @@ class WatchCache:
             self._audience.remove(watcher)
             if end is not None:
                 end.cancel()
-
-
-class _Watcher:
-    """What waits for one watcher."""
-
-    __slots__ = ("_is_over", "_news", "_waiting", "failure", "prefix", "since", "wanted")
-
-    def __init__(self, prefix: str, since: int, wanted: Wanted | None) -> None:
-        self.prefix = prefix
-        self.since = since
-        self.wanted = wanted
-        self.failure: PykubeletError | None = None
-        self._news: list[Event | Progress] = []
-        self._is_over = False
-        self._waiting: asyncio.Future[None] | None = None
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._news and self.failure is None
-
-    def put(self, told: Event | Progress, most: int) -> None:
-        if len(self._news) >= most:
-            self._news = []
-            self.fail(TooSlow("the watcher did not take its events in time: watch again from the last one"))
-            return
-        self._news.append(told)
-        self._wake()
-
-    def end(self) -> None:
-        """What was put before is still told."""
-        self._is_over = True
-        self._wake()
-
-    def fail(self, error: PykubeletError) -> None:
-        if self.failure is None:
-            self.failure = error
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
-
-    async def next(self) -> list[Event | Progress]:
-        """All there is by now, at least one; nothing when it is over."""
-        if self.is_idle and not self._is_over:
-            self._waiting = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiting
-            finally:
-                self._waiting = None
-        if not self._news and self.failure is not None:
-            raise self.failure
-        news, self._news = self._news, []
-        return news
-
-
-class _Audience:
-    """All watchers, by prefix: an event finds those it is for by the few lengths that prefixes have."""
-
-    def __init__(self) -> None:
-        self._by_prefix: dict[str, set[_Watcher]] = {}
-        self._lengths: tuple[int, ...] = ()
-
-    def add(self, watcher: _Watcher) -> None:
-        if watcher.prefix in self._by_prefix:
-            self._by_prefix[watcher.prefix].add(watcher)
-            return
-        self._by_prefix[watcher.prefix] = {watcher}
-        self._measure()
-
-    def remove(self, watcher: _Watcher) -> None:
-        same = self._by_prefix.get(watcher.prefix, set())
-        same.discard(watcher)
-        if not same:
-            self._by_prefix.pop(watcher.prefix, None)
-            self._measure()
-
-    def tell(self, event: Event, most: int) -> None:
-        for length in self._lengths:
-            for watcher in self._by_prefix.get(event.key[:length], ()):
-                if (
-                    watcher.failure is None
-                    and event.revision > watcher.since
-                    and (watcher.wanted is None or watcher.wanted(event))
-                ):
-                    watcher.put(event, most)
-
-    def tell_all(self, progress: Progress) -> None:
-        for watchers in self._by_prefix.values():
-            for watcher in watchers:
-                if watcher.is_idle and progress.revision >= watcher.since:
-                    watcher.put(progress, 1)
-
-    def end(self, error: PykubeletError) -> None:
-        everybody = [watcher for watchers in self._by_prefix.values() for watcher in watchers]
-        for watcher in everybody:
-            watcher.fail(Expired(str(error)) if isinstance(error, Expired) else Retry(str(error)))
-
-    def _measure(self) -> None:
-        self._lengths = tuple(sorted({len(prefix) for prefix in self._by_prefix}))

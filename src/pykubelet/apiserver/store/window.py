@@ -1,11 +1,11 @@
-"""The last changes, held in memory: from which revision on they are all there, and which came after another one."""
+"""The last changes, held in memory: what came after a revision, or that it is too old to be told (410)."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-from pykubelet.apiserver.store.port import Event
+from pykubelet.apiserver.store.port import Event, Expired
 
 _OVERHEAD: Final = 500
 """Bytes that an event takes besides its values."""
@@ -13,9 +13,9 @@ _revision = attrgetter("revision")
 
 
 class Window:
-    """Forgets the oldest when there are more than `most` events, or more than `most_bytes` in them; 0: never."""
+    """Forgets the oldest when there are more than `most` events, or more than `most_bytes` in them."""
 
-    def __init__(self, since: int, *, most: int = 0, most_bytes: int = 0) -> None:
+    def __init__(self, since: int, *, most: int, most_bytes: int) -> None:
         self.since = since
         """Every change after this revision is here."""
         self._most = most
@@ -32,25 +32,27 @@ class Window:
         """Events come in order. Several may have one revision, and then they leave together."""
         self._events.append(event)
         self._bytes += _size(event)
-        while len(self) > 1 and self._is_full():
-            self.forget(self._events[self._first].revision)
+        while len(self) > 1 and (len(self) > self._most or self._bytes > self._most_bytes):
+            self._forget(self._events[self._first].revision)
+
+    def is_too_old(self, revision: int) -> bool:
+        """Whether some change after this revision is forgotten: 410 Gone for who wants to go on from there."""
+        return revision < self.since
 
     def after(self, revision: int) -> Sequence[Event]:
-        """The changes after a revision that is not before `since`."""
+        """The changes after a revision. Expired when it is too old."""
+        if self.is_too_old(revision):
+            raise Expired(f"revision {revision} is too old: changes are known after {self.since}; list again")
         return self._events[bisect_right(self._events, revision, self._first, key=_revision) :]
 
-    def forget(self, revision: int) -> None:
-        """Up to and with this revision."""
+    def _forget(self, revision: int) -> None:
         end = bisect_right(self._events, revision, self._first, key=_revision)
         self._bytes -= sum(map(_size, self._events[self._first : end]))
         self._first = end
-        self.since = max(self.since, revision)
+        self.since = revision
         if self._first > 64 and self._first > len(self):
             del self._events[: self._first]
             self._first = 0
-
-    def _is_full(self) -> bool:
-        return bool((self._most and len(self) > self._most) or (self._most_bytes and self._bytes > self._most_bytes))
 
 
 def _size(event: Event) -> int:

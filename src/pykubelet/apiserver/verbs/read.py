@@ -84,7 +84,7 @@ async def page(
             )
             entries += [entry for entry in listing.entries if chosen.holds(entry)]
     except Expired:
-        raise status.expired() from None
+        raise status.gone_410() from None
     except Future:
         raise status.too_large_version(exactly or wanted, backend.cache.revision) from None
     metadata: dict[str, Any] = {"resourceVersion": str(listing.revision)}

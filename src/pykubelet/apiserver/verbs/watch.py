@@ -13,7 +13,7 @@ from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import ListOptions, list_options, revision
 from pykubelet.apiserver.requests.selection import Selection, selection
 from pykubelet.apiserver.status import ApiError
-from pykubelet.apiserver.store.port import Entry, Event, Expired, Progress
+from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Expired
 from pykubelet.apiserver.tables.tables import table, wanted_objects
 from pykubelet.apiserver.verbs.read import partial_metadata
 from pykubelet.base.errors import PykubeletError, Retry
@@ -83,7 +83,7 @@ class _Watcher:
             async for line in self._until(deadline):
                 yield line
         except Expired:
-            yield self._form.error(status.gone(self._since))
+            yield self._form.error(status.gone_410(f"too old resource version: {self._since}"))
         except PykubeletError:
             return  # the client watches again from where it was
 
@@ -98,8 +98,8 @@ class _Watcher:
                 if told := lines[0] if len(lines) == 1 else b"".join(lines):
                     yield told
 
-    def _line(self, change: Event | Progress) -> bytes:
-        if isinstance(change, Progress):
+    def _line(self, change: Event | Bookmark) -> bytes:
+        if isinstance(change, Bookmark):
             return self._form.bookmark(change.revision, None) if self._options.bookmarks else b""
         kind = self._chosen.told(change)
         return self._form.event(change, kind) if kind else b""

@@ -102,7 +102,7 @@ async def test_a_version_that_is_forgotten_is_an_error_in_the_stream() -> None:
     async with serving_api() as api:
         for number in range(3):
             await api.ask("POST", MAPS, config_map(f"a{number}"))
-        api.backend.cache._window.forget(await api.backend.store.revision())
+        api.backend.cache._window.since = await api.backend.store.revision()
         async with following(api, "resourceVersion=2") as watch:
             event = await watch.next()
             assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")

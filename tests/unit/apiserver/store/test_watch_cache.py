@@ -9,9 +9,10 @@ import pytest
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.apiserver.store.memory import MemoryStore
-from pykubelet.apiserver.store.port import Entry, Event, Expired, Progress, Store, TooSlow
+from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Expired, Store, TooSlow
 from pykubelet.apiserver.store.sqlite import SqliteStore
-from pykubelet.apiserver.store.watch_cache import Wanted, WatchCache
+from pykubelet.apiserver.store.watch_cache import WatchCache
+from pykubelet.apiserver.store.watchers import Wanted
 from pykubelet.base.errors import PykubeletError, Retry
 
 PODS = "/registry/pods/"
@@ -25,11 +26,11 @@ class CountingStore(MemoryStore):
         self.watches = 0
         self.broken: PykubeletError | None = None
 
-    def watch(self, prefix: str, *, since: int) -> AsyncGenerator[Event | Progress, None]:
+    def watch(self, prefix: str, *, since: int) -> AsyncGenerator[Event | Bookmark, None]:
         self.watches += 1
         return self._breakable(super().watch(prefix, since=since))
 
-    async def _breakable(self, inner: AsyncGenerator[Event | Progress, None]) -> AsyncGenerator[Event | Progress, None]:
+    async def _breakable(self, inner: AsyncGenerator[Event | Bookmark, None]) -> AsyncGenerator[Event | Bookmark, None]:
         async with aclosing(inner):
             async for told in inner:
                 if self.broken is not None:

@@ -1,0 +1,108 @@
+"""Those who watch: what waits for each of them, and which of them a change is for. Nobody is waited for: who lets more
+wait than it may is let go with TooSlow, and comes back from the revision that it saw last."""
+
+import asyncio
+from collections.abc import Callable
+
+from pykubelet.apiserver.store.port import Bookmark, Event, Expired, TooSlow
+from pykubelet.base.errors import PykubeletError, Retry
+
+Wanted = Callable[[Event], bool]
+
+
+class Watcher:
+    """What waits for one watcher."""
+
+    __slots__ = ("_is_over", "_news", "_waiting", "failure", "prefix", "since", "wanted")
+
+    def __init__(self, prefix: str, since: int, wanted: Wanted | None = None) -> None:
+        self.prefix = prefix
+        self.since = since
+        self.wanted = wanted
+        self.failure: PykubeletError | None = None
+        self._news: list[Event | Bookmark] = []
+        self._is_over = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._news and self.failure is None
+
+    def put(self, told: Event | Bookmark, most: int) -> None:
+        if self.failure is not None:
+            return
+        if len(self._news) >= most:
+            self._news = []
+            self.fail(TooSlow("the watcher did not take its events in time: watch again from the last one"))
+            return
+        self._news.append(told)
+        self._wake()
+
+    def end(self) -> None:
+        """What was put before is still told."""
+        self._is_over = True
+        self._wake()
+
+    def fail(self, error: PykubeletError) -> None:
+        if self.failure is None:
+            self.failure = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def next(self) -> list[Event | Bookmark]:
+        """All there is by now, at least one; nothing when it is over."""
+        if self.is_idle and not self._is_over:
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        if not self._news and self.failure is not None:
+            raise self.failure
+        news, self._news = self._news, []
+        return news
+
+
+class Audience:
+    """All watchers, by prefix: an event finds those it is for by the few lengths that prefixes have."""
+
+    def __init__(self) -> None:
+        self._by_prefix: dict[str, set[Watcher]] = {}
+        self._lengths: tuple[int, ...] = ()
+
+    def add(self, watcher: Watcher) -> None:
+        if watcher.prefix in self._by_prefix:
+            self._by_prefix[watcher.prefix].add(watcher)
+            return
+        self._by_prefix[watcher.prefix] = {watcher}
+        self._measure()
+
+    def remove(self, watcher: Watcher) -> None:
+        same = self._by_prefix.get(watcher.prefix, set())
+        same.discard(watcher)
+        if not same:
+            self._by_prefix.pop(watcher.prefix, None)
+            self._measure()
+
+    def tell(self, event: Event, most: int) -> None:
+        for length in self._lengths:
+            for watcher in self._by_prefix.get(event.key[:length], ()):
+                if event.revision > watcher.since and (watcher.wanted is None or watcher.wanted(event)):
+                    watcher.put(event, most)
+
+    def tell_idle(self, bookmark: Bookmark) -> None:
+        for watchers in self._by_prefix.values():
+            for watcher in watchers:
+                if watcher.is_idle and bookmark.revision >= watcher.since:
+                    watcher.put(bookmark, 1)
+
+    def end(self, error: PykubeletError) -> None:
+        everybody = [watcher for watchers in self._by_prefix.values() for watcher in watchers]
+        for watcher in everybody:
+            watcher.fail(Expired(str(error)) if isinstance(error, Expired) else Retry(str(error)))
+
+    def _measure(self) -> None:
+        self._lengths = tuple(sorted({len(prefix) for prefix in self._by_prefix}))
