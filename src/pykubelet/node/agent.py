@@ -22,6 +22,8 @@ from pykubelet.node.messages import Message, Said
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
+from pykubelet.node.pod_reporter import PodReporter
+from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.sync_loop import SyncLoop
@@ -53,13 +55,19 @@ class Agent:
         self._mirrors = MirrorPods(api, self.table, outside.api_node) if api is not None else None
         self.pleg = Pleg(runtime, self.inbox)
         self.prober = Prober(outside, self.statuses.get, self.inbox)
+        self.probe_results = results = ProbeResultsStore()
+        self._reporter = PodReporter(
+            self.statuses, results, self.prober, node=lambda: outside.machine().facts, now=outside.now
+        )
         self._syncer = syncer = PodSync(
             outside,
             self.statuses,
+            self.prober,
+            results,
+            self._reporter,
             show=self._mirrors.show if self._mirrors else None,
             network_trouble=lambda: self.pleg.network_trouble,
             pods=self._active_pods,
-            prober=self.prober,
         )
         self.workers = PodWorkers(syncer, journal, tasks)
         self.handlers = PodHandlers(
@@ -68,6 +76,8 @@ class Agent:
             admission=_remembered(outside.node, outside.allowed_unsafe_sysctls),
             workers=self.workers,
             statuses=self.statuses,
+            results=results,
+            reporter=self._reporter,
             syncer=syncer,
             recorder=outside.recorder,
             journal=journal,
@@ -109,7 +119,7 @@ class Agent:
 
     def sandbox_id(self, uid: str) -> str:
         """Of a pod's ready sandbox; empty when it has none."""
-        seen = self._syncer.seen(uid)
+        seen = self._reporter.last_seen(uid)
         return next((sandbox.id for sandbox in seen.sandboxes if sandbox.ready), "") if seen else ""
 
     async def stop_pods(self) -> None:

@@ -3,21 +3,23 @@
 import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE, is_mirror, is_static, source_of
 from pykubelet.base.journal import Journal
+from pykubelet.node.pod_reporter import PodReporter
+from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.workers import PodWorkers
 from pykubelet.pod.admission.admission import Admission, Rejected
 from pykubelet.pod.admission.fit import NodeUsage
 from pykubelet.pod.lifecycle.mirror_pod import is_mirror_of
-from pykubelet.pod.lifecycle.probe_results import Result
+from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.lifecycle.table import PodTable
 from pykubelet.pod.lifecycle.termination_grace import orphan_grace, pod_grace
-from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.api import Recorder
 from pykubelet.pod.ports.machine import Checkpoint
 from pykubelet.pod.status.phase import is_terminal_phase
@@ -36,16 +38,12 @@ class Mirrors(Protocol):
     def discard(self, mirror: Pod) -> None: ...
 
 
-class Dooms(Protocol):
-    """Where a pod's worker learns why the node ends it."""
-
-    def doom(self, uid: str, failure: Failure) -> None: ...
+class Deadlines(Protocol):
+    """Who remembers since when a pod has been active."""
 
     def forget(self, uid: str) -> None: ...
 
     def is_due(self, pod: Pod, now: datetime) -> bool: ...
-
-    def probed(self, kind: Literal["liveness", "readiness", "startup"], container_id: str, result: Result) -> bool: ...
 
 
 class PodHandlers:
@@ -57,7 +55,9 @@ class PodHandlers:
         admission: Callable[[], Admission],
         workers: PodWorkers,
         statuses: StatusManager,
-        syncer: Dooms,
+        results: ProbeResultsStore,
+        reporter: PodReporter,
+        syncer: Deadlines,
         recorder: Recorder,
         journal: Journal,
         checkpoint: Checkpoint | None = None,
@@ -69,6 +69,8 @@ class PodHandlers:
         self.workers = workers
         self._admission = admission
         self._statuses = statuses
+        self._results = results
+        self._reporter = reporter
         self._syncer = syncer
         self._recorder = recorder
         self._journal = journal
@@ -145,12 +147,16 @@ class PodHandlers:
             if pod.spec.active_deadline_seconds is not None and self._syncer.is_due(pod, now):
                 self.workers.wake(pod.metadata.uid)
 
-    def probed(
-        self, kind: Literal["liveness", "readiness", "startup"], uid: str, container_id: str, result: Result
-    ) -> None:
-        """A failed liveness or startup probe restarts a container; a readiness or startup result changes the status."""
-        if self._syncer.probed(kind, container_id, result):
-            self.workers.wake(uid)
+    def probed(self, kind: ProbeKind, uid: str, container_id: str, result: Result) -> None:
+        """A failed liveness or startup probe restarts a container, which is for the pod's worker to do; what a result
+        says of the pod's status is told at once. Of a container that has gone meanwhile it says nothing."""
+        worker, seen = self.workers.workers.get(uid), self._reporter.last_seen(uid)
+        states = {container.id: container.state for container in seen.containers} if seen else {}
+        if worker is None or container_id not in states or not self._results.set(uid, kind, container_id, result):
+            return
+        worker.wake()
+        if states[container_id] is State.RUNNING:
+            self._reporter.report(worker.wish.pod)
 
     def released(self, pod: Pod) -> None:
         """A pod has ended and gives its share of the node back."""
@@ -162,6 +168,8 @@ class PodHandlers:
     def gone(self, uid: str) -> None:
         """Nothing is left of a pod, and nobody asks for it."""
         self._statuses.forget(uid)
+        self._reporter.forget(uid)
+        self._results.forget(uid)
         self._syncer.forget(uid)
         if (pod := self.table.get(uid)) is not None:  # somebody does: its manifest has come back
             self.add((pod,))
@@ -218,7 +226,7 @@ class PodHandlers:
             return
         self._recorder.event(victim, "Warning", _PREEMPTING.reason, _PREEMPTING.message)
         self._journal.note(uid, _name(victim), "preempted", f"for {_name(critical)}")
-        self._syncer.doom(uid, _PREEMPTING)
+        self._reporter.note_failure(uid, _PREEMPTING)
         self.usage.remove(uid)
         self.workers.tell(victim, grace=pod_grace(victim))
 

@@ -54,13 +54,13 @@ class KubeRuntime:
 
     async def act(self, scene: Scene, actions: PodActions) -> bool:
         """-> whether that was a step forward, so that another plan is worth making at once. Raises what stops the whole
-        pod; a container that cannot be started is noted in the pod's memory."""
+        pod; a container that cannot be started is noted in the scene."""
         pod = scene.pod
         if actions.kill_pod:
             await self.stop(pod, scene.observed, container_grace(pod))
         else:
             await _together(self._kill(pod, kill) for kill in actions.kills)
-        scene.sandbox_attempt, names = actions.attempt, _starts(actions)
+        scene.sandbox_attempt, names = actions.attempt, actions.starts
         if actions.create_sandbox:
             await self._clear_init_containers(pod, scene.observed)
             scene.sandbox_id = await self._run_sandbox(scene)
@@ -69,7 +69,6 @@ class KubeRuntime:
             if names:
                 with suppress(PykubeletError):  # its class may be gone by now, but the pod has what it needs of it
                     scene.runtime_handler = await self._handler(pod)
-        scene.memory.waiting = {name: why for name, why in scene.memory.waiting.items() if name not in names}
         if not (scene.sandbox_id and names):
             return True
         scene.pod_ips = await self._pod_ips(scene)
@@ -232,7 +231,7 @@ class KubeRuntime:
 
     async def _start_all(self, scene: Scene, actions: PodActions) -> int:
         started = 0
-        for name in _starts(actions):
+        for name in actions.starts:
             container = _container(scene.pod, name)
             if container is None:
                 continue
@@ -240,7 +239,7 @@ class KubeRuntime:
                 await self._start(scene, container)
                 started += 1
             except NotStarted as failure:
-                scene.memory.waiting[name] = failure.waiting
+                scene.not_started[name] = failure.waiting
                 scene.due.append(failure.again_in)
                 if name in actions.init_containers and not is_sidecar(container):
                     break  # the next ones count on this one
@@ -311,10 +310,6 @@ class KubeRuntime:
     def _note(self, pod: Pod, stage: str, detail: str = "") -> None:
         meta = pod.metadata
         self._journal.note(meta.uid, f"{meta.namespace}/{meta.name}", stage, detail)
-
-
-def _starts(actions: PodActions) -> tuple[str, ...]:
-    return (*actions.ephemeral_containers, *actions.init_containers, *actions.containers)
 
 
 def _container(pod: Pod, name: str) -> Container | None:

@@ -1,11 +1,9 @@
 """What the sync loop hears. A message says which pod, never what to do about it."""
 
-from typing import Literal
-
 from msgspec import Struct
 
 from pykubelet.pod.lifecycle.pod_update import SourceEvent
-from pykubelet.pod.lifecycle.probe_results import Result
+from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.observed import ObservedPod
 
 
@@ -37,7 +35,7 @@ class Housekeep(Struct, frozen=True):
 class Probed(Struct, frozen=True):
     """The result of a probe has changed."""
 
-    kind: Literal["liveness", "readiness", "startup"]
+    kind: ProbeKind
     uid: str
     container_id: str
     result: Result

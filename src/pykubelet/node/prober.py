@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from pykubelet.api.container import Container
 from pykubelet.api.handlers import Probe
@@ -21,14 +21,13 @@ from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.messages import Message, Probed
 from pykubelet.node.probes import Answer, Attempts, Verdict
-from pykubelet.pod.lifecycle.probe_results import Result
+from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.ports.api import Recorder
 from pykubelet.pod.status.phase import is_terminal_phase
 
 log = logging.getLogger(__name__)
 
-Kind = Literal["liveness", "readiness", "startup"]
-_KINDS: Final[tuple[Kind, ...]] = ("startup", "readiness", "liveness")
+_KINDS: Final[tuple[ProbeKind, ...]] = ("startup", "readiness", "liveness")
 _TRIES: Final = 3
 """Of one probe, when the attempt itself goes wrong."""
 _COUNTED: Final = {Result.SUCCESS: "successful", Result.FAILURE: "failed", Result.UNKNOWN: "unknown"}
@@ -66,7 +65,7 @@ class Prober:
         self.asking: Asking = asking or Attempts(outside.runtime)
         self.on_probed: OnProbed = lambda *_: None
         self.on_ended: OnEnded = lambda *_: None
-        self._workers: dict[str, dict[tuple[str, Kind], ProbeWorker]] = {}
+        self._workers: dict[str, dict[tuple[str, ProbeKind], ProbeWorker]] = {}
         self._specs: dict[str, object] = {}
         """By uid: the spec that the workers were made for."""
         self._tasks: asyncio.TaskGroup | None = None
@@ -123,7 +122,7 @@ class Prober:
 class ProbeWorker:
     """One probe of one container, whatever attempt at it runs."""
 
-    def __init__(self, prober: Prober, pod: Pod, container: Container, kind: Kind, probe: Probe) -> None:
+    def __init__(self, prober: Prober, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> None:
         self.container = container
         self.probe = probe
         self._prober = prober
@@ -305,7 +304,7 @@ class ProbeWorker:
         return meta.namespace, meta.name, meta.uid, self.container.name
 
 
-def _probes(pod: Pod) -> list[tuple[Container, Kind, Probe]]:
+def _probes(pod: Pod) -> list[tuple[Container, ProbeKind, Probe]]:
     """Init containers end by themselves; only sidecars among them are there to be probed."""
     containers = (*pod.spec.containers, *(c for c in pod.spec.init_containers if is_sidecar(c)))
     return [

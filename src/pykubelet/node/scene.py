@@ -29,10 +29,6 @@ class Memory:
     """What is remembered of one pod between two syncs."""
 
     def __init__(self) -> None:
-        self.observed: ObservedPod | None = None
-        """As it was last seen."""
-        self.waiting: dict[str, Waiting] = {}
-        """By container: why it could not be started."""
         self.loops = CrashLoops()
         self.pulls = CrashLoops()
         """Images that cannot be pulled wait like containers that crash."""
@@ -58,6 +54,8 @@ class Scene(Struct, kw_only=True):
     cgroup_parent: str = ""
     id_mappings: tuple[IdMapping, ...] = ()
     pod_ips: tuple[str, ...] = ()
+    not_started: dict[str, Waiting] = {}
+    """By container: why it could not be started now."""
     due: list[float] = []
     """Seconds after which things that have to wait may be tried again."""
 

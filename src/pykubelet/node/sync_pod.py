@@ -6,24 +6,25 @@ Setting up stops at the first step that fails; tearing down runs every step and 
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final
 
-from pykubelet.api.pod import Pod, PodStatus
+from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.tasks import every
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.kuberuntime import KubeRuntime
+from pykubelet.node.pod_reporter import PodReporter
+from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.scene import Memory, Scene
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.pod.container.mount_failed import MountFailed
 from pykubelet.pod.lifecycle.plan import plan
-from pykubelet.pod.lifecycle.probe_results import ProbeResults, Result
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.syncer import Synced
 from pykubelet.pod.status.phase import is_terminal_phase
-from pykubelet.pod.status.pod_status import Failure, Waiting, finished_status, pod_status
+from pykubelet.pod.status.pod_status import Failure, Waiting
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +48,13 @@ class PodSync:
         self,
         outside: Dependencies,
         statuses: StatusManager,
+        prober: Prober,
+        results: ProbeResultsStore,
+        reporter: PodReporter,
         *,
         show: Callable[[Pod], Awaitable[None]] | None = None,
         network_trouble: Callable[[], str] = lambda: "",
         pods: Callable[[], Collection[Pod]] = tuple,
-        prober: Prober | None = None,
     ) -> None:
         self._runtime = outside.runtime
         self._host = outside.host
@@ -65,12 +68,11 @@ class PodSync:
         self._network_trouble = network_trouble
         self._pods = pods
         self._prober = prober
+        self._results = results
+        self._reporter = reporter
         self._now = outside.now
         self._acting = KubeRuntime(outside)
         self._memories: dict[str, Memory] = {}
-        self._failures: dict[str, Failure] = {}
-        self._results: dict[str, dict[str, Result]] = {"liveness": {}, "readiness": {}, "startup": {}}
-        self._stopping: dict[str, Scene] = {}
 
     # --- the three lists
 
@@ -79,7 +81,6 @@ class PodSync:
         scene = Scene(pod=pod, memory=memory, observed=ObservedPod(uid=pod.metadata.uid), due=[])
         for step in (
             self._look,
-            self._report,
             self._refuse_late_pod,
             self._probe,
             self._await_network,
@@ -96,23 +97,13 @@ class PodSync:
         return Synced(again_in=min(scene.due, default=None))
 
     async def stop(self, pod: Pod, grace: float) -> None:
-        memory = self._memories.setdefault(pod.metadata.uid, Memory())
-        scene = Scene(pod=pod, memory=memory, observed=ObservedPod(uid=pod.metadata.uid), due=[])
-        await self._look(scene)
-        await self._report_if_possible(scene)
-        if self._prober is not None:
-            self._prober.stopping(pod.metadata.uid)
-        self._stopping[pod.metadata.uid] = scene
-        try:
-            await self._acting.stop(pod, scene.observed, grace)
-        finally:
-            del self._stopping[pod.metadata.uid]
-        await self._look(scene)
-        if scene.observed.is_running:
+        observed = await self._look_and_report_if_possible(pod)
+        self._prober.stopping(pod.metadata.uid)
+        await self._acting.stop(pod, observed, grace)
+        observed = await self._look_and_report_if_possible(pod)
+        if observed.is_running:
             raise Retry("some containers do not end")
-        if self._prober is not None:
-            self._prober.remove(pod.metadata.uid)
-        await self._report_if_possible(scene)
+        self._prober.remove(pod.metadata.uid)
 
     async def release(self, pod: Pod) -> None:
         await _every(
@@ -123,8 +114,6 @@ class PodSync:
 
     async def remove(self, uid: str) -> None:
         observed = await self._runtime.observe(uid)
-        for container in observed.containers:
-            self._forget_results(container.id)
         await _every(
             *(self._runtime.remove_container(container.id) for container in observed.containers),
             *(self._runtime.remove_sandbox(sandbox.id) for sandbox in observed.sandboxes),
@@ -135,20 +124,10 @@ class PodSync:
 
     # --- what the handlers may ask and say
 
-    def doom(self, uid: str, failure: Failure) -> None:
-        """The node ends the pod, whatever its containers do."""
-        self._failures.setdefault(uid, failure)
-
     def forget(self, uid: str) -> None:
         if self._objects is not None:
             self._objects.forget(uid)
         self._memories.pop(uid, None)
-        self._failures.pop(uid, None)
-
-    def seen(self, uid: str) -> ObservedPod | None:
-        """What the last look at a pod has shown."""
-        memory = self._memories.get(uid)
-        return memory.observed if memory else None
 
     def is_due(self, pod: Pod, now: datetime) -> bool:
         """Whether the pod has been active for longer than it may."""
@@ -161,42 +140,19 @@ class PodSync:
         started = status.start_time if status else pod.status.start_time
         return None if limit is None or started is None else limit - (now - started).total_seconds()
 
-    def probed(self, kind: Literal["liveness", "readiness", "startup"], container_id: str, result: Result) -> bool:
-        """-> whether that is news."""
-        before = self._results[kind].get(container_id)
-        self._results[kind][container_id] = result
-        if kind == "readiness" and before is not result:  # a pod that takes its time to stop is not synced meanwhile
-            for scene in self._stopping.values():
-                if any(container.id == container_id for container in scene.observed.containers):
-                    self._say(scene)
-        return before is not result
-
-    def _forget_results(self, container_id: str) -> None:
-        for results in self._results.values():
-            results.pop(container_id, None)
-
     # --- steps
 
     async def _look(self, scene: Scene) -> None:
         scene.observed = await self._runtime.observe(scene.pod.metadata.uid)
-        scene.memory.observed = scene.observed
+        self._reporter.saw(scene.pod, scene.observed)
 
-    async def _report(self, scene: Scene) -> None:
-        self._say(scene)
-
-    def _say(self, scene: Scene) -> None:
-        if _is_stranger(scene.pod):
-            return
-        status = self._status(scene.pod, scene.observed, scene.memory)
-        self._statuses.set(scene.pod, status)
-        if self._prober is not None:
-            self._prober.reported(scene.pod.metadata.uid, status)
-
-    async def _report_if_possible(self, scene: Scene) -> None:
+    async def _look_and_report_if_possible(self, pod: Pod) -> ObservedPod:
+        observed = await self._runtime.observe(pod.metadata.uid)
         try:
-            await self._report(scene)
+            self._reporter.saw(pod, observed)
         except Exception:  # what has to stop, stops, whatever can be said about it
-            log.exception("the status of pod %s cannot be told", scene.pod.metadata.name)
+            log.exception("the status of pod %s cannot be told", pod.metadata.name)
+        return observed
 
     async def _refuse_late_pod(self, scene: Scene) -> None:
         left = self._seconds_left(scene.pod, self._now())
@@ -205,14 +161,13 @@ class PodSync:
         if left > 0:
             scene.due.append(left)
             return
-        self.doom(scene.pod.metadata.uid, _DEADLINE)
+        self._reporter.note_failure(scene.pod.metadata.uid, _DEADLINE)
         self._recorder.event(scene.pod, "Normal", _DEADLINE.reason, _DEADLINE.message)
-        await self._report(scene)
+        self._reporter.report(scene.pod)
 
     async def _probe(self, scene: Scene) -> None:
         """Also a pod that cannot be set up right now: what runs of it is probed."""
-        if self._prober is not None:
-            self._prober.add(scene.pod)
+        self._prober.add(scene.pod)
 
     async def _await_network(self, scene: Scene) -> None:
         trouble = "" if scene.pod.spec.host_network else self._network_trouble()
@@ -260,7 +215,7 @@ class PodSync:
             await self._cgroups.remove(uid)
 
     async def _make_folders_and_volumes(self, scene: Scene) -> None:
-        memory = scene.memory
+        uid = scene.pod.metadata.uid
         try:
             scene.volumes = await self._host.set_up(scene.pod)
             scene.id_mappings = await self._host.id_mappings(scene.pod)
@@ -268,18 +223,20 @@ class PodSync:
             what = str(error) if isinstance(error, MountFailed) else f"Unable to attach or mount volumes: {error}"
             self._recorder.event(scene.pod, "Warning", "FailedMount", what)
             spec, waiting = scene.pod.spec, Waiting(_CREATING, str(error))
-            memory.waiting = {each.name: waiting for each in (*spec.init_containers, *spec.containers)}
-            await self._report(scene)
+            everyone = {each.name: waiting for each in (*spec.init_containers, *spec.containers)}
+            self._reporter.note_waiting(uid, everyone)
+            self._reporter.report(scene.pod)
             raise
-        memory.waiting = {name: why for name, why in memory.waiting.items() if why.reason != _CREATING}
-        if self._objects is not None and (left := self._objects.renewal_in(scene.pod.metadata.uid)) is not None:
+        waits = self._reporter.waiting(uid)
+        self._reporter.note_waiting(uid, {name: why for name, why in waits.items() if why.reason != _CREATING})
+        if self._objects is not None and (left := self._objects.renewal_in(uid)) is not None:
             scene.due.append(left)
 
     async def _fetch_pull_secrets(self, scene: Scene) -> None:
         """Those that cannot be had are told of; the pull itself will show whether they were needed."""
         meta, found, missing = scene.pod.metadata, [], []
         wanted = scene.pod.spec.image_pull_secrets
-        if not wanted or plan(scene.pod, scene.observed, self._probe_results()).is_empty:
+        if not wanted or plan(scene.pod, scene.observed, self._results.of(meta.uid)).is_empty:
             return  # nothing is about to be started
         for reference in wanted:
             try:
@@ -298,14 +255,17 @@ class PodSync:
     async def _run_containers(self, scene: Scene) -> None:
         """Plan, act and look again, as long as that brings the pod forward: what is started now may be what the next
         container waits for."""
+        uid = scene.pod.metadata.uid
         for _ in range(_MOST_ROUNDS):
-            actions = plan(scene.pod, scene.observed, self._probe_results())
+            actions = plan(scene.pod, scene.observed, self._results.of(uid))
             if actions.is_empty:
                 return
             known = {container.id for container in scene.observed.containers}
+            scene.not_started = {}
             has_changed = await self._acting.act(scene, actions)
+            waits = {name: why for name, why in self._reporter.waiting(uid).items() if name not in actions.starts}
+            self._reporter.note_waiting(uid, waits | scene.not_started)
             await self._look(scene)
-            await self._report(scene)
             if not has_changed or is_terminal_phase(self._phase(scene.pod)):
                 if any(c.id not in known and c.state is State.EXITED for c in scene.observed.containers):
                     scene.due.append(_SOON)  # a program that could not be started: no event tells of its end
@@ -318,53 +278,27 @@ class PodSync:
         An older one that runs was started for an agent that had gone before it ran: two of a kind never run together.
         """
         observed = scene.observed
+        gone: set[str] = set()
         for name in {container.name for container in observed.containers}:
             newest, *older = observed.attempts(name)
             dead = [c for c in (newest, *older) if c.state is State.EXITED][_DEAD_KEPT:]
             unwanted = [c for c in older if c.state in (State.CREATED, State.RUNNING)]
             for container in (*dead, *unwanted):
                 await self._runtime.remove_container(container.id)
-                self._forget_results(container.id)
+                gone.add(container.id)
+        self._results.keep(scene.pod.metadata.uid, {c.id for c in observed.containers} - gone)
         used = {container.sandbox_id for container in observed.containers}
         for sandbox in observed.sandboxes[1:]:
             if not sandbox.ready and sandbox.id not in used:
                 await self._runtime.remove_sandbox(sandbox.id)
 
     async def _report_end(self, pod: Pod) -> None:
-        if _is_stranger(pod):
-            return
-        uid = pod.metadata.uid
-        observed = await self._runtime.observe(uid)
-        status = self._status(pod, observed, self._memories.get(uid, Memory()), is_terminal=True)
-        self._statuses.set(pod, finished_status(pod, status, now=self._now()))
+        self._reporter.report_end(pod, await self._runtime.observe(pod.metadata.uid))
 
     # --- inside
 
-    def _status(self, pod: Pod, observed: ObservedPod, memory: Memory, *, is_terminal: bool = False) -> PodStatus:
-        uid = pod.metadata.uid
-        return pod_status(
-            pod,
-            observed,
-            self._statuses.get(uid) or pod.status,
-            now=self._now(),
-            node=self._machine().facts,
-            waiting=memory.waiting,
-            probes=self._probe_results(),
-            is_terminal=is_terminal,
-            failure=self._failures.get(uid),
-        )
-
     def _phase(self, pod: Pod) -> str:
-        status = self._statuses.get(pod.metadata.uid)
-        return status.phase if status else ""
-
-    def _probe_results(self) -> ProbeResults:
-        return ProbeResults(**self._results)
-
-
-def _is_stranger(pod: Pod) -> bool:
-    """Found in the runtime, known to nobody: there is nothing to report, and nobody to report it to."""
-    return not pod.spec.containers
+        return self._reporter.phase(pod.metadata.uid)
 
 
 async def _every(*steps: Awaitable[None]) -> None:

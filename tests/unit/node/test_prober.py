@@ -14,6 +14,7 @@ from pykubelet.api.handlers import ExecAction, Probe
 from pykubelet.api.pod import ContainerStatus, Pod, PodStatus
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
+from pykubelet.pod.lifecycle.probe_results import NO_PROBES
 
 UID = "uid-web"
 
@@ -402,11 +403,12 @@ async def test_results_of_containers_that_are_gone_are_forgotten() -> None:
             await eventually(lambda: node.phase(UID) == "Running" and is_ready(node), seconds=600)
             world.runtime.exit(UID, "c", 1)
             await eventually(lambda: not is_ready(node))
-        results = node.agent._syncer._results
-        assert all(len(each) <= 3 for each in results.values())
+        results = node.agent.probe_results.of(UID)
+        assert 1 <= len(results.readiness) <= 3
+        assert 1 <= len(results.startup) <= 3
         world.pods.remove(UID)
         await eventually(lambda: node.idle)
-        assert not any(results.values())
+        assert node.agent.probe_results.of(UID) == NO_PROBES
 
 
 @virtual_time

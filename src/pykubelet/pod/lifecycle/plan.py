@@ -52,10 +52,14 @@ class PodActions(Struct, frozen=True, kw_only=True):
     kills: tuple[Kill, ...] = ()
 
     @property
+    def starts(self) -> tuple[str, ...]:
+        """All containers to start, in their order."""
+        return (*self.ephemeral_containers, *self.init_containers, *self.containers)
+
+    @property
     def is_empty(self) -> bool:
         """Nothing to do: the pod is as it should be, or can only be waited for."""
-        starts = self.init_containers or self.containers or self.ephemeral_containers
-        return not (self.kill_pod or self.create_sandbox or self.kills or starts)
+        return not (self.kill_pod or self.create_sandbox or self.kills or self.starts)
 
 
 def plan(pod: Pod, observed: ObservedPod, probes: ProbeResults = NO_PROBES) -> PodActions:
