@@ -23,7 +23,7 @@ from pykubelet.api.quantity import parse
 from pykubelet.host.cgroups import CgroupSettings, KernelPodCgroups, NoPodCgroups, pod_cgroups
 from pykubelet.host.cgroups.files import GroupFiles
 from pykubelet.host.cgroups.groups import Machine
-from pykubelet.host.cgroups.hierarchy import Hierarchy, found
+from pykubelet.host.cgroups.hierarchy import Hierarchy, find_hierarchy
 from pykubelet.host.mount import mount_points
 from pykubelet.pod.container.container_config import container_limits
 from pykubelet.pod.container.labels import container_annotations, container_labels
@@ -51,7 +51,7 @@ class Place:
         if isinstance(cgroups, NoPodCgroups):
             pytest.skip(cgroups.limitation)
         self.cgroups: KernelPodCgroups = cgroups
-        self.hierarchy = found(mount_points())
+        self.hierarchy = find_hierarchy(mount_points())
 
     def read(self, controller: str, group: str, legacy: str, unified: str) -> str:
         mount = self.hierarchy.mount_of(controller)

@@ -126,14 +126,14 @@ class CachingPlugin:
         try:
             async with turn.lock:
                 if turn.answer is None:
-                    turn.answer = await self._asked(repository)
+                    turn.answer = await self._ask(repository)
                 return turn.answer
         finally:
             turn.waiting -= 1
             if not turn.waiting:  # who comes from now on asks anew
                 del self._turns[repository]
 
-    async def _asked(self, repository: str) -> Entries:
+    async def _ask(self, repository: str) -> Entries:
         now = asyncio.get_running_loop().time()
         for key in cache_keys(repository):
             until, entries = self._cache.get(key, (0.0, ()))
@@ -163,7 +163,7 @@ class PluginProgram:
 
     async def __call__(self, repository: str) -> Answer:
         """Raises ValueError with the end of a sentence about the program."""
-        code, output, complaints = await self._ended(request(self._plugin, repository))
+        code, output, complaints = await self._run_to_end(request(self._plugin, repository))
         try:
             if code:
                 raise ValueError(f"ended with code {code}")
@@ -174,7 +174,7 @@ class PluginProgram:
             said = without_secrets(self._plugin, complaints, output)
             raise ValueError(f"{error}; it complained: {said}" if said else str(error)) from None
 
-    async def _ended(self, question: bytes) -> tuple[int, bytes, bytes]:
+    async def _run_to_end(self, question: bytes) -> tuple[int, bytes, bytes]:
         """-> its exit code, what it printed and what it complained of, neither much longer than it may be."""
         program = None
         try:
@@ -192,7 +192,7 @@ class PluginProgram:
                 assert program.stdout
                 assert program.stderr
                 output, complaints, _ = await asyncio.gather(
-                    _bounded(program.stdout), _bounded(program.stderr), _told(program.stdin, question)
+                    _read_bounded(program.stdout), _read_bounded(program.stderr), _tell(program.stdin, question)
                 )
                 return await program.wait(), output, complaints
         except TimeoutError:
@@ -206,7 +206,7 @@ class PluginProgram:
                 await _gone(program)
 
 
-async def _told(stdin: asyncio.StreamWriter, question: bytes) -> None:
+async def _tell(stdin: asyncio.StreamWriter, question: bytes) -> None:
     with suppress(BrokenPipeError, ConnectionResetError):  # one that does not want to know may answer all the same
         stdin.write(question)
         await stdin.drain()
@@ -215,7 +215,7 @@ async def _told(stdin: asyncio.StreamWriter, question: bytes) -> None:
         await stdin.wait_closed()
 
 
-async def _bounded(stream: asyncio.StreamReader) -> bytes:
+async def _read_bounded(stream: asyncio.StreamReader) -> bytes:
     """All that is printed, up to a little more than there may be. The rest is read and forgotten: a program that waits
     for its reader would never end."""
     kept = bytearray()

@@ -70,7 +70,7 @@ class LocalMachine:
         self._hostname = hostname
         self._given = checked_ips(node_ips)
         self._root = Path(root)
-        self._routed = routed or routed_address
+        self._routed = routed or route_address
         self._configured = configured or self._interface_addresses
 
     async def facts(self) -> MachineFacts:
@@ -229,7 +229,7 @@ def chosen_ips(
     return tuple(filter(None, ips)) or (LOOPBACK,)
 
 
-def routed_address(family: Family) -> str:
+def route_address(family: Family) -> str:
     """The address that packets to far away would have, found without sending any; empty when there is no way there."""
     kind, far_away = _SOCKETS[family]
     try:

@@ -35,7 +35,7 @@ def remove_tree(path: str) -> None:
 
 def _remove(parent_fd: int, name: str, path: str) -> None:
     try:
-        top = _opened(parent_fd, name)
+        top = _open_folder(parent_fd, name)
     except FileNotFoundError:
         return
     except NotADirectoryError:
@@ -78,7 +78,7 @@ class _Sweep:
 
     def _remove_folder(self, parent: int, name: str, depth: int) -> None:
         try:
-            fd = _opened(parent, name)
+            fd = _open_folder(parent, name)
         except FileNotFoundError:
             return
         try:
@@ -95,7 +95,7 @@ class _Sweep:
         os.rename(name, f".deep-{os.getpid()}-{self._moved}", src_dir_fd=fd, dst_dir_fd=self._top)
 
 
-def _opened(parent: int, name: str) -> int:
+def _open_folder(parent: int, name: str) -> int:
     """A folder that can be read and emptied: whoever made it may have forbidden that even to its owner."""
     try:
         fd = os.open(name, _OPEN, dir_fd=parent)

@@ -38,7 +38,7 @@ class UserNamespaces:
         """What an earlier agent gave away. Called once, before the first pod."""
         for uid in await self._dirs.uids():
             try:
-                await self._recorded(uid)
+                await self._read_record(uid)
             except PykubeletError as error:
                 log.warning("%s", error)
                 self._unclear.add(uid)
@@ -48,10 +48,10 @@ class UserNamespaces:
         uid = pod.metadata.uid
         if not has_own_users(pod):
             return ()
-        mapping = self._ranges.of(uid) or await self._recorded(uid)
+        mapping = self._ranges.of(uid) or await self._read_record(uid)
         if mapping is None:
             for other in (*self._unclear,):
-                await self._recorded(other)
+                await self._read_record(other)
             mapping = self._ranges.allocate(uid)
         if uid not in self._noted:
             try:
@@ -72,7 +72,7 @@ class UserNamespaces:
         self._noted.discard(uid)
         self._unclear.discard(uid)
 
-    async def _recorded(self, uid: str) -> IdMapping | None:
+    async def _read_record(self, uid: str) -> IdMapping | None:
         path = self._path(uid)
         try:
             content = await in_thread(_read, path)

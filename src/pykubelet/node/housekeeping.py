@@ -27,7 +27,7 @@ async def keep_house(
             pods = await runtime.pods()
             folders = await host.uids()
             if cgroups is not None:
-                folders |= await cgroups.deserted({pod.uid for pod in pods} | folders)
+                folders |= await cgroups.orphan_groups({pod.uid for pod in pods} | folders)
         except PykubeletError as error:
             log.debug("housekeeping cannot look: %s", error)
             continue

@@ -167,9 +167,9 @@ class NodeReporter:
         try:
             shown = await self._newest(self._api)
             if shown is None:
-                shown = await self._registered(self._api, node)
+                shown = await self._register(self._api, node)
             else:
-                shown = await self._claimed(self._api, shown, node)
+                shown = await self._claim(self._api, shown, node)
             self._shown = shown
             await self._report(self._api, shown, node)
             self.ownership.say(True)
@@ -194,10 +194,10 @@ class NodeReporter:
         self._is_doubtful = False
         return self._shown
 
-    async def _registered(self, api: NodeApi, node: Node) -> Node:
+    async def _register(self, api: NodeApi, node: Node) -> Node:
         name = self._settings.name
         if not self._register_node:
-            return await self._claimed(api, await api.get(name), node)
+            return await self._claim(api, await api.get(name), node)
         try:
             created = await api.create(node)
         except (Conflict, Invalid) as refusal:  # not allowed to create it: it may be there all the same
@@ -205,15 +205,15 @@ class NodeReporter:
                 shown = await api.get(name)
             except NotFound:
                 raise refusal from None
-            shown = await self._claimed(api, shown, node)
+            shown = await self._claim(api, shown, node)
             log.info("node %s was registered before", name)
-            return await self._labelled(api, shown, node)
+            return await self._label(api, shown, node)
         log.info("node %s is registered", name)
         self._plan_next(is_news=True)
         self._before = NodeStatus()
         return created
 
-    async def _claimed(self, api: NodeApi, shown: Node, node: Node) -> Node:
+    async def _claim(self, api: NodeApi, shown: Node, node: Node) -> Node:
         """The node object, if it may be ours. Raises InUse."""
         name, ours = self._settings.name, node.status.node_info
         if other_machine(shown.status.node_info, ours):
@@ -231,9 +231,9 @@ class NodeReporter:
         if not is_silent(sign, now, loop_now - self._last_sign[1]):
             raise InUse(name, machine, (now - sign).total_seconds())
         log.warning("node %s was that of another machine (%s), which is silent: it is ours now", name, machine)
-        return await self._labelled(api, shown, node) if self._register_node else shown
+        return await self._label(api, shown, node) if self._register_node else shown
 
-    async def _labelled(self, api: NodeApi, shown: Node, node: Node) -> Node:
+    async def _label(self, api: NodeApi, shown: Node, node: Node) -> Node:
         patch = metadata_patch(shown.metadata, node.metadata, KUBELET_LABELS)
         return await api.patch(self._settings.name, patch) if patch else shown
 

@@ -126,19 +126,19 @@ class FakeRuntime:
         return RuntimeVersion(name="fake", version="1")
 
     async def status(self) -> RuntimeStatus:
-        await self._called("status", "")
+        await self._call("status", "")
         return RuntimeStatus(ready=self.is_ready, network_ready=self.network_ready)
 
     async def pods(self) -> tuple[ObservedPod, ...]:
-        await self._called("pods", "")
+        await self._call("pods", "")
         return tuple(self.seen(uid) for uid in sorted(self._by_uid))
 
     async def observe(self, uid: str) -> ObservedPod:
-        await self._called("observe", uid)
+        await self._call("observe", uid)
         return self.seen(uid)
 
     async def run_sandbox(self, config: SandboxConfig) -> str:
-        await self._called("run_sandbox", config.pod.metadata.uid)
+        await self._call("run_sandbox", config.pod.metadata.uid)
         number = next(self._ids)
         sandbox_id = f"sandbox-{number}"
         ip = f"10.0.{number // 250 % 250}.{number % 250 + 1}"
@@ -147,7 +147,7 @@ class FakeRuntime:
         return sandbox_id
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
-        await self._called("stop_sandbox", sandbox_id)
+        await self._call("stop_sandbox", sandbox_id)
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is None:
             return
@@ -158,7 +158,7 @@ class FakeRuntime:
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
         await self.stop_sandbox(sandbox_id)
-        await self._called("remove_sandbox", sandbox_id)
+        await self._call("remove_sandbox", sandbox_id)
         sandbox = self._sandboxes.pop(sandbox_id, None)
         if sandbox is not None:
             for container in sandbox.containers:
@@ -169,7 +169,7 @@ class FakeRuntime:
                 del self._by_uid[uid]
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
-        await self._called("create_container", config.name)
+        await self._call("create_container", config.name)
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is None:
             raise NotFound(f"sandbox {sandbox_id} does not exist")
@@ -187,7 +187,7 @@ class FakeRuntime:
         return container_id
 
     async def start_container(self, container_id: str) -> None:
-        await self._called("start_container", container_id)
+        await self._call("start_container", container_id)
         container = self._found(container_id)
         if container.state is not State.CREATED:
             raise Invalid(f"container {container_id} is {container.state}, not created")
@@ -195,7 +195,7 @@ class FakeRuntime:
         container.started_at = self._now()
 
     async def stop_container(self, container_id: str, grace: float) -> None:
-        await self._called("stop_container", container_id)
+        await self._call("stop_container", container_id)
         container = self._containers.get(container_id)
         if container is None or container.state is State.EXITED:
             return
@@ -211,25 +211,25 @@ class FakeRuntime:
             self._end(container, 137, "Error")
 
     async def remove_container(self, container_id: str) -> None:
-        await self._called("remove_container", container_id)
+        await self._call("remove_container", container_id)
         container = self._containers.pop(container_id, None)
         if container is not None:
             self._end(container, 137, "Error")
             container.sandbox.containers.remove(container)
 
     async def exec_sync(self, container_id: str, command: tuple[str, ...], timeout: float) -> ExecResult:
-        await self._called("exec_sync", container_id)
+        await self._call("exec_sync", container_id)
         if self._found(container_id).state is not State.RUNNING:
             raise Retry(f"container {container_id} does not run")
         self.executed.append((container_id, command))
         return ExecResult(exit_code=self.exit_codes.get(command[0], 0), stdout=" ".join(command).encode())
 
     async def image(self, name: str) -> Image | None:
-        await self._called("image", name)
+        await self._call("image", name)
         return self._images.get(name)
 
     async def pull_image(self, name: str, credentials: PullCredentials | None = None) -> Image:
-        await self._called("pull_image", name)
+        await self._call("pull_image", name)
         if name in self.missing_images:
             raise NotFound(f"image {name} does not exist")
         self._images[name] = image = Image(id=f"sha256:{name}", names=(name,), size=1)
@@ -239,18 +239,18 @@ class FakeRuntime:
         return tuple(self._images.values())
 
     async def remove_image(self, image_id: str) -> None:
-        await self._called("remove_image", image_id)
+        await self._call("remove_image", image_id)
         gone = {image.id: image.size for image in self._images.values() if image.id == image_id}
         self._images = {name: image for name, image in self._images.items() if image.id not in gone}
         if self.storage is not None:
             self.storage = changed(self.storage, available=self.storage.available + sum(gone.values()))
 
     async def image_storage(self) -> Storage | None:
-        await self._called("image_storage", "")
+        await self._call("image_storage", "")
         return self.storage
 
     async def reopen_log(self, container_id: str) -> None:
-        await self._called("reopen_log", container_id)
+        await self._call("reopen_log", container_id)
         self._found(container_id)
 
     async def changes(self) -> AsyncGenerator[str, None]:
@@ -312,7 +312,7 @@ class FakeRuntime:
 
     # --- inside
 
-    async def _called(self, method: str, about: str) -> None:
+    async def _call(self, method: str, about: str) -> None:
         self.calls.append((method, about))
         if delay := self.delays.get(method):
             await asyncio.sleep(delay)

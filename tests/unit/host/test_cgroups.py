@@ -15,7 +15,7 @@ from pykubelet.base.errors import Invalid, Retry
 from pykubelet.host.cgroups import CgroupSettings, KernelPodCgroups, NoPodCgroups, groups, pod_cgroups
 from pykubelet.host.cgroups.files import GroupFiles
 from pykubelet.host.cgroups.groups import Machine
-from pykubelet.host.cgroups.hierarchy import Hierarchy, found
+from pykubelet.host.cgroups.hierarchy import Hierarchy, find_hierarchy
 from pykubelet.host.cgroups.values import legacy_values, spelled_page_size, unified_values
 from pykubelet.host.mount import parse_mount_info
 from pykubelet.pod.container.cgroup import UNLIMITED, GroupLimits
@@ -206,7 +206,7 @@ async def test_a_group_in_which_something_runs_is_not_taken_for_deserted(unified
     inside = unified.root / "kubepods" / "burstable" / "podu-1" / "container"
     inside.mkdir()
     (inside / "cgroup.procs").write_text("4711\n")
-    assert await cgroups.deserted({"u-3"}) == {"u-2"}
+    assert await cgroups.orphan_groups({"u-3"}) == {"u-2"}
 
 
 async def test_in_the_end_no_empty_group_is_left_behind(unified: FakeUnified) -> None:
@@ -225,10 +225,10 @@ async def test_another_agent_finds_the_groups_of_an_earlier_one(unified: FakeUni
     (unified.root / "kubepods" / "podu-2").mkdir()
     (unified.root / "kubepods" / "burstable" / "other").mkdir()
     again = on(unified)
-    assert await again.deserted(()) == {"u-1", "u-2"}
-    for uid in await again.deserted(()):
+    assert await again.orphan_groups(()) == {"u-1", "u-2"}
+    for uid in await again.orphan_groups(()):
         await again.remove(uid)
-    assert await again.deserted(()) == frozenset()
+    assert await again.orphan_groups(()) == frozenset()
     assert sorted(each.name for each in (unified.root / "kubepods" / "burstable").iterdir() if each.is_dir()) == [
         "other"
     ]
@@ -270,7 +270,7 @@ async def test_a_group_that_stays_in_use_is_tried_for_a_while_and_then_again_lat
         await cgroups.remove("u-1")
     procs.write_text("")
     await cgroups.remove("u-1")
-    assert await cgroups.deserted(()) == frozenset()
+    assert await cgroups.orphan_groups(()) == frozenset()
 
 
 async def test_classes_are_balanced_by_what_pods_ask_for(unified: FakeUnified) -> None:
@@ -425,8 +425,8 @@ def test_pages_are_limited_where_the_kernel_can(tmp_path: Path, monkeypatch: pyt
     kernel = FakeUnified(tmp_path / "cgroup", monkeypatch, "cpu cpuset memory hugetlb")
     for name in ("hugepages-2048kB", "hugepages-1048576kB"):
         (tmp_path / "pages" / name).mkdir(parents=True)
-    assert found((), str(kernel.root), str(tmp_path / "pages")).page_sizes == (2**21, 2**30)
-    assert found((), str(kernel.root), str(tmp_path / "none")).page_sizes == ()
+    assert find_hierarchy((), str(kernel.root), str(tmp_path / "pages")).page_sizes == (2**21, 2**30)
+    assert find_hierarchy((), str(kernel.root), str(tmp_path / "none")).page_sizes == ()
 
 
 def test_a_tree_that_is_mounted_twice_is_used_where_its_path_is_shortest() -> None:
@@ -442,7 +442,7 @@ def test_a_tree_that_is_mounted_twice_is_used_where_its_path_is_shortest() -> No
             ("/elsewhere", "cgroup2", ""),
         ]
     )
-    hierarchy = found(parse_mount_info(text), "/g")
+    hierarchy = find_hierarchy(parse_mount_info(text), "/g")
     assert hierarchy.mounts == {
         "/far/away/cpu": frozenset(("cpu", "cpuacct")),
         "/g/cpuset": frozenset(("cpuset",)),
@@ -466,7 +466,7 @@ async def test_a_machine_without_what_it_takes_goes_on_without_and_says_so(
         assert await cgroups.set_up(pod()) == ""
         await cgroups.remove("u-1")
         await cgroups.balance([pod()])
-        assert await cgroups.deserted(()) == frozenset()
+        assert await cgroups.orphan_groups(()) == frozenset()
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])

@@ -17,7 +17,7 @@ from pykubelet.host.machine import (
     parse_if_inet6,
     parse_meminfo,
     pretty_name,
-    routed_address,
+    route_address,
 )
 
 MEMINFO = """\
@@ -237,7 +237,7 @@ def test_node_ips_are_spelled_in_one_way() -> None:
 
 def test_the_routed_address_is_never_loopback() -> None:
     for family in (4, 6):
-        ip = routed_address(family)
+        ip = route_address(family)
         assert not ip or not ipaddress.ip_address(ip).is_loopback
 
 

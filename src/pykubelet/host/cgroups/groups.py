@@ -92,7 +92,7 @@ class NoPodCgroups:
     async def remove(self, uid: str) -> None:
         return
 
-    async def deserted(self, known: Collection[str]) -> frozenset[str]:
+    async def orphan_groups(self, known: Collection[str]) -> frozenset[str]:
         return frozenset()
 
     async def balance(self, pods: Collection[Pod]) -> None:
@@ -115,10 +115,10 @@ def pod_cgroups(settings: CgroupSettings, machine: Machine | None = None) -> "Ke
         if settings.driver == "systemd":
             check_that_it_runs(machine.busctl, machine.systemd_runs)
         mounts = mount_points() if machine.mounts is None else machine.mounts
-        found = trees.found(mounts, machine.control_groups)
+        found = trees.find_hierarchy(mounts, machine.control_groups)
         systemd = Systemd(unified=found.unified, busctl=machine.busctl) if settings.driver == "systemd" else None
         _make(root, found, systemd)
-        found = trees.narrowed(found, path_of(node_group(root), settings.driver))
+        found = trees.narrow(found, path_of(node_group(root), settings.driver))
         return KernelPodCgroups(settings, found, systemd)
     except OSError as error:
         return NoPodCgroups(_without(sentence(error)))
@@ -186,7 +186,7 @@ class KernelPodCgroups:
         for group in groups:
             self._written.pop(group, None)
         errors = []
-        for group in await _guarded(lambda: [each for each in groups if self._files.exist_anywhere(self._path(each))]):
+        for group in await _guard(lambda: [each for each in groups if self._files.exist_anywhere(self._path(each))]):
             try:
                 await self._remove(group)
             except Retry as error:
@@ -196,14 +196,14 @@ class KernelPodCgroups:
 
     async def uids(self) -> frozenset[str]:
         """The pods that have a group here, whosever they are."""
-        return await _guarded(lambda: frozenset(self._found()))
+        return await _guard(lambda: frozenset(self._found()))
 
-    async def deserted(self, known: Collection[str]) -> frozenset[str]:
+    async def orphan_groups(self, known: Collection[str]) -> frozenset[str]:
         def look() -> frozenset[str]:
             found = ((uid, path) for uid, path in self._found().items() if uid not in known)
             return frozenset(uid for uid, path in found if not self._files.is_lived_in(path))
 
-        return await _guarded(look)
+        return await _guard(look)
 
     async def balance(self, pods: Collection[Pod]) -> None:
         """Written again even when nothing changed: others may have."""
@@ -259,7 +259,7 @@ class KernelPodCgroups:
 
     async def _bring(self, group: Group, limits: GroupLimits) -> None:
         self._written.pop(group, None)
-        await _guarded(lambda: self._write(group, limits))
+        await _guard(lambda: self._write(group, limits))
         self._written[group] = limits
 
     def _write(self, group: Group, limits: GroupLimits) -> None:
@@ -274,16 +274,16 @@ class KernelPodCgroups:
 
     async def _remove(self, group: Group) -> None:
         path = self._path(group)
-        await _guarded(lambda: self._files.kill(path))
+        await _guard(lambda: self._files.kill(path))
         if self._systemd is not None:
             await in_thread(self._systemd.stop, group)
         loop = asyncio.get_running_loop()
         until = loop.time() + _PATIENCE
-        while left := await _guarded(lambda: self._files.remove(path)):
+        while left := await _guard(lambda: self._files.remove(path)):
             if loop.time() > until:
                 raise Retry(f"the control group {left} is still in use, though everything in it was killed")
             await asyncio.sleep(_PAUSE)
-            await _guarded(lambda: self._files.kill(path))
+            await _guard(lambda: self._files.kill(path))
 
     def _found(self) -> dict[str, str]:
         """The groups of pods, by uid."""
@@ -299,7 +299,7 @@ class KernelPodCgroups:
         return path_of(group, self._driver)
 
 
-async def _guarded(work: Callable[[], T]) -> T:
+async def _guard(work: Callable[[], T]) -> T:
     """In a thread, with the kernel's refusals in our words."""
     try:
         return await in_thread(work)

@@ -40,7 +40,9 @@ class Hierarchy(Struct, frozen=True, kw_only=True):
         return next((mount for mount, controllers in self.mounts.items() if controller in controllers), "")
 
 
-def found(mounts: Iterable[MountPoint], root: str = CONTROL_GROUPS, huge_pages: str = _HUGE_PAGES) -> Hierarchy:
+def find_hierarchy(
+    mounts: Iterable[MountPoint], root: str = CONTROL_GROUPS, huge_pages: str = _HUGE_PAGES
+) -> Hierarchy:
     """Raises Invalid when something is missing without which pods cannot have groups."""
     listed = os.path.join(root, "cgroup.controllers")
     unified = os.path.exists(listed)
@@ -58,7 +60,7 @@ def found(mounts: Iterable[MountPoint], root: str = CONTROL_GROUPS, huge_pages: 
     return Hierarchy(unified=unified, mounts=trees, page_sizes=sizes)
 
 
-def narrowed(hierarchy: Hierarchy, path: str) -> Hierarchy:
+def narrow(hierarchy: Hierarchy, path: str) -> Hierarchy:
     """With the controllers that the group at `path` really has: not all that the kernel knows are handed down."""
     if not hierarchy.unified:
         return hierarchy

@@ -90,14 +90,14 @@ class StatsReader:
 
     async def _read(self, details: bool) -> Reading:
         observed = [pod for pod in await self._observe() if pod.is_running]
-        places, images = await self._found(observed, details)
+        places, images = await self._find_places(observed, details)
         specs = {pod.metadata.uid: pod for pod in self._wanted()} if details else {}
         volumes = await in_thread(pod_volumes, self._dirs, observed, specs) if details else {}
         if details:
             await self._meter.refresh(measured_folders(volumes), patience=_PATIENCE)
         return await in_thread(self._pods.read, observed, places, images, volumes, self._now(), details=details)
 
-    async def _found(
+    async def _find_places(
         self, observed: Sequence[ObservedPod], details: bool
     ) -> tuple[Mapping[str, Place], ImageStore | None]:
         if not details:

@@ -73,7 +73,7 @@ class Volumes:
         """
         used = used_volumes(pod)
         wanted = [(volume, self._kind(volume)) for volume in pod.spec.volumes if volume.name in used]
-        return {volume.name: await _explained(kind, pod, volume) for volume, kind in wanted}
+        return {volume.name: await _set_up(kind, pod, volume) for volume, kind in wanted}
 
     async def prepare_sub_paths(
         self, pod: Pod, container: Container, volume_paths: Mapping[str, str], env: Environment
@@ -137,7 +137,7 @@ def _unknown_parts(volume: Volume) -> Iterator[str]:
                 yield f"a projected {field.encode_name}"
 
 
-async def _explained(kind: Kind, pod: Pod, volume: Volume) -> str:
+async def _set_up(kind: Kind, pod: Pod, volume: Volume) -> str:
     try:
         return await kind.set_up(pod, volume)
     except OSError as error:

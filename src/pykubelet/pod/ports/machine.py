@@ -63,7 +63,7 @@ class PodCgroups(Protocol):
         """Take the group of a stopped pod away, with whatever process is left in it. Harmless when it is gone."""
         ...
 
-    async def deserted(self, known: Collection[str]) -> frozenset[str]:
+    async def orphan_groups(self, known: Collection[str]) -> frozenset[str]:
         """The pods, other than those known, that have a group here in which nothing runs. A group where something runs
         may be that of another agent on this machine, and is nobody else's business."""
         ...

@@ -52,7 +52,7 @@ async def _containerd_changes(channel: Channel, observer: Observer) -> AsyncGene
 
     async def look(container_id: str) -> None:
         with suppress(PykubeletError):  # a hint that is lost
-            if uid := await _ended(observer, container_id):
+            if uid := await _wait_for_end(observer, container_id):
                 told.put_nowait(uid)
 
     async def listen() -> None:
@@ -82,7 +82,7 @@ async def _containerd_changes(channel: Channel, observer: Observer) -> AsyncGene
         await _cancel(tasks)
 
 
-async def _ended(observer: Observer, container_id: str) -> str:
+async def _wait_for_end(observer: Observer, container_id: str) -> str:
     """The pod of a container or sandbox, as soon as a look at it would show that it has ended."""
     pause, loop = _SHORTEST_PAUSE, asyncio.get_running_loop()
     patience = loop.time() + _PATIENCE

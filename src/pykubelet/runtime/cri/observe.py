@@ -71,12 +71,12 @@ class Observer:
     async def pods(self) -> tuple[ObservedPod, ...]:
         """Everything. What cannot be asked about is seen as the list shows it: it must hide nobody else."""
         before = {*self._sandboxes, *self._containers, *self._abandoned}
-        sandboxes, containers = await self._listed({})
+        sandboxes, containers = await self._list({})
         self._forget(before - {each.id for each in sandboxes} - {each.id for each in containers})
         return await self._pods(sandboxes, containers, patience=_ROUGHLY)
 
     async def pod(self, uid: str) -> ObservedPod:
-        sandboxes, containers = await self._listed({POD_UID: uid})
+        sandboxes, containers = await self._list({POD_UID: uid})
         found = await self._pods(sandboxes, containers, patience=None)
         return next((pod for pod in found if pod.uid == uid), ObservedPod(uid=uid))
 
@@ -128,7 +128,7 @@ class Observer:
 
     # --- inside
 
-    async def _listed(self, labels: Mapping[str, str]) -> tuple[list[cri.PodSandbox], list[cri.Container]]:
+    async def _list(self, labels: Mapping[str, str]) -> tuple[list[cri.PodSandbox], list[cri.Container]]:
         match = cri.PodSandboxFilter(label_selector=labels)
         request = cri.ListPodSandboxRequest(filter=match)
         sandboxes, containers = await asyncio.gather(
@@ -143,9 +143,9 @@ class Observer:
         """With `patience`, in seconds for each question, the list will do for what cannot be asked about."""
         ask_sandbox, ask_container = partial(self._sandbox, patience), partial(self._container, patience)
         by_uid: dict[str, tuple[list[_Sandbox], list[_Container]]] = defaultdict(lambda: ([], []))
-        for sandbox in await _looked_at(sandboxes, self._known_sandbox, ask_sandbox):
+        for sandbox in await _look_at(sandboxes, self._known_sandbox, ask_sandbox):
             by_uid[sandbox.uid][0].append(sandbox)
-        for container in await _looked_at(containers, self._known_container, ask_container):
+        for container in await _look_at(containers, self._known_container, ask_container):
             by_uid[container.uid][1].append(container)
         return tuple(_pod(uid, *parts) for uid, parts in sorted(by_uid.items()))
 
@@ -271,9 +271,9 @@ def _user(user: cri.ContainerUser) -> ContainerUser:
 
 def _image_name(status: cri.ContainerStatus, listed: cri.Container) -> str:
     """A list says what the container was made from: as upstream does it an image's id, whose name the status knows."""
-    asked = listed.image.image
-    is_id = asked.startswith("sha256:") or "@" in asked or asked in (status.image_ref, status.image_id)
-    return status.image.image if is_id or not asked else asked
+    ask_one = listed.image.image
+    is_id = ask_one.startswith("sha256:") or "@" in ask_one or ask_one in (status.image_ref, status.image_id)
+    return status.image.image if is_id or not ask_one else ask_one
 
 
 def _pod(uid: str, sandboxes: list[_Sandbox], containers: list[_Container]) -> ObservedPod:
@@ -289,7 +289,7 @@ def _pod(uid: str, sandboxes: list[_Sandbox], containers: list[_Container]) -> O
     )
 
 
-async def _looked_at(
+async def _look_at(
     listed: Iterable[Listed],
     known: Callable[[Listed], Seen | None],
     ask: Callable[[Listed], Coroutine[Any, Any, Seen | None]],
@@ -304,11 +304,11 @@ async def _looked_at(
             unknown.append(each)
     limit = asyncio.Semaphore(_AT_ONCE)  # of this look: what another one waits for is none of its business
 
-    async def asked(each: Listed) -> Seen | None:
+    async def ask_one(each: Listed) -> Seen | None:
         async with limit:
             return await ask(each)
 
-    found += [seen for seen in await asyncio.gather(*map(asked, unknown)) if seen is not None]
+    found += [seen for seen in await asyncio.gather(*map(ask_one, unknown)) if seen is not None]
     return found
 
 

@@ -152,7 +152,7 @@ class CriRuntime:
         try:
             answer = await self._whole("CreateContainer", request, cri.CreateContainerResponse)
         except (NotFound, Retry) as error:
-            return await self._found_after(error, sandbox_id, made)
+            return await self._find_after(error, sandbox_id, made)
         return answer.container_id
 
     async def start_container(self, container_id: str) -> None:
@@ -267,7 +267,7 @@ class CriRuntime:
             raise Retry(f"container {name}, whose processes are to be shared, does not run")
         return target
 
-    async def _found_after(self, error: PykubeletError, sandbox_id: str, wanted: cri.ContainerConfig) -> str:
+    async def _find_after(self, error: PykubeletError, sandbox_id: str, wanted: cri.ContainerConfig) -> str:
         """The id of the container that a call has made whose answer was lost; else raises why there is none.
 
         Runtimes say little more than that it failed. Was the sandbox stopped, or the attempt there before?

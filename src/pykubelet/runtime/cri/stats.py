@@ -40,7 +40,7 @@ class CriPlaces:
     async def places(self, pods: Sequence[ObservedPod], *, details: bool) -> Mapping[str, Place]:
         sandboxes = {each.id for pod in pods for each in pod.sandboxes if each.ready}
         containers = {each.id for pod in pods for each in pod.containers if each.state is State.RUNNING}
-        layers, _ = await asyncio.gather(self._written(details), self._ask(sandboxes, containers))
+        layers, _ = await asyncio.gather(self._read_layers(details), self._ask(sandboxes, containers))
         self._known = {key: place for key, place in self._known.items() if key in sandboxes or key in containers}
         return {key: _with_layer(place, layers.get(key)) for key, place in self._known.items()}
 
@@ -66,7 +66,7 @@ class CriPlaces:
     async def _ask(self, sandboxes: Iterable[str], containers: Iterable[str]) -> None:
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def asked(key: str, is_sandbox: bool) -> None:
+        async def ask(key: str, is_sandbox: bool) -> None:
             async with limit:
                 place = await (self._sandbox(key) if is_sandbox else self._container(key))
             if place is not None:
@@ -74,7 +74,7 @@ class CriPlaces:
 
         unknown = [(key, True) for key in sandboxes if key not in self._known]
         unknown += [(key, False) for key in containers if key not in self._known]
-        await asyncio.gather(*(asked(*each) for each in unknown))
+        await asyncio.gather(*(ask(*each) for each in unknown))
 
     async def _container(self, container_id: str) -> Place | None:
         request = cri.ContainerStatusRequest(container_id=container_id, verbose=True)
@@ -96,7 +96,7 @@ class CriPlaces:
             return None
         return place_of(answer.info)
 
-    async def _written(self, details: bool) -> Mapping[str, tuple[int, int]]:
+    async def _read_layers(self, details: bool) -> Mapping[str, tuple[int, int]]:
         """Bytes and inodes in the layer of each container; those of the last time when the runtime does not say."""
         loop = asyncio.get_running_loop()
         if not details or loop.time() - self._layers_at < _LAYERS_PERIOD:

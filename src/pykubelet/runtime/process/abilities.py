@@ -42,7 +42,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
         return self.uid == 0 and not self.in_user_namespace
 
 
-async def found_abilities(spawner: Spawner, root: Path, limits_refusal: str) -> Abilities:
+async def probe_abilities(spawner: Spawner, root: Path, limits_refusal: str) -> Abilities:
     """By really trying: the kernel's settings, security modules and containers around us all have a say."""
     refusal = ""
     for with_user_namespace in (False, True) if os.getuid() == 0 else (True,):

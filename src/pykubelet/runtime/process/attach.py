@@ -28,7 +28,7 @@ async def open_session(
     wishes = (stdout, b"o"), (stderr, b"e"), (stdin, b"i"), (config.stdin_once, b"1")
     hello = b"h" + b"".join(letter for is_wanted, letter in wishes if is_wanted)
     try:
-        connection, answer = await asyncio.to_thread(_connected, folder, hello)
+        connection, answer = await asyncio.to_thread(_connect, folder, hello)
     except FileNotFoundError:
         if container.end is not None:
             raise Retry(f"container {config.name} does not run") from None
@@ -44,7 +44,7 @@ async def open_session(
     return AttachSession(container, connection, has_terminal=b"t" in answer)
 
 
-def _connected(folder: Path, hello: bytes) -> tuple[socket.socket, bytes]:
+def _connect(folder: Path, hello: bytes) -> tuple[socket.socket, bytes]:
     """Through the folder's descriptor: the socket's own name may be longer than an address can be."""
     handle = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -56,14 +56,14 @@ async def run(spawner: Spawner, spec: "ExecSpec", timeout: float) -> ExecResult:
             await asyncio.wait(readers, timeout=_TRAILING)
         finally:
             lifeline.close_writer()
-            await _ended(asking)
+            await _wait_for_end(asking)
             for reader in readers:
                 reader.cancel()
             await asyncio.gather(*readers, return_exceptions=True)
     return ExecResult(exit_code=_code(answer, command), stdout=stdout.data, stderr=stderr.data)
 
 
-async def _ended(asking: "asyncio.Task[Answer]") -> None:
+async def _wait_for_end(asking: "asyncio.Task[Answer]") -> None:
     await asyncio.wait([asking], timeout=_ENDING)
     asking.cancel()
     await asyncio.gather(asking, return_exceptions=True)

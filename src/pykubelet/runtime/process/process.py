@@ -103,7 +103,7 @@ def kill_holders(pipes: Collection[str]) -> None:
         if not found:
             return
         for pid in found:
-            process = _opened(pid)
+            process = _open(pid)
             if process is not None and _holds(pid, pipes):
                 process.send(signal.SIGKILL)
             if process is not None:
@@ -111,7 +111,7 @@ def kill_holders(pipes: Collection[str]) -> None:
         time.sleep(_PAUSE)
 
 
-def _opened(pid: int) -> Process | None:
+def _open(pid: int) -> Process | None:
     try:
         return Process.open(Identity(**files.identity(pid)))
     except OSError:

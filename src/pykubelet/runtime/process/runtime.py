@@ -26,7 +26,7 @@ from pykubelet.pod.ports.runtime import (
     Storage,
 )
 from pykubelet.runtime.process import cgroups, exec, specs
-from pykubelet.runtime.process.abilities import Abilities, found_abilities, limitations
+from pykubelet.runtime.process.abilities import Abilities, limitations, probe_abilities
 from pykubelet.runtime.process.assembly import Assembly
 from pykubelet.runtime.process.cgroups import Cgroups
 from pykubelet.runtime.process.images import Images
@@ -78,7 +78,7 @@ class ProcessRuntime:
         self._store = Store(self._root)
         self._table = Table(self._store, machine_ips)
         self._spawner = Spawner(python or getattr(sys, "_base_executable", sys.executable))
-        self.streams = ProcessStreams(self._opened, self._table, self._spawner)
+        self.streams = ProcessStreams(self._open, self._table, self._spawner)
         self.places = ProcessPlaces(self._table)
         self._cgroups: Cgroups | None = None
         self._abilities: Abilities | None = None
@@ -86,7 +86,7 @@ class ProcessRuntime:
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def _opened(self) -> Assembly:
+    async def _open(self) -> Assembly:
         """The first call of anything looks at the machine and at what an earlier agent has left running."""
         async with self._opening:
             if self._assembly is None:
@@ -108,7 +108,7 @@ class ProcessRuntime:
     async def _look(self) -> Abilities:
         assert self._cgroups is not None
         if self._isolated:
-            return await found_abilities(self._spawner, self._root, self._cgroups.refusal)
+            return await probe_abilities(self._spawner, self._root, self._cgroups.refusal)
         return Abilities.plain("isolation is switched off", self._cgroups.refusal)
 
     # --- what there is
@@ -117,20 +117,20 @@ class ProcessRuntime:
         return RuntimeVersion(name="process", version=__version__)
 
     async def status(self) -> RuntimeStatus:
-        await self._opened()
+        await self._open()
         assert self._abilities is not None
         return RuntimeStatus(ready=True, network_ready=True, limitations=limitations(self._abilities))
 
     async def pods(self) -> tuple[ObservedPod, ...]:
-        await self._opened()
+        await self._open()
         return self._table.all_seen()
 
     async def observe(self, uid: str) -> ObservedPod:
-        await self._opened()
+        await self._open()
         return self._table.seen(uid)
 
     async def changes(self) -> AsyncGenerator[str, None]:
-        await self._opened()
+        await self._open()
         async with aclosing(self._table.changes()) as uids:
             async for uid in uids:
                 yield uid
@@ -138,7 +138,7 @@ class ProcessRuntime:
     # --- sandboxes
 
     async def run_sandbox(self, config: SandboxConfig) -> str:
-        assembly = await self._opened()
+        assembly = await self._open()
         assert self._abilities is not None
         specs.check_sandbox(config, self._abilities)
         record = SandboxRecord(id=secrets.token_hex(16), config=config, created_at=datetime.now(UTC))
@@ -160,7 +160,7 @@ class ProcessRuntime:
             raise error if isinstance(error, PykubeletError) else Retry(str(error)) from error
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
-        await self._opened()
+        await self._open()
         sandbox = self._table.sandboxes.get(sandbox_id)
         if sandbox is None:
             return
@@ -190,7 +190,7 @@ class ProcessRuntime:
     # --- containers
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
-        assembly = await self._opened()
+        assembly = await self._open()
         sandbox = self._table.sandboxes.get(sandbox_id)
         if sandbox is None:
             raise NotFound(f"sandbox {sandbox_id} does not exist")
@@ -223,7 +223,7 @@ class ProcessRuntime:
         )
 
     async def start_container(self, container_id: str) -> None:
-        assembly = await self._opened()
+        assembly = await self._open()
         container = self._found(container_id)
         if container.state is not State.CREATED or container.is_starting:
             raise Invalid(f"container {container_id} is {container.state}: only a created one can be started, once")
@@ -264,7 +264,7 @@ class ProcessRuntime:
         container.record = self._store.change(container.record, placement=placement)
 
     async def stop_container(self, container_id: str, grace: float) -> None:
-        await self._opened()
+        await self._open()
         container = self._table.containers.get(container_id)
         if container is None:
             return
@@ -297,7 +297,7 @@ class ProcessRuntime:
         await _within(container.ended, _KILLING, f"container {container.id}")
 
     async def remove_container(self, container_id: str) -> None:
-        await self._opened()
+        await self._open()
         container = self._table.containers.get(container_id)
         if container is not None:
             await self._kill(container)
@@ -309,7 +309,7 @@ class ProcessRuntime:
         await asyncio.to_thread(self._store.remove, container.record)
 
     async def exec_sync(self, container_id: str, command: tuple[str, ...], timeout: float) -> ExecResult:
-        assembly = await self._opened()
+        assembly = await self._open()
         container = self._found(container_id)
         if container.state is not State.RUNNING:
             raise Retry(f"container {container_id} does not run")
@@ -319,7 +319,7 @@ class ProcessRuntime:
         return await exec.run(self._spawner, spec, timeout)
 
     async def reopen_log(self, container_id: str) -> None:
-        await self._opened()
+        await self._open()
         container = self._found(container_id)
         if container.process is None:
             return

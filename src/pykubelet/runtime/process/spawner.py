@@ -92,7 +92,7 @@ class Spawner:
 
     async def _send(self, descriptors: list[int]) -> None:
         for attempt in (1, 2):
-            connection = await self._connected()
+            connection = await self._connect()
             try:
                 while True:
                     try:
@@ -105,7 +105,7 @@ class Spawner:
                     raise Retry(f"no process can be started: {error}") from error
                 await self.close()
 
-    async def _connected(self) -> socket.socket:
+    async def _connect(self) -> socket.socket:
         async with self._starting:
             if self._socket is None:
                 await asyncio.to_thread(self._start)

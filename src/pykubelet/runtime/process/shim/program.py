@@ -49,7 +49,7 @@ def run(program: ProgramSpec, *, end_with_parent: bool) -> NoReturn:
     if end_with_parent:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)
     _enter_folder(program["cwd"])
-    path = _found(program["argv"][0], program["env"].get("PATH", ""))
+    path = _look_up(program["argv"][0], program["env"].get("PATH", ""))
     try:
         os.execve(path, program["argv"], program["env"])  # noqa: S606 - no shell is wanted
     except OSError as error:
@@ -98,7 +98,7 @@ def _enter_folder(path: str) -> None:
         raise CannotRun(f'working directory "{path}": {error.strerror}') from None
 
 
-def _found(name: str, path: str) -> str:
+def _look_up(name: str, path: str) -> str:
     if "/" in name:
         if not os.path.exists(name):
             raise CannotRun(f'exec: "{name}": stat {name}: no such file or directory')

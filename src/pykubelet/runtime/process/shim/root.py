@@ -38,7 +38,7 @@ class Root:
         os.umask(0)
         kernel.unshare("mnt")
         kernel.mount("none", "/", flags=MS_REC | MS_SLAVE)
-        sources = self._opened_sources()
+        sources = self._open_sources()
         old_root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         descriptors = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         os.mkdir(self._stage)
@@ -52,7 +52,7 @@ class Root:
         for descriptor in (*sources.values(), old_root, descriptors):
             os.close(descriptor)
 
-    def _opened_sources(self) -> dict[str, int]:
+    def _open_sources(self) -> dict[str, int]:
         """Opened while their names mean what they mean to the agent."""
         scratch = self._spec["scratch"]
         wanted = [mount["source"] for mount in self._spec["mounts"]] + [file for _, file in self._spec["files"]]
