@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 from aiohttp import web
 
-from pykubelet.apiserver.backend import ApiSettings
-from pykubelet.apiserver.requests.gates import OpenDoor
+from pykubelet.apiserver.requests.access import AllowAll
 from pykubelet.apiserver.requests.requests import RequestInfo
-from pykubelet.apiserver.security.users import User
+from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.server import ApiServer
+from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.status import unauthorized
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Store
@@ -26,7 +26,7 @@ KUBECTL: Final = shutil.which("kubectl") or ""
 _SECONDS: Final = 60.0
 
 
-class ByToken(OpenDoor):
+class ByToken(AllowAll):
     """Lets in whoever sends any token at all."""
 
     async def check(self, request: web.Request, info: RequestInfo) -> User:
@@ -82,7 +82,7 @@ async def serving_api(
     server = ApiServer(
         store or MemoryStore(),
         settings or ApiSettings(),
-        gate=lambda backend: ByToken() if needs_token else OpenDoor(),
+        gate=lambda backend: ByToken() if needs_token else AllowAll(),
     )
     runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()

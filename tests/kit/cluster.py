@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pykubelet.apiserver.backend import ApiSettings, Backend
-from pykubelet.apiserver.controllers.cluster import Cluster
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.schema.resources import ROOT, Registry
+from pykubelet.apiserver.schema.resources import ROOT, Resources
+from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.watch_cache import WatchCache
 
@@ -27,7 +28,7 @@ class Clock:
         self.time += timedelta(seconds=seconds)
 
 
-class TestCluster(Cluster):
+class TestCluster(ControllerClient):
     """With a clock that a test moves, and short ways to put objects in."""
 
     __test__ = False
@@ -38,7 +39,7 @@ class TestCluster(Cluster):
 
     async def add(self, group: str, plural: str, obj: Object) -> Object:
         """As it is given, with a uid."""
-        resource = self.registry.of(group, plural)
+        resource = self.resources.of(group, plural)
         metadata = {"uid": f"uid-of-{obj['metadata']['name']}", "creationTimestamp": "2026-01-02T03:04:05Z"}
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         return await self.backend.create(resource, {**whole, "metadata": {**metadata, **obj["metadata"]}})
@@ -69,7 +70,7 @@ async def cluster() -> AsyncGenerator[TestCluster, None]:
     cache = WatchCache(store, ROOT)
     running = asyncio.create_task(cache.run())
     try:
-        yield TestCluster(Backend(store, cache, ApiSettings(), Registry(), clock), clock)
+        yield TestCluster(Backend(store, cache, ApiSettings(), Resources(), clock), clock)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -15,14 +15,14 @@ from aiohttp import web
 
 from kit.kubectl import KUBECTL, Kubectl
 from kit.local_streams import LocalConnection, LocalSession
-from pykubelet.apiserver.backend import ApiSettings
 from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.security.gate import Gate
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.apiserver.security.serving import ServingTls
-from pykubelet.apiserver.security.users import MASTERS, authenticated
 from pykubelet.apiserver.server import ApiServer
+from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.subresources.table import enter
 from pykubelet.server.streaming.port_forward import forward
@@ -70,7 +70,7 @@ class World:
 
     async def add(self, plural: str, obj: Object) -> None:
         backend = self.server.backend
-        resource = backend.registry.of("", plural)
+        resource = backend.resources.of("", plural)
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         whole["metadata"] |= {"uid": f"uid-of-{obj['metadata']['name']}"}
         await backend.create(resource, whole)

@@ -7,33 +7,18 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at, encode, listed, loaded, new_uid, sent, stored, timestamp
-from pykubelet.apiserver.requests.gates import Doorkeeper, OpenDoor
-from pykubelet.apiserver.schema.resources import Registry, Resource
+from pykubelet.apiserver.requests.access import AccessControl, AllowAll
+from pykubelet.apiserver.schema.resources import Resource, Resources
+from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.port import AlreadyExists, Entry, Stale, Store
 from pykubelet.apiserver.store.watch_cache import WatchCache
+from pykubelet.apiserver.strategies.all import strategies
 from pykubelet.apiserver.strategies.base import Strategy
-from pykubelet.apiserver.strategies.table import strategies
 from pykubelet.base.errors import NotFound
 
 Change = Callable[[Object], Awaitable[Object]]
-
-
-class ApiSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The choices of whoever runs the server."""
-
-    version: str = "v1.34.11"
-    service_range: str = "10.96.0.0/16"
-    advertise_address: str = "127.0.0.1"
-    advertise_port: int = 6443
-    most_body_bytes: int = 3 * 1024 * 1024
-    watch_seconds: float = 1800.0
-    """How long a watch lasts at least when the client does not say."""
-    event_seconds: float = 3600.0
-    """How long events are kept."""
 
 
 class Backend:
@@ -44,16 +29,16 @@ class Backend:
         store: Store,
         cache: WatchCache,
         settings: ApiSettings,
-        registry: Registry,
+        resources: Resources,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = store
         self.cache = cache
         self.settings = settings
-        self.registry = registry
+        self.resources = resources
         self.now = now
-        self.gate: Doorkeeper = OpenDoor()
-        self._strategies = strategies(registry)
+        self.gate: AccessControl = AllowAll()
+        self._strategies = strategies(resources)
 
     def strategy(self, resource: Resource) -> Strategy:
         return self._strategies[resource]
@@ -87,18 +72,18 @@ class Backend:
         return entry
 
     async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
-        resource = self.registry.of(group, plural)
+        resource = self.resources.of(group, plural)
         key = resource.key(namespace, name)
         entry = await self.cache.get(key) or await self.store.get(key)
         return None if entry is None else self.object_of(resource, entry.value, entry.revision)
 
     async def all(self, group: str, plural: str, namespace: str = "") -> list[Object]:
-        resource = self.registry.of(group, plural)
+        resource = self.resources.of(group, plural)
         listing = await self.cache.list_newest(resource.folder(namespace))
         return [self.object_of(resource, entry.value, entry.revision) for entry in listing.entries]
 
     async def known(self, group: str, plural: str, namespace: str = "") -> list[Object]:
-        resource = self.registry.of(group, plural)
+        resource = self.resources.of(group, plural)
         listing = await self.cache.list(resource.folder(namespace))
         return [self._known(resource, entry) for entry in listing.entries]
 
@@ -165,7 +150,7 @@ class Backend:
         return result
 
     async def claim(self, group: str, plural: str, obj: Object) -> bool:
-        resource = self.registry.of(group, plural)
+        resource = self.resources.of(group, plural)
         new: dict[str, Any] = {**obj, "metadata": dict(obj["metadata"])}
         self.stamp(new)
         try:
@@ -177,7 +162,7 @@ class Backend:
         return True
 
     async def release(self, group: str, plural: str, namespace: str, name: str) -> None:
-        resource = self.registry.of(group, plural)
+        resource = self.resources.of(group, plural)
         entry = await self.store.get(resource.key(namespace, name))
         while entry is not None:
             try:

@@ -40,7 +40,7 @@ async def bootstrap(backend: Backend) -> None:
 
 
 async def _ensure(backend: Backend, group: str, plural: str, given: Object) -> None:
-    resource = backend.registry.of(group, plural)
+    resource = backend.resources.of(group, plural)
     metadata = given["metadata"]
     if await backend.store.get(resource.key(metadata.get("namespace", ""), metadata["name"])):
         return
@@ -90,7 +90,7 @@ async def keep_accounts(backend: Backend) -> None:
 
 
 async def _follow_accounts(backend: Backend) -> None:
-    namespaces, accounts = backend.registry.of("", "namespaces"), backend.registry.of("", "serviceaccounts")
+    namespaces, accounts = backend.resources.of("", "namespaces"), backend.resources.of("", "serviceaccounts")
     listing = await backend.cache.list_newest(namespaces.prefix)
     for entry in listing.entries:
         await _give_account(backend, backend.object_of(namespaces, entry.value, entry.revision))
@@ -117,7 +117,7 @@ async def _give_account(backend: Backend, namespace: Object) -> None:
 
 async def forget_events(backend: Backend) -> None:
     """Events are news: after a while they go."""
-    events = backend.registry.of("", "events")
+    events = backend.resources.of("", "events")
     async for _ in every(_SWEEP_EVERY):
         before = rfc3339(backend.now() - timedelta(seconds=backend.settings.event_seconds))
         try:

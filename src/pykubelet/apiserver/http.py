@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from typing import Any, Final, cast
 
@@ -13,7 +13,7 @@ from aiohttp import web
 from pykubelet.api.codec import DecodeError
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.discovery.plain_paths import PlainPaths
+from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.objects import Object, encode
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import (
@@ -27,13 +27,14 @@ from pykubelet.apiserver.requests.requests import (
     request_info,
 )
 from pykubelet.apiserver.requests.surrogates import whole
+from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource
-from pykubelet.apiserver.security.users import User
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Expired
 from pykubelet.apiserver.tables.tables import table, wanted_objects
 from pykubelet.apiserver.verbs.create import create
 from pykubelet.apiserver.verbs.delete import delete, delete_collection
+from pykubelet.apiserver.verbs.handlers import Connect, Place, Verb
 from pykubelet.apiserver.verbs.patch import patch
 from pykubelet.apiserver.verbs.read import get, list_, partial_metadata
 from pykubelet.apiserver.verbs.update import update
@@ -41,11 +42,6 @@ from pykubelet.apiserver.verbs.watch import watch
 from pykubelet.base.errors import PykubeletError, Retry
 
 log = logging.getLogger(__name__)
-
-Verb = Callable[[Backend, Call], Awaitable[Answer]]
-Connect = Callable[[web.Request, Call, Backend], Awaitable[web.StreamResponse]]
-Place = tuple[str, str, str]
-"""group, plural, subresource"""
 
 VERBS: Final[dict[str, Verb]] = {
     "create": create,
@@ -64,10 +60,10 @@ _SHARED_PARTS: Final = ("status", "finalize", "approval", "ephemeralcontainers",
 """Parts that are read and written like the object itself."""
 
 
-class Front:
+class RequestHandler:
     """The one handler behind every path."""
 
-    def __init__(self, backend: Backend, plain: PlainPaths) -> None:
+    def __init__(self, backend: Backend, plain: NonResourcePaths) -> None:
         self._backend = backend
         self._plain = plain
         self.answers: dict[Place, Verb] = {}
@@ -102,7 +98,7 @@ class Front:
         user = await self._backend.gate.check(request, info)
         if not info.is_resource:
             return await self._plain.answer(request, info.path)
-        resource = self._backend.registry.find(info.group, info.version, info.resource)
+        resource = self._backend.resources.find(info.group, info.version, info.resource)
         if resource is None:
             raise status.unknown_path()
         _check_place(resource, info)

@@ -35,11 +35,6 @@ def encode(value: object) -> bytes:
     return _encode(value)
 
 
-def head(api_version: str, kind: str) -> bytes:
-    """What the stored form of every object of a kind begins with."""
-    return b'{"apiVersion":%s,"kind":%s,"metadata":{' % (_encode(api_version), _encode(kind))
-
-
 def stored(obj: Object) -> bytes:
     """The bytes for the store. The resourceVersion is not among them: it is the revision of the write."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in ("resourceVersion", "selfLink")}

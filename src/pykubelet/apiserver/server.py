@@ -7,17 +7,19 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from pykubelet.apiserver.backend import ApiSettings, Backend
+from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.bootstrap import bootstrap, forget_events, keep_accounts
-from pykubelet.apiserver.discovery.plain_paths import PlainPaths
-from pykubelet.apiserver.http import Connect, Front, Verb
-from pykubelet.apiserver.requests.gates import Doorkeeper, OpenDoor
-from pykubelet.apiserver.schema.resources import ROOT, Registry
+from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
+from pykubelet.apiserver.http import RequestHandler
+from pykubelet.apiserver.requests.access import AccessControl, AllowAll
+from pykubelet.apiserver.schema.resources import ROOT, Resources
+from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.port import Store
 from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.apiserver.verbs.binding import bind
 from pykubelet.apiserver.verbs.components import component_statuses
 from pykubelet.apiserver.verbs.eviction import evict
+from pykubelet.apiserver.verbs.handlers import Connect, Verb
 from pykubelet.base.errors import Retry
 from pykubelet.base.tasks import supervise
 
@@ -36,16 +38,16 @@ class ApiServer:
         store: Store,
         settings: ApiSettings,
         *,
-        gate: Callable[[Backend], Doorkeeper] = lambda backend: OpenDoor(),
+        gate: Callable[[Backend], AccessControl] = lambda backend: AllowAll(),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        registry: Registry | None = None,
+        resources: Resources | None = None,
     ) -> None:
-        """`gate` makes the doorkeeper; without one everybody may do everything, which is for tests only."""
+        """`gate` makes the access control; without one everybody may do everything, which is for tests only."""
         self._cache = WatchCache(store, ROOT, recent=_RECENT, recent_bytes=_RECENT_BYTES)
-        self.backend = Backend(store, self._cache, settings, registry or Registry(), now)
+        self.backend = Backend(store, self._cache, settings, resources or Resources(), now)
         self.backend.gate = gate(self.backend)
         checks = {"ping": _always, "log": _always, "etcd": store.healthy, "informer-sync": self._is_ready}
-        self._front = Front(self.backend, PlainPaths(settings, self.backend.registry, checks))
+        self._handler = RequestHandler(self.backend, NonResourcePaths(settings, self.backend.resources, checks))
         self._is_started = False
         self.answer("", "pods", "binding", bind)
         self.answer("", "bindings", "", bind)
@@ -54,16 +56,16 @@ class ApiServer:
 
     def answer(self, group: str, plural: str, subresource: str, verb: Verb) -> None:
         """Have a resource that is not stored, or a part of one, answered by a function like those in `verbs`."""
-        self._front.answers[group, plural, subresource] = verb
+        self._handler.answers[group, plural, subresource] = verb
 
     def connect(self, group: str, plural: str, subresource: str, handler: Connect) -> None:
         """Have requests for a part of an object handed over as they are: streams, proxies. The body is not read yet."""
-        self._front.connections[group, plural, subresource] = handler
+        self._handler.connections[group, plural, subresource] = handler
 
     def application(self) -> web.Application:
         """For a runner with `handler_cancellation`, so that a watch ends with its client."""
         app = web.Application(client_max_size=self.backend.settings.most_body_bytes + 1)
-        app.router.add_route("*", r"/{path:[\s\S]*}", self._front.handle)  # a path may hold line ends, too
+        app.router.add_route("*", r"/{path:[\s\S]*}", self._handler.handle)  # a path may hold line ends, too
         app.cleanup_ctx.append(self._running)
         app.on_shutdown.append(self._end_streams)
         return app
@@ -96,7 +98,7 @@ class ApiServer:
                 log.info("%s; waiting for it", error)
 
     async def _end_streams(self, app: web.Application) -> None:
-        self._front.end_streams()
+        self._handler.end_streams()
 
     async def _is_ready(self) -> bool:
         return self._is_started and self._cache.is_ready

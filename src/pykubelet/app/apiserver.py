@@ -1,4 +1,4 @@
-"""The wiring of the embedded API server: store, doorkeeper, controllers, TLS and the kubeconfig of whoever runs it."""
+"""The wiring of the embedded API server: store, access control, controllers, TLS and a kubeconfig to reach it with."""
 
 import asyncio
 import gc
@@ -13,14 +13,14 @@ from typing import Final
 from aiohttp import web
 
 from pykubelet import __version__
-from pykubelet.apiserver.backend import ApiSettings
 from pykubelet.apiserver.controllers.all import run_all
+from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.security.gate import Gate
 from pykubelet.apiserver.security.pki import ADMIN
 from pykubelet.apiserver.security.serving import SERVICE_IP, ServingTls, serving_hosts
-from pykubelet.apiserver.security.users import MASTERS, authenticated
 from pykubelet.apiserver.server import ApiServer
+from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.moving import move
 from pykubelet.apiserver.store.port import Store

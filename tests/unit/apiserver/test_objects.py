@@ -2,11 +2,11 @@
 
 import json
 
-from pykubelet.apiserver.objects import clean, head, listed, loaded, overlay, sent, stored
-from pykubelet.apiserver.schema.resources import Registry
+from pykubelet.apiserver.objects import clean, listed, loaded, overlay, sent, stored
+from pykubelet.apiserver.schema.resources import Resources
 
 POD = {"kind": "Pod", "spec": {"a": 1}, "metadata": {"name": "p", "resourceVersion": "3"}, "apiVersion": "v1"}
-HEAD = head("v1", "Pod")
+HEAD = Resources().of("", "pods").head
 
 
 def test_what_is_stored_begins_with_its_head_and_has_no_version() -> None:
@@ -28,7 +28,7 @@ def test_objects_that_somebody_else_wrote_in_another_order_are_sent_as_well() ->
 
 
 def test_unknown_fields_nulls_and_empty_lists_are_not_kept() -> None:
-    schema = Registry().of("", "pods").schema
+    schema = Resources().of("", "pods").schema
     given = {
         "bogus": 1,
         "metadata": {"name": "p", "labels": {}, "annotations": None},

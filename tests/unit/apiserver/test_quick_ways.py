@@ -13,7 +13,6 @@ from pykubelet.apiserver.patch import server_side_apply as apply
 from pykubelet.apiserver.patch.errors import PatchRefused
 from pykubelet.apiserver.patch.managers import UPDATE, Manager
 from pykubelet.apiserver.patch.server_side_apply import track_update
-from pykubelet.apiserver.requests.bodies import _misfits, _without_loss
 from pykubelet.apiserver.schema.catalogue import catalogue, schema_of
 from pykubelet.apiserver.schema.schema import (
     Json,
@@ -28,6 +27,7 @@ from pykubelet.apiserver.schema.schema import (
     unknown_fields,
 )
 from pykubelet.apiserver.schema.shapes import fits
+from pykubelet.apiserver.verbs.bodies import _misfits, _without_loss
 
 POD = schema_of("v1", "Pod")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

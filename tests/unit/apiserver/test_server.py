@@ -5,8 +5,8 @@ from pathlib import Path
 
 from kit.api_process import serving_api
 from kit.waiting import eventually
-from pykubelet.apiserver.backend import ApiSettings
 from pykubelet.apiserver.bootstrap import forget_events
+from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Listing
 from pykubelet.apiserver.store.sqlite import SqliteStore
@@ -31,8 +31,8 @@ async def test_what_was_stored_is_there_after_a_restart(tmp_path: Path) -> None:
 async def test_watches_end_when_the_server_does() -> None:
     async with serving_api() as api:
         answer = await api.session.get(f"{api.url}{MAPS}?watch=1")
-        await eventually(lambda: len(api.server._front._streams) == 1)
-        api.server._front.end_streams()
+        await eventually(lambda: len(api.server._handler._streams) == 1)
+        api.server._handler.end_streams()
         assert await answer.content.read() == b""
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.controllers.cluster import Cluster
+from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.csr import CsrController
 from pykubelet.apiserver.controllers.endpoint_slices import EndpointSlices
 from pykubelet.apiserver.controllers.endpoints import EndpointsController
@@ -13,7 +13,7 @@ from pykubelet.apiserver.controllers.expiry import Expiry
 from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
 from pykubelet.apiserver.controllers.namespaces import NamespaceController
 from pykubelet.apiserver.controllers.nodes import NodeLifecycle
-from pykubelet.apiserver.controllers.pods import PodCollector
+from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduler import Scheduler
 from pykubelet.apiserver.security.authority import Authority
@@ -28,18 +28,18 @@ class Controller(Protocol):
 
 def controllers(backend: Backend, authority: Authority, *, scheduler: bool = True) -> Iterator[tuple[str, Controller]]:
     """Without a scheduler, others bind pods."""
-    cluster = Cluster(backend)
-    yield "namespaces", NamespaceController(cluster)
-    yield "root authority", RootCa(cluster, authority.pem.decode())
+    client = ControllerClient(backend)
+    yield "namespaces", NamespaceController(client)
+    yield "root authority", RootCa(client, authority.pem.decode())
     if scheduler:
-        yield "scheduler", Scheduler(cluster)
-    yield "certificate requests", CsrController(cluster, authority)
-    yield "node lifecycle", NodeLifecycle(cluster)
-    yield "pod collector", PodCollector(cluster)
-    yield "garbage collector", GarbageCollector(cluster)
-    yield "endpoints", EndpointsController(cluster)
-    yield "endpoint slices", EndpointSlices(cluster)
-    yield "expiry", Expiry(cluster)
+        yield "scheduler", Scheduler(client)
+    yield "certificate requests", CsrController(client, authority)
+    yield "node lifecycle", NodeLifecycle(client)
+    yield "pod collector", PodGarbageCollector(client)
+    yield "garbage collector", GarbageCollector(client)
+    yield "endpoints", EndpointsController(client)
+    yield "endpoint slices", EndpointSlices(client)
+    yield "expiry", Expiry(client)
 
 
 async def run_all(backend: Backend, authority: Authority, *, scheduler: bool = True) -> None:

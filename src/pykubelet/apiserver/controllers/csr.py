@@ -10,10 +10,11 @@ from cryptography import x509
 from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers import csr_rules
-from pykubelet.apiserver.controllers.cluster import NODES, Cluster, Kind, condition, with_condition
+from pykubelet.apiserver.controllers.client import NODES, ControllerClient, Kind
+from pykubelet.apiserver.controllers.conditions import condition, with_condition
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.requests.users import NODE_PREFIX
 from pykubelet.apiserver.security.authority import YEAR, Authority, public_key_of
-from pykubelet.apiserver.security.users import NODE_PREFIX
 from pykubelet.base.errors import Invalid
 
 log = logging.getLogger(__name__)
@@ -31,18 +32,18 @@ def is_open(request: Object) -> Object | None:
 
 
 class CsrController:
-    def __init__(self, cluster: Cluster, authority: Authority) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ControllerClient, authority: Authority) -> None:
+        self._client = client
         self._authority = authority
 
     async def run(self) -> None:
-        async with self._cluster.bell(REQUESTS, NODES) as bell:
+        async with self._client.informer(REQUESTS, NODES) as informer:
             while True:
-                await bell.wait()
+                await informer.changed()
                 await self.sync()
 
     async def sync(self) -> None:
-        for request in await self._cluster.views(REQUESTS, is_open):
+        for request in await self._client.views(REQUESTS, is_open):
             if request is not None:
                 await self._look_at(request)
 
@@ -55,7 +56,7 @@ class CsrController:
             asked, why = None, str(error)
         if not is_approved and asked is not None:
             name = csr_rules.common_name(asked).removeprefix(NODE_PREFIX)
-            node = await self._cluster.find(NODES, "", name) if name else None
+            node = await self._client.find(NODES, "", name) if name else None
             text = csr_rules.approval(request, asked, node)
             if not text:
                 return
@@ -75,7 +76,7 @@ class CsrController:
             await self._conditioned(request, new)
             return
         certificate = base64.b64encode(pem).decode()
-        await self._cluster.change(REQUESTS, request, lambda live: issued(live, certificate))
+        await self._client.change(REQUESTS, request, lambda live: issued(live, certificate))
         log.info("certificate request %s is signed", request["metadata"]["name"])
 
     def _signed(self, request: Object, asked: x509.CertificateSigningRequest) -> bytes:
@@ -85,7 +86,7 @@ class CsrController:
         return self._authority.sign(
             public_key_of(asked),
             asked.subject,
-            self._cluster.now(),
+            self._client.now(),
             lifetime,
             hosts=csr_rules.subject_names(asked) if signer == SERVING_SIGNER else (),
             client=signer == CLIENT_SIGNER,
@@ -94,7 +95,7 @@ class CsrController:
         )
 
     async def _conditioned(self, request: Object, new: dict[str, Any]) -> Object | None:
-        now = rfc3339(self._cluster.now())
+        now = rfc3339(self._client.now())
 
         def change(live: Object) -> Object | None:
             if any(condition(live, kind).get("status") == "True" for kind in ("Denied", "Failed", new["type"])):
@@ -103,7 +104,7 @@ class CsrController:
             made = with_condition(status.get("conditions", []), {**new, "lastUpdateTime": now}, now)
             return {**live, "status": {**status, "conditions": made}}
 
-        return await self._cluster.change(REQUESTS, request, change)
+        return await self._client.change(REQUESTS, request, change)
 
 
 def issued(request: Object, certificate: str) -> Object | None:

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.security.users import BOOTSTRAPPERS, NODE_PREFIX, NODES
+from pykubelet.apiserver.requests.users import BOOTSTRAPPERS, NODE_PREFIX, NODES
 from pykubelet.base.errors import Invalid
 
 _USAGES: Final = {

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.apiserver.controllers.cluster import Cluster, Kind
+from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.controllers.endpoints import ENDPOINTS
 from pykubelet.apiserver.objects import Object, at
 
@@ -58,33 +58,33 @@ def _slice(metadata: Object, mark: str, content: Object) -> Object:
 
 
 class EndpointSlices:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ControllerClient) -> None:
+        self._client = client
 
     async def run(self) -> None:
-        async with self._cluster.bell(ENDPOINTS, SLICES) as bell:
+        async with self._client.informer(ENDPOINTS, SLICES) as informer:
             while True:
-                await bell.wait(_LOOK_AGAIN)
+                await informer.changed(_LOOK_AGAIN)
                 await self.sync()
 
     async def sync(self) -> None:
         there = {
             (each["metadata"]["namespace"], each["metadata"]["name"]): each
-            for each in await self._cluster.all(SLICES)
+            for each in await self._client.all(SLICES)
             if at(each, "metadata.labels", {}).get(_MANAGED) == _MANAGER
         }
-        for endpoints in await self._cluster.views(ENDPOINTS, slices):
+        for endpoints in await self._client.views(ENDPOINTS, slices):
             for wanted in endpoints:
                 metadata = wanted["metadata"]
                 await self._say(wanted, there.pop((metadata["namespace"], metadata["name"]), None))
         for left in there.values():
-            await self._cluster.remove(SLICES, left)
+            await self._client.remove(SLICES, left)
 
     async def _say(self, wanted: Object, there: Object | None) -> None:
         if there is None:
-            await self._cluster.create(SLICES, wanted)
+            await self._client.create(SLICES, wanted)
         elif _content(there) != _content(wanted):
-            await self._cluster.change(SLICES, there, lambda live: {**live, **_content(wanted)})
+            await self._client.change(SLICES, there, lambda live: {**live, **_content(wanted)})
 
 
 def _content(one: Object) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from pykubelet.apiserver.controllers.cluster import PODS, Cluster, Kind, condition
+from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
+from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.objects import Object, at
 
 SERVICES: Final[Kind] = ("", "services")
@@ -121,36 +122,36 @@ def _port(name: str, protocol: str, number: int) -> dict[str, Any]:
 
 
 class EndpointsController:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ControllerClient) -> None:
+        self._client = client
 
     async def run(self) -> None:
-        async with self._cluster.bell(SERVICES, PODS, ENDPOINTS) as bell:
+        async with self._client.informer(SERVICES, PODS, ENDPOINTS) as informer:
             while True:
-                await bell.wait(_LOOK_AGAIN)
+                await informer.changed(_LOOK_AGAIN)
                 await self.sync()
 
     async def sync(self) -> None:
-        services = [each for each in await self._cluster.views(SERVICES, behind) if each is not None]
+        services = [each for each in await self._client.views(SERVICES, behind) if each is not None]
         there = {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in await self._managed()}
         if services:
-            pods = [each for each in await self._cluster.views(PODS, backer) if each is not None]
+            pods = [each for each in await self._client.views(PODS, backer) if each is not None]
             for service in services:
                 await self._say(service, subsets(service, pods), there.pop((service.namespace, service.name), None))
         for left in there.values():
-            await self._cluster.remove(ENDPOINTS, left)
+            await self._client.remove(ENDPOINTS, left)
 
     async def _managed(self) -> list[Object]:
-        every = await self._cluster.all(ENDPOINTS)
+        every = await self._client.all(ENDPOINTS)
         return [each for each in every if at(each, "metadata.labels", {}).get(_MANAGED) == _MANAGER]
 
     async def _say(self, service: Behind, found: list[dict[str, Any]], there: Object | None) -> None:
         labels = {**service.labels, _MANAGED: _MANAGER}
         if there is None:
             metadata = {"name": service.name, "namespace": service.namespace, "labels": labels}
-            await self._cluster.create(ENDPOINTS, {"metadata": metadata, **({"subsets": found} if found else {})})
+            await self._client.create(ENDPOINTS, {"metadata": metadata, **({"subsets": found} if found else {})})
         elif there.get("subsets", []) != found or there["metadata"]["labels"] != labels:
-            await self._cluster.change(ENDPOINTS, there, lambda live: _changed(live, labels, found))
+            await self._client.change(ENDPOINTS, there, lambda live: _changed(live, labels, found))
 
 
 def _changed(live: Object, labels: dict[str, str], found: list[dict[str, Any]]) -> Object:

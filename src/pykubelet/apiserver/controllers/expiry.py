@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Final
 
-from pykubelet.apiserver.controllers.cluster import Cluster, Kind, condition
+from pykubelet.apiserver.controllers.client import ControllerClient, Kind
+from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.security.bootstrap_tokens import NAMESPACE, SECRET_TYPE, expiration, is_expired
 from pykubelet.base.tasks import every
@@ -26,8 +27,8 @@ def request_end(request: Object) -> tuple[Head, float]:
 
 
 class Expiry:
-    def __init__(self, cluster: Cluster, *, period: float = _PERIOD) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ControllerClient, *, period: float = _PERIOD) -> None:
+        self._client = client
         self._period = period
 
     async def run(self) -> None:
@@ -35,13 +36,13 @@ class Expiry:
             await self.sync()
 
     async def sync(self) -> None:
-        now = self._cluster.now()
-        for head, end in await self._cluster.views(REQUESTS, request_end):
+        now = self._client.now()
+        for head, end in await self._client.views(REQUESTS, request_end):
             if end <= now.timestamp():
-                await self._cluster.remove(REQUESTS, {"metadata": head})
-        for secret in await self._cluster.views(SECRETS, token_end, NAMESPACE):
+                await self._client.remove(REQUESTS, {"metadata": head})
+        for secret in await self._client.views(SECRETS, token_end, NAMESPACE):
             if secret is not None and is_expired(secret[1], now):
-                await self._cluster.remove(SECRETS, {"metadata": secret[0]})
+                await self._client.remove(SECRETS, {"metadata": secret[0]})
 
 
 def token_end(secret: Object) -> tuple[Head, str] | None:

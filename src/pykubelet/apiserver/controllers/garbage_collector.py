@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from pykubelet.apiserver.controllers.cluster import Cluster, Kind
+from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.objects import Object, of_entry
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.store.port import Entry, Event
@@ -33,28 +33,28 @@ class Dependent(Struct, frozen=True):
 
 
 class GarbageCollector:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ControllerClient) -> None:
+        self._client = client
         kept: dict[str, Resource] = {}
-        for resource in cluster.registry:
+        for resource in client.resources:
             if resource.row.is_stored and "delete" in resource.row.verbs:
                 kept.setdefault(resource.prefix, resource)
         self._resources = tuple(kept.values())
         self._kinds: dict[tuple[str, str], Resource] = {
-            (resource.api_version, resource.kind): resource for resource in cluster.registry
+            (resource.api_version, resource.kind): resource for resource in client.resources
         }
 
     async def run(self) -> None:
         kinds = [(resource.group, resource.plural) for resource in self._resources]
-        async with self._cluster.bell(*kinds, wanted=_matters) as bell:
+        async with self._client.informer(*kinds, wanted=_matters) as informer:
             while True:
-                await bell.wait(_LOOK_AGAIN)
+                await informer.changed(_LOOK_AGAIN)
                 await self.sync()
 
     async def sync(self) -> None:
         for resource in self._resources:
             kind = (resource.group, resource.plural)
-            for entry in await self._cluster.entries(kind):
+            for entry in await self._client.entries(kind):
                 if _MARK in entry.value:
                     found = dependent(entry)
                     if not found.is_leaving and found.owners:
@@ -68,11 +68,11 @@ class GarbageCollector:
         if len(gone) == len(found.owners):
             log.info("%s %s/%s goes with its owner", resource.kind, found.namespace, found.name)
             metadata = {"namespace": found.namespace, "name": found.name, "uid": found.uid}
-            await self._cluster.remove(kind, {"metadata": metadata})
+            await self._client.remove(kind, {"metadata": metadata})
             return
-        obj = await self._cluster.find(kind, found.namespace, found.name)
+        obj = await self._client.find(kind, found.namespace, found.name)
         if obj is not None:
-            await self._cluster.change(kind, obj, lambda live: without_owners(live, gone))
+            await self._client.change(kind, obj, lambda live: without_owners(live, gone))
 
     async def _is_there(self, owner: Owner, namespace: str) -> bool:
         """Of a kind that we do not know, nothing can be said: it counts as there."""
@@ -82,26 +82,26 @@ class GarbageCollector:
         where = namespace if resource.namespaced else ""
         if resource.namespaced and not where:
             return True  # what belongs to all namespaces cannot be owned from inside one
-        live = await self._cluster.find((resource.group, resource.plural), where, owner.name)
+        live = await self._client.find((resource.group, resource.plural), where, owner.name)
         if live is None or live["metadata"].get("uid") != owner.uid:
             return False
         return _WAITS not in live["metadata"].get("finalizers", [])
 
     async def _let_go(self, kind: Kind, resource: Resource) -> None:
         """Owners that wait for their dependents to be gone."""
-        for entry in await self._cluster.entries(kind):
+        for entry in await self._client.entries(kind):
             if b'"foregroundDeletion"' not in entry.value:
                 continue
             owner = of_entry(entry)
             if not owner["metadata"].get("deletionTimestamp") or await self._has_dependents(owner["metadata"]["uid"]):
                 continue
-            changed = await self._cluster.change(kind, owner, without_wait)
+            changed = await self._client.change(kind, owner, without_wait)
             if changed is not None:
-                await self._cluster.remove(kind, changed)
+                await self._client.remove(kind, changed)
 
     async def _has_dependents(self, uid: str) -> bool:
         for resource in self._resources:
-            for entry in await self._cluster.entries((resource.group, resource.plural)):
+            for entry in await self._client.entries((resource.group, resource.plural)):
                 if _MARK in entry.value and any(owner.uid == uid for owner in dependent(entry).owners):
                     return True
         return False

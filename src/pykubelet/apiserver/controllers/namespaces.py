@@ -4,7 +4,8 @@ import logging
 from typing import Any, Final
 
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.cluster import NAMESPACES, Cluster, with_condition
+from pykubelet.apiserver.controllers.client import NAMESPACES, ControllerClient
+from pykubelet.apiserver.controllers.conditions import with_condition
 from pykubelet.apiserver.objects import Object, at, of_entry
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.namespaces import FINALIZER
@@ -15,24 +16,24 @@ _LOOK_AGAIN: Final = 1.0
 
 
 class NamespaceController:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ControllerClient) -> None:
+        self._client = client
         kept: dict[str, Resource] = {}
-        for resource in cluster.registry:
+        for resource in client.resources:
             if resource.namespaced and resource.row.is_stored and "delete" in resource.row.verbs:
                 kept.setdefault(resource.prefix, resource)
         self._kinds = tuple(kept.values())
 
     async def run(self) -> None:
-        async with self._cluster.bell(NAMESPACES) as bell:
+        async with self._client.informer(NAMESPACES) as informer:
             while True:
                 is_busy = await self.sync()
-                await bell.wait(_LOOK_AGAIN if is_busy else None)
+                await informer.changed(_LOOK_AGAIN if is_busy else None)
 
     async def sync(self) -> bool:
         """Whether something is still on its way out."""
         is_busy = False
-        for namespace in await self._cluster.all(NAMESPACES):
+        for namespace in await self._client.all(NAMESPACES):
             if at(namespace, "metadata.deletionTimestamp"):
                 is_busy |= not await self._emptied(namespace)
         return is_busy
@@ -44,24 +45,24 @@ class NamespaceController:
         for resource in self._kinds:
             kind = (resource.group, resource.plural)
             for obj in await self._content(resource, name):
-                await self._cluster.remove(kind, obj)
+                await self._client.remove(kind, obj)
             for obj in await self._content(resource, name):
                 where = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
                 left[where] = left.get(where, 0) + 1
                 for finalizer in at(obj, "metadata.finalizers", []):
                     held[finalizer] = held.get(finalizer, 0) + 1
-        now = rfc3339(self._cluster.now())
+        now = rfc3339(self._client.now())
         if left:
-            await self._cluster.change(NAMESPACES, namespace, lambda live: terminating(live, left, held, now))
+            await self._client.change(NAMESPACES, namespace, lambda live: terminating(live, left, held, now))
             return False
-        changed = await self._cluster.change(NAMESPACES, namespace, finalized)
+        changed = await self._client.change(NAMESPACES, namespace, finalized)
         if changed is not None and not at(changed, "spec.finalizers") and not at(changed, "metadata.finalizers"):
-            await self._cluster.remove(NAMESPACES, changed)
+            await self._client.remove(NAMESPACES, changed)
             log.info("namespace %s is gone", name)
         return True
 
     async def _content(self, resource: Resource, namespace: str) -> list[Object]:
-        entries = await self._cluster.entries((resource.group, resource.plural), namespace)
+        entries = await self._client.entries((resource.group, resource.plural), namespace)
         return [of_entry(entry) for entry in entries]
 
 

@@ -10,7 +10,7 @@ from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.rules.taints import is_tolerated_by
 from pykubelet.api.rules.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
 from pykubelet.api.scheduling import Taint, Toleration
-from pykubelet.apiserver.controllers.cluster import condition, with_condition
+from pykubelet.apiserver.controllers.conditions import condition, with_condition
 from pykubelet.apiserver.objects import Object, at
 
 _OWN_CONDITIONS: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")

@@ -5,7 +5,8 @@ import logging
 from typing import Any, Final
 
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.cluster import LEASES, NODES, PODS, Cluster, condition
+from pykubelet.apiserver.controllers.client import LEASES, NODES, PODS, ControllerClient
+from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.node_health import (
     driving_taints,
     leaves_at,
@@ -25,44 +26,44 @@ NAME: Final = "node-controller"
 
 
 class NodeLifecycle:
-    def __init__(self, cluster: Cluster, *, grace: float = GRACE, period: float = _PERIOD) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ControllerClient, *, grace: float = GRACE, period: float = _PERIOD) -> None:
+        self._client = client
         self._grace = grace
         self._period = period
         self._heard: dict[str, tuple[tuple[Any, ...], float]] = {}
         """What each node last said, and when that was by our own clock: theirs may be wrong."""
 
     async def run(self) -> None:
-        async with self._cluster.bell(NODES) as bell:
+        async with self._client.informer(NODES) as informer:
             while True:
-                await bell.wait(self._period)
+                await informer.changed(self._period)
                 await self.sync()
 
     async def sync(self) -> None:
-        nodes = await self._cluster.all(NODES)
+        nodes = await self._client.all(NODES)
         names = {node["metadata"]["name"] for node in nodes}
         self._heard = {name: told for name, told in self._heard.items() if name in names}
         for node in nodes:
             await self._look_at(node)
-        await self._drive(await self._cluster.all(NODES))
+        await self._drive(await self._client.all(NODES))
 
     async def _look_at(self, node: Object) -> None:
-        name, now = node["metadata"]["name"], rfc3339(self._cluster.now())
+        name, now = node["metadata"]["name"], rfc3339(self._client.now())
         silent = await self._silence(node) >= self._grace
         was_ready = condition(node, "Ready").get("status") == "True"
         if silent and condition(node, "Ready").get("status") != "Unknown":
             log.warning("node %s was silent for %g s", name, self._grace)
-            node = await self._cluster.change(NODES, node, lambda live: lost(live, now)) or node
+            node = await self._client.change(NODES, node, lambda live: lost(live, now)) or node
             if was_ready:
-                await self._cluster.tell(
+                await self._client.tell(
                     node, "NodeNotReady", f"Node {name} status is now: NodeNotReady", component=NAME
                 )
-        await self._cluster.change(NODES, node, lambda live: tainted(live, now))
+        await self._client.change(NODES, node, lambda live: tainted(live, now))
 
     async def _silence(self, node: Object) -> float:
         """For how many seconds nothing new was heard."""
         name, loop = node["metadata"]["name"], asyncio.get_running_loop()
-        lease = await self._cluster.backend.find(*LEASES, _LEASE_NAMESPACE, name)
+        lease = await self._client.backend.find(*LEASES, _LEASE_NAMESPACE, name)
         said = (
             at(lease, "spec.renewTime"),
             condition(node, "Ready").get("lastHeartbeatTime"),
@@ -79,8 +80,8 @@ class NodeLifecycle:
         unready = {n["metadata"]["name"] for n in nodes if condition(n, "Ready").get("status") == "Unknown"}
         if not any(taints.values()) and not unready:
             return
-        now = self._cluster.now()
-        for pod in await self._cluster.views(PODS, stay):
+        now = self._client.now()
+        for pod in await self._client.views(PODS, stay):
             if pod.is_leaving or not pod.node:
                 continue
             end = leaves_at(pod, taints.get(pod.node, ()), now)
@@ -90,16 +91,16 @@ class NodeLifecycle:
                 await self._evict(pod.namespace, pod.name)
 
     async def _mark(self, namespace: str, name: str) -> None:
-        pod, now = await self._cluster.find(PODS, namespace, name), rfc3339(self._cluster.now())
+        pod, now = await self._client.find(PODS, namespace, name), rfc3339(self._client.now())
         if pod is None:
             return
-        await self._cluster.change(PODS, pod, lambda live: not_ready(live, now))
-        await self._cluster.tell(pod, "NodeNotReady", "Node is not ready", kind="Warning", component=NAME)
+        await self._client.change(PODS, pod, lambda live: not_ready(live, now))
+        await self._client.tell(pod, "NodeNotReady", "Node is not ready", kind="Warning", component=NAME)
 
     async def _evict(self, namespace: str, name: str) -> None:
-        pod = await self._cluster.find(PODS, namespace, name)
+        pod = await self._client.find(PODS, namespace, name)
         if pod is None or at(pod, "metadata.deletionTimestamp"):
             return
         text = f"Marking for deletion Pod {namespace}/{name}"
-        await self._cluster.tell(pod, "TaintManagerEviction", text, component="taint-eviction-controller")
-        await self._cluster.remove(PODS, pod)
+        await self._client.tell(pod, "TaintManagerEviction", text, component="taint-eviction-controller")
+        await self._client.remove(PODS, pod)

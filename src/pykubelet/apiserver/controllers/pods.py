@@ -5,7 +5,8 @@ import logging
 from typing import Any, Final
 
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.cluster import NODES, PODS, Cluster, with_condition
+from pykubelet.apiserver.controllers.client import NODES, PODS, ControllerClient
+from pykubelet.apiserver.controllers.conditions import with_condition
 from pykubelet.apiserver.objects import Object, at
 
 log = logging.getLogger(__name__)
@@ -31,22 +32,22 @@ def name_of(node: Object) -> str:
     return str(node["metadata"]["name"])
 
 
-class PodCollector:
-    def __init__(self, cluster: Cluster, *, quarantine: float = _QUARANTINE, period: float = _PERIOD) -> None:
-        self._cluster = cluster
+class PodGarbageCollector:
+    def __init__(self, client: ControllerClient, *, quarantine: float = _QUARANTINE, period: float = _PERIOD) -> None:
+        self._client = client
         self._quarantine = quarantine
         self._period = period
         self._missing: dict[str, float] = {}
 
     async def run(self) -> None:
-        async with self._cluster.bell(NODES) as bell:
+        async with self._client.informer(NODES) as informer:
             while True:
-                await bell.wait(self._period)
+                await informer.changed(self._period)
                 await self.sync()
 
     async def sync(self) -> None:
-        there = set(await self._cluster.views(NODES, name_of))
-        pods = await self._cluster.views(PODS, where)
+        there = set(await self._client.views(NODES, name_of))
+        pods = await self._client.views(PODS, where)
         now = asyncio.get_running_loop().time()
         missing = {node for _, _, node, _ in pods if node} - there
         self._missing = {node: self._missing.get(node, now) for node in missing}
@@ -56,15 +57,15 @@ class PodCollector:
                 await self._collect(namespace, name, f"node {node} is gone" if is_orphan else "it was never scheduled")
 
     async def _collect(self, namespace: str, name: str, why: str) -> None:
-        pod = await self._cluster.find(PODS, namespace, name)
+        pod = await self._client.find(PODS, namespace, name)
         if pod is None:
             return
-        if at(pod, "spec.nodeName") and await self._cluster.find(NODES, "", at(pod, "spec.nodeName")):
+        if at(pod, "spec.nodeName") and await self._client.find(NODES, "", at(pod, "spec.nodeName")):
             return
         log.info("pod %s/%s is removed: %s", namespace, name, why)
-        now = rfc3339(self._cluster.now())
-        await self._cluster.change(PODS, pod, lambda live: failed(live, now))
-        await self._cluster.remove(PODS, pod, grace=0)
+        now = rfc3339(self._client.now())
+        await self._client.change(PODS, pod, lambda live: failed(live, now))
+        await self._client.remove(PODS, pod, grace=0)
 
 
 def failed(pod: Object, now: str) -> Object | None:

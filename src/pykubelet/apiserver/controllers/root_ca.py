@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from pykubelet.apiserver.controllers.cluster import NAMESPACES, Cluster, Kind
+from pykubelet.apiserver.controllers.client import NAMESPACES, ControllerClient, Kind
 from pykubelet.apiserver.objects import Object, at
 
 CONFIG_MAPS: Final[Kind] = ("", "configmaps")
@@ -24,28 +24,28 @@ def authority_of(config_map: Object) -> tuple[str, str] | None:
 
 
 class RootCa:
-    def __init__(self, cluster: Cluster, authority: str) -> None:
+    def __init__(self, client: ControllerClient, authority: str) -> None:
         """`authority`: its certificate, PEM."""
-        self._cluster = cluster
+        self._client = client
         self._authority = authority
 
     async def run(self) -> None:
-        async with self._cluster.bell(NAMESPACES, CONFIG_MAPS) as bell:
+        async with self._client.informer(NAMESPACES, CONFIG_MAPS) as informer:
             while True:
-                await bell.wait()
+                await informer.changed()
                 await self.sync()
 
     async def sync(self) -> None:
-        there = dict(each for each in await self._cluster.views(CONFIG_MAPS, authority_of) if each is not None)
-        for namespace in await self._cluster.views(NAMESPACES, is_active):
+        there = dict(each for each in await self._client.views(CONFIG_MAPS, authority_of) if each is not None)
+        for namespace in await self._client.views(NAMESPACES, is_active):
             if namespace and there.get(namespace) != self._authority:
                 await self._give(namespace)
 
     async def _give(self, namespace: str) -> None:
         metadata = {"name": NAME, "namespace": namespace, "annotations": {_DESCRIPTION: _NOTE}}
         data = {"ca.crt": self._authority}
-        if await self._cluster.create(CONFIG_MAPS, {"metadata": metadata, "data": data}):
+        if await self._client.create(CONFIG_MAPS, {"metadata": metadata, "data": data}):
             return
-        found = await self._cluster.find(CONFIG_MAPS, namespace, NAME)
+        found = await self._client.find(CONFIG_MAPS, namespace, NAME)
         if found is not None and found.get("data") != data:
-            await self._cluster.change(CONFIG_MAPS, found, lambda live: {**live, "data": data})
+            await self._client.change(CONFIG_MAPS, found, lambda live: {**live, "data": data})

@@ -9,7 +9,8 @@ from msgspec import Struct
 from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.cluster import NAMESPACES, NODES, PODS, Cluster, condition, with_condition
+from pykubelet.apiserver.controllers.client import NAMESPACES, NODES, PODS, ControllerClient
+from pykubelet.apiserver.controllers.conditions import condition, with_condition
 from pykubelet.apiserver.controllers.fit import Place, Use, Wish, chosen, is_waiting, place, use, wish
 from pykubelet.apiserver.controllers.neighbours import Neighbour, Neighbourhood, neighbour
 from pykubelet.apiserver.objects import Object, at
@@ -64,18 +65,18 @@ def namespace_labels(namespace: Object) -> tuple[str, dict[str, str]]:
 
 
 class Scheduler:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, client: ControllerClient) -> None:
+        self._client = client
 
     async def run(self) -> None:
-        async with self._cluster.bell(PODS, NODES, wanted=_matters) as bell:
+        async with self._client.informer(PODS, NODES, wanted=_matters) as informer:
             while True:
-                await bell.wait(_LOOK_AGAIN)
+                await informer.changed(_LOOK_AGAIN)
                 await self.sync()
 
     async def sync(self) -> None:
         """Look once at all that wait: the most important first, then the oldest."""
-        pods = await self._cluster.views(PODS, seen)
+        pods = await self._client.views(PODS, seen)
         waiting = sorted(
             (pod for pod in pods if pod.is_waiting), key=lambda pod: (-pod.priority, pod.created, pod.name)
         )
@@ -84,7 +85,7 @@ class Scheduler:
         nodes = await self._nodes(pods)
         around = await self._around(pods, nodes)
         for each in waiting:
-            pod = await self._cluster.find(PODS, each.namespace, each.name)
+            pod = await self._client.find(PODS, each.namespace, each.name)
             if pod is None or not is_waiting(pod, NAME):
                 continue
             wanted = wish(convert(PodSpec, pod["spec"]))
@@ -102,7 +103,7 @@ class Scheduler:
         for pod in pods:
             if pod.node and pod.wish is not None:
                 on.setdefault(pod.node, []).append(pod.wish)
-        places = await self._cluster.views(NODES, place)
+        places = await self._client.views(NODES, place)
         return {each.name: (each, use(on.get(each.name, ()))) for each in places}
 
     async def _around(self, pods: list[Seen], nodes: dict[str, tuple[Place, Use]]) -> Neighbourhood:
@@ -110,16 +111,16 @@ class Scheduler:
         if not any(pod.neighbour.is_picky for pod in pods):
             return Neighbourhood((), {})
         there = [(pod.neighbour, nodes[pod.node][0].labels) for pod in pods if pod.node in nodes]
-        return Neighbourhood(there, dict(await self._cluster.views(NAMESPACES, namespace_labels)))
+        return Neighbourhood(there, dict(await self._client.views(NAMESPACES, namespace_labels)))
 
     async def _bind(self, pod: Object, node: str) -> bool:
-        now = rfc3339(self._cluster.now())
-        changed = await self._cluster.change(PODS, pod, lambda live: bound(live, node, now))
+        now = rfc3339(self._client.now())
+        changed = await self._client.change(PODS, pod, lambda live: bound(live, node, now))
         if changed is None or at(changed, "spec.nodeName") != node:
             return False
         metadata = pod["metadata"]
         text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
-        await self._cluster.tell(changed, "Scheduled", text, component=NAME, action="Binding")
+        await self._client.tell(changed, "Scheduled", text, component=NAME, action="Binding")
         return True
 
     async def _leave(self, pod: Object, why: str) -> None:
@@ -127,10 +128,10 @@ class Scheduler:
         was = condition(pod, "PodScheduled")
         if was.get("status") == "False" and was.get("message") == why:
             return
-        now = rfc3339(self._cluster.now())
-        changed = await self._cluster.change(PODS, pod, lambda live: unschedulable(live, why, now))
+        now = rfc3339(self._client.now())
+        changed = await self._client.change(PODS, pod, lambda live: unschedulable(live, why, now))
         if changed is not None:
-            await self._cluster.tell(
+            await self._client.tell(
                 changed, "FailedScheduling", why, kind="Warning", component=NAME, action="Scheduling"
             )
 

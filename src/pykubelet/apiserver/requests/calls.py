@@ -6,8 +6,8 @@ import msgspec
 
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.requests import Accept, RequestInfo, WriteOptions, write_options
+from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource
-from pykubelet.apiserver.security.users import User
 
 
 class Call(msgspec.Struct, frozen=True):

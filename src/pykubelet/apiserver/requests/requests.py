@@ -25,7 +25,7 @@ _PRINTABLE: Final = re.compile(r"[\x20-\x7e]*")
 
 
 class RequestInfo(msgspec.Struct, frozen=True):
-    """What the doorkeeper is asked about."""
+    """What access control is asked about."""
 
     verb: str
     path: str

@@ -6,7 +6,6 @@ from typing import Final
 
 import msgspec
 
-from pykubelet.apiserver.objects import head
 from pykubelet.apiserver.schema import kinds
 from pykubelet.apiserver.schema.catalogue import schema_of
 from pykubelet.apiserver.schema.schema import Schema
@@ -69,7 +68,9 @@ class Resource(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def head(self) -> bytes:
-        return head(self.api_version, self.kind)
+        """What the stored form of each of its objects begins with."""
+        encoded = msgspec.json.encode
+        return b'{"apiVersion":%s,"kind":%s,"metadata":{' % (encoded(self.api_version), encoded(self.kind))
 
     @cached_property
     def schema(self) -> Schema:
@@ -90,7 +91,7 @@ class Resource(msgspec.Struct, frozen=True, dict=True):
         return part.verbs if part else ()
 
 
-class Registry:
+class Resources:
     """Resources by where they are found in a path."""
 
     def __init__(self, rows: Iterable[kinds.Resource] = kinds.RESOURCES) -> None:

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.requests.requests import RequestInfo
-from pykubelet.apiserver.security.node_rules import PLAIN, NodeRules
-from pykubelet.apiserver.security.users import (
+from pykubelet.apiserver.requests.users import (
     AUTHENTICATED,
     BOOTSTRAPPERS,
     MASTERS,
@@ -16,6 +15,7 @@ from pykubelet.apiserver.security.users import (
     User,
     node_name,
 )
+from pykubelet.apiserver.security.node_rules import PLAIN, NodeRules
 from pykubelet.apiserver.status import ApiError
 
 CERTIFICATES: Final = "certificates.k8s.io"

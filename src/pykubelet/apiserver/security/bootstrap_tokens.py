@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.security.users import BOOTSTRAP_PREFIX, BOOTSTRAPPERS, User, authenticated
+from pykubelet.apiserver.requests.users import BOOTSTRAP_PREFIX, BOOTSTRAPPERS, User, authenticated
 
 NAMESPACE: Final = "kube-system"
 SECRET_TYPE: Final = "bootstrap.kubernetes.io/token"  # noqa: S105 - the type of a secret, not a secret

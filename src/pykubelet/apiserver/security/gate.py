@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.users import ANONYMOUS, MASTERS, User, node_name
 from pykubelet.apiserver.security import node_restriction
 from pykubelet.apiserver.security.authorize import Authorizer, forbidden, is_public, sentence
 from pykubelet.apiserver.security.identify import Authenticator
@@ -18,7 +19,6 @@ from pykubelet.apiserver.security.impersonate import acting
 from pykubelet.apiserver.security.node_rules import NodeRules
 from pykubelet.apiserver.security.references import PodFacts, facts
 from pykubelet.apiserver.security.tokens import DEFAULT_ISSUER, ServiceAccountTokens
-from pykubelet.apiserver.security.users import ANONYMOUS, MASTERS, User, node_name
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Listing
 from pykubelet.base.errors import Invalid
@@ -37,7 +37,7 @@ class Objects(Protocol):
     def cache(self) -> Cache: ...
 
     @property
-    def registry(self) -> Any: ...
+    def resources(self) -> Any: ...
 
     async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
 
@@ -104,6 +104,6 @@ class Gate:
             raise status.forbidden(info.resource, name, reason, info.group)
 
     async def _pods(self, namespace: str) -> list[PodFacts]:
-        pods = self._objects.registry.of("", "pods")
+        pods = self._objects.resources.of("", "pods")
         listing = await self._objects.cache.list_newest(pods.folder(namespace))
         return [facts(entry) for entry in listing.entries]

@@ -12,9 +12,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import NameOID
 
+from pykubelet.apiserver.requests.users import CREDENTIAL, User, authenticated
 from pykubelet.apiserver.security import bootstrap_tokens
 from pykubelet.apiserver.security.tokens import Find, ServiceAccountTokens
-from pykubelet.apiserver.security.users import CREDENTIAL, User, authenticated
 from pykubelet.base.errors import Invalid
 from pykubelet.web.client_certificates import USER_ID, check_usage, subject_values
 

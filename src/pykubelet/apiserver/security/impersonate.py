@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from multidict import CIMultiDictProxy
 
 from pykubelet.apiserver import status
-from pykubelet.apiserver.security.users import (
+from pykubelet.apiserver.requests.users import (
     ANONYMOUS,
     AUTHENTICATED,
     MASTERS,

@@ -14,10 +14,10 @@ from cryptography.x509.oid import NameOID
 from pykubelet.api.rules.well_known import CLIENT_SIGNER, KUBELET_LABELS, MIRROR_ANNOTATION, SERVING_SIGNER
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.users import NODE_PREFIX
 from pykubelet.apiserver.security.node_rules import NODE_LEASES
 from pykubelet.apiserver.security.references import api_reference
 from pykubelet.apiserver.security.tokens import Find
-from pykubelet.apiserver.security.users import NODE_PREFIX
 
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
 _NODE_LABEL_SPACES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")

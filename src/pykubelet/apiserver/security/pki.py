@@ -14,8 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from pykubelet.apiserver.requests.users import MASTERS, NODE_PREFIX, NODES
 from pykubelet.apiserver.security.authority import Authority, Pair, general_name, is_due, is_issued_by, private_pem
-from pykubelet.apiserver.security.users import MASTERS, NODE_PREFIX, NODES
 from pykubelet.base.errors import Invalid
 
 _LARGEST: Final = 1 << 20

@@ -12,8 +12,8 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.requests.users import CREDENTIAL, SERVICE_ACCOUNT_PREFIX, User, service_account_user
 from pykubelet.apiserver.security import jwt
-from pykubelet.apiserver.security.users import CREDENTIAL, SERVICE_ACCOUNT_PREFIX, User, service_account_user
 from pykubelet.base.errors import Invalid
 
 Find = Callable[[str, str, str, str], Awaitable[Object | None]]

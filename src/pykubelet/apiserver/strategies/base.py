@@ -13,9 +13,9 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.validation import names
 from pykubelet.api.validation.meta import validate_object_meta
 from pykubelet.apiserver.objects import Object, at, clean, overlay
+from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import Record, same
-from pykubelet.apiserver.security.users import User
 
 _NAME_FIELDS = ("metadata.name", "metadata.generateName")
 

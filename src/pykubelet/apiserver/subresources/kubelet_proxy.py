@@ -16,11 +16,11 @@ from yarl import URL
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.http import Connect
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.calls import Call
 from pykubelet.apiserver.requests.requests import flag
 from pykubelet.apiserver.subresources.tunnel import Refusal, is_ours_alone, tunnel, wants_upgrade
+from pykubelet.apiserver.verbs.handlers import Connect
 from pykubelet.base.errors import Retry
 
 Contexts = Callable[[bool], ssl.SSLContext]
@@ -230,7 +230,7 @@ def check_proxyable(address: str) -> None:
 
 
 async def _live(backend: Backend, plural: str, namespace: str, name: str) -> Object:
-    resource = backend.registry.of("", plural)
+    resource = backend.resources.of("", plural)
     entry = await backend.read(resource, namespace, name)
     return backend.object_of(resource, entry.value, entry.revision)
 

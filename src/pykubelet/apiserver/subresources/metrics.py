@@ -15,12 +15,12 @@ from msgspec import Struct
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.http import Verb
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import list_options
-from pykubelet.apiserver.requests.selection import Facts, selection
 from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.verbs.handlers import Verb
+from pykubelet.apiserver.verbs.selection import Facts, selection
 
 GROUP: Final = "metrics.k8s.io"
 _API_VERSION: Final = f"{GROUP}/v1beta1"
@@ -90,7 +90,7 @@ class Metrics:
                 kind = call.resource.kind.lower()
                 raise status.not_found(kind, f"{namespace}/{name}" if namespace else name, GROUP)
             return Answer(200, items[0])
-        strategy = backend.strategy(backend.registry.of("", plural))
+        strategy = backend.strategy(backend.resources.of("", plural))
         chosen = selection(strategy, list_options(call.query, call.info.verb))
         objects = [
             each

@@ -7,11 +7,11 @@ import msgspec
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.requests.bodies import read_object
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.security.gate import Gate
-from pykubelet.apiserver.security.users import User
+from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.base.errors import Invalid
 
 T = TypeVar("T")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from pykubelet.apiserver.http import Connect, Verb
 from pykubelet.apiserver.security.gate import Gate
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.apiserver.security.serving import kubelet_context
@@ -11,6 +10,7 @@ from pykubelet.apiserver.subresources.kubelet_proxy import KubeletProxy
 from pykubelet.apiserver.subresources.metrics import Metrics
 from pykubelet.apiserver.subresources.reviews import AUTHENTICATION, AUTHORIZATION, Reviews
 from pykubelet.apiserver.subresources.token import token_requests
+from pykubelet.apiserver.verbs.handlers import Connect, Verb
 
 
 class Tables(Protocol):

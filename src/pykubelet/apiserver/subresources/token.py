@@ -9,11 +9,11 @@ from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.http import Verb
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests.bodies import read_object
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.security.tokens import Bound, ServiceAccountTokens
+from pykubelet.apiserver.verbs.bodies import read_object
+from pykubelet.apiserver.verbs.handlers import Verb
 
 GROUP: Final = "authentication.k8s.io"
 KIND: Final = "TokenRequest"
@@ -131,6 +131,6 @@ async def _bound(backend: Backend, call: Call, asked: _Reference | None) -> tupl
 
 
 async def _live(backend: Backend, plural: str, namespace: str, name: str) -> Object:
-    resource = backend.registry.of("", plural)
+    resource = backend.resources.of("", plural)
     entry = await backend.read(resource, namespace, name)
     return backend.object_of(resource, entry.value, entry.revision)

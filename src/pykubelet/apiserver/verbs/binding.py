@@ -8,10 +8,10 @@ from pykubelet.api.struct import Struct, rfc3339, written
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests.bodies import read_object
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import status_object
+from pykubelet.apiserver.verbs.bodies import read_object
 
 
 class Binding(Struct, frozen=True):
@@ -20,7 +20,7 @@ class Binding(Struct, frozen=True):
 
 
 async def bind(backend: Backend, call: Call) -> Answer:
-    pods = backend.registry.of("", "pods")
+    pods = backend.resources.of("", "pods")
     value = read_object(call, backend.strategy(pods), kind="Binding", api_version="v1")
     try:
         binding = convert(Binding, value)

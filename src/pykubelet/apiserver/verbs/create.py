@@ -7,11 +7,11 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at, name_suffix
 from pykubelet.apiserver.patch.server_side_apply import track_update
-from pykubelet.apiserver.requests.bodies import read_object
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import WriteOptions
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.services import ServiceStrategy
+from pykubelet.apiserver.verbs.bodies import read_object
 
 _LONGEST_BASE: Final = 58
 _TRIES: Final = 8

@@ -11,16 +11,16 @@ from pykubelet.api.struct import Int64, Struct, rfc3339
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, of_entry
-from pykubelet.apiserver.requests.bodies import parsed
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import META_GROUP, list_options, number
-from pykubelet.apiserver.requests.selection import selection
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import ApiError, status_object
 from pykubelet.apiserver.store.port import Entry, Stale
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.namespaces import NamespaceStrategy
+from pykubelet.apiserver.verbs.bodies import parsed
 from pykubelet.apiserver.verbs.orphan import orphan
+from pykubelet.apiserver.verbs.selection import selection
 
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
 _ANSWERED_WITH_OBJECT: Final = (

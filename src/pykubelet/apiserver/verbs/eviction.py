@@ -6,9 +6,9 @@ from pykubelet.api.codec import DecodeError, convert
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import at
-from pykubelet.apiserver.requests.bodies import read_object
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.status import status_object
+from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.apiserver.verbs.delete import DeleteOptions, delete_object
 
 

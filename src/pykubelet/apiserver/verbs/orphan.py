@@ -24,7 +24,7 @@ async def orphan(backend: Backend, uid: str) -> None:
         if mark not in entry.value:
             continue
         metadata = of_entry(entry)["metadata"]
-        resource = next((each for each in backend.registry if entry.key.startswith(each.prefix)), None)
+        resource = next((each for each in backend.resources if entry.key.startswith(each.prefix)), None)
         if resource is None or not any(each.get("uid") == uid for each in metadata.get("ownerReferences", ())):
             continue
         try:

@@ -14,11 +14,11 @@ from pykubelet.apiserver.patch.json_patch import apply_json_patch
 from pykubelet.apiserver.patch.merge_patch import apply_merge_patch
 from pykubelet.apiserver.patch.server_side_apply import ApplyConflict, apply
 from pykubelet.apiserver.patch.strategic_merge import apply_strategic_merge_patch
-from pykubelet.apiserver.requests.bodies import check_shape, from_yaml, normal, told_unknown
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import META_GROUP, WriteOptions
 from pykubelet.apiserver.schema.schema import Json, copied, unknown_fields
 from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.verbs.bodies import check_shape, from_yaml, normal, told_unknown
 from pykubelet.apiserver.verbs.create import create_object
 from pykubelet.apiserver.verbs.update import changed, check_name, write
 

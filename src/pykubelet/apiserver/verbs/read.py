@@ -7,9 +7,9 @@ from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, encode
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import ListOptions, continue_token, list_options, parse_token, revision
-from pykubelet.apiserver.requests.selection import Selection, selection
 from pykubelet.apiserver.store.port import Entry, Expired, Future, Listing
 from pykubelet.apiserver.tables.tables import table, wanted_objects
+from pykubelet.apiserver.verbs.selection import Selection, selection
 from pykubelet.base.errors import Retry
 
 _CHUNK = 500

@@ -7,7 +7,6 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at, without
 from pykubelet.apiserver.patch.server_side_apply import track_update
-from pykubelet.apiserver.requests.bodies import read_object
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import WriteOptions
 from pykubelet.apiserver.schema.schema import copied, same
@@ -15,6 +14,7 @@ from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Stale
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.namespaces import NamespaceStrategy
+from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.apiserver.verbs.create import create_object
 
 _REPEATED = ("metadata.labels", "metadata.annotations", "metadata.ownerReferences")

@@ -11,11 +11,11 @@ from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import ListOptions, list_options, revision
-from pykubelet.apiserver.requests.selection import Selection, selection
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Expired
 from pykubelet.apiserver.tables.tables import table, wanted_objects
 from pykubelet.apiserver.verbs.read import partial_metadata
+from pykubelet.apiserver.verbs.selection import Selection, selection
 from pykubelet.base.errors import PykubeletError, Retry
 
 _LAST_BOOKMARK = 2.0

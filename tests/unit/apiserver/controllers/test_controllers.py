@@ -15,7 +15,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from kit.cluster import START, TestCluster, cluster
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.all import Controller, run_all
-from pykubelet.apiserver.controllers.cluster import condition
+from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.csr import CsrController
 from pykubelet.apiserver.controllers.endpoint_slices import EndpointSlices
 from pykubelet.apiserver.controllers.endpoints import EndpointsController
@@ -23,7 +23,7 @@ from pykubelet.apiserver.controllers.expiry import Expiry
 from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
 from pykubelet.apiserver.controllers.namespaces import NamespaceController
 from pykubelet.apiserver.controllers.nodes import NodeLifecycle
-from pykubelet.apiserver.controllers.pods import PodCollector
+from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduler import Scheduler
 from pykubelet.apiserver.security.authority import Authority
@@ -226,7 +226,7 @@ async def test_pressure_and_cordon_become_taints() -> None:
 
 @virtual_time
 async def test_pods_of_a_node_that_is_gone_are_cleared_away_after_a_while() -> None:
-    async with cluster() as c, running(PodCollector(c)):
+    async with cluster() as c, running(PodGarbageCollector(c)):
         await c.node("n1")
         await c.pod("stays", {"nodeName": "n1"})
         await c.pod("goes", {"nodeName": "n2", "terminationGracePeriodSeconds": 30})

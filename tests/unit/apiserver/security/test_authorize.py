@@ -8,10 +8,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kit.cluster import TestCluster, cluster
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.requests.requests import RequestInfo, request_info
+from pykubelet.apiserver.requests.users import ANONYMOUS, User, authenticated
 from pykubelet.apiserver.security.gate import Gate
 from pykubelet.apiserver.security.node_restriction import fault, forbidden_labels
 from pykubelet.apiserver.security.references import api_reference, references
-from pykubelet.apiserver.security.users import ANONYMOUS, User, authenticated
 from pykubelet.apiserver.status import ApiError
 
 KEY = ec.generate_private_key(ec.SECP256R1())

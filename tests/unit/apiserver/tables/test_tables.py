@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykubelet.api.durations import span
-from pykubelet.apiserver.schema.resources import Registry
+from pykubelet.apiserver.schema.resources import Resources
 from pykubelet.apiserver.tables.pod_rows import pod_cells
 from pykubelet.apiserver.tables.tables import table
 
@@ -92,7 +92,7 @@ def test_restarts_come_with_the_time_of_the_last() -> None:
 
 
 def test_every_kind_has_as_many_cells_as_columns() -> None:
-    for resource in Registry():
+    for resource in Resources():
         obj = {"metadata": {"name": "x", "creationTimestamp": BORN}}
         shown = table(resource, [obj], {}, "v1", "Metadata", NOW)
         assert len(shown["rows"][0]["cells"]) == len(shown["columnDefinitions"]), resource.kind
@@ -104,5 +104,5 @@ def test_a_node_shows_its_roles_and_whether_it_takes_pods() -> None:
         "spec": {"unschedulable": True},
         "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.34.0"}},
     }
-    cells = table(Registry().of("", "nodes"), [node], {}, "v1", "None", NOW)["rows"][0]["cells"]
+    cells = table(Resources().of("", "nodes"), [node], {}, "v1", "None", NOW)["rows"][0]["cells"]
     assert cells[:5] == ["n", "Ready,SchedulingDisabled", "control-plane", "30s", "v1.34.0"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kit.api_process import Api, serving_api
-from pykubelet.apiserver.backend import ApiSettings
+from pykubelet.apiserver.settings import ApiSettings
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -139,7 +139,7 @@ async def test_many_watchers_share_one_encoding(api: Api) -> None:
                 return (await watch.seen(1))[0]
 
         watchers = [asyncio.create_task(one()) for _ in range(30)]
-        await eventually(lambda: len(api.server._front._streams) == 30)
+        await eventually(lambda: len(api.server._handler._streams) == 30)
         await api.ask("POST", MAPS, config_map("a"))
         assert set(await asyncio.gather(*watchers)) == {("ADDED", "a")}
     assert encoded == 1
@@ -147,8 +147,8 @@ async def test_many_watchers_share_one_encoding(api: Api) -> None:
 
 async def test_a_watch_ends_with_its_client(api: Api) -> None:
     async with following(api):
-        await eventually(lambda: len(api.server._front._streams) == 1)
-    await eventually(lambda: not api.server._front._streams)
+        await eventually(lambda: len(api.server._handler._streams) == 1)
+    await eventually(lambda: not api.server._handler._streams)
 
 
 async def test_one_object_is_watched_by_its_name(api: Api) -> None:
@@ -166,9 +166,9 @@ async def test_a_client_that_takes_nothing_is_let_go(api: Api, monkeypatch: pyte
     _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
     try:
         writer.write(f"GET {MAPS}?watch=1 HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-        await eventually(lambda: len(api.server._front._streams) == 1)
+        await eventually(lambda: len(api.server._handler._streams) == 1)
         for number in range(30):
             await api.ask("POST", MAPS, {"metadata": {"name": f"a{number}"}, "data": {"x": "y" * 900_000}})
-        await eventually(lambda: not api.server._front._streams)
+        await eventually(lambda: not api.server._handler._streams)
     finally:
         writer.transport.abort()

@@ -1,24 +1,19 @@
-"""How a controller sees the cluster and changes it: always from what is there now, never from what was told before.
+"""How a controller sees the cluster and changes it: always from what is there now, never from what was told before."""
 
-A controller waits for a bell, which any change of the kinds it cares for rings, looks at all there is, and does what is
-missing. So nothing is lost when a ring is, and it does not matter when it was started.
-"""
-
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.controllers.informer import Informer, Wanted, informing
 from pykubelet.apiserver.objects import Object, at, of_entry, stored
-from pykubelet.apiserver.schema.resources import ROOT, Resource
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
-from pykubelet.apiserver.store.port import Entry, Event, Stale
+from pykubelet.apiserver.store.port import Entry, Stale
 from pykubelet.apiserver.strategies.namespaces import NamespaceStrategy
-from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import NotFound, PykubeletError
 
 log = logging.getLogger(__name__)
@@ -34,32 +29,16 @@ LEASES: Final[Kind] = ("coordination.k8s.io", "leases")
 EVENTS: Final[Kind] = ("", "events")
 
 
-class Bell:
-    def __init__(self) -> None:
-        self._rung = asyncio.Event()
-        self._rung.set()
-
-    def ring(self) -> None:
-        self._rung.set()
-
-    async def wait(self, most: float | None = None) -> None:
-        """Until it was rung since the last time, or for `most` seconds. The first time there is no wait."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(most):
-                await self._rung.wait()
-        self._rung.clear()
-
-
-class Cluster:
+class ControllerClient:
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
         self.now = backend.now
-        self.registry = backend.registry
+        self.resources = backend.resources
 
     # --- looking
 
     def resource(self, kind: Kind) -> Resource:
-        return self.registry.of(*kind)
+        return self.resources.of(*kind)
 
     async def entries(self, kind: Kind, namespace: str = "") -> tuple[Entry, ...]:
         listing = await self.backend.cache.list_newest(self.resource(kind).folder(namespace))
@@ -84,34 +63,9 @@ class Cluster:
         entry = await self.backend.store.get(resource.key(namespace, name))
         return None if entry is None else self.backend.object_of(resource, entry.value, entry.revision)
 
-    @asynccontextmanager
-    async def bell(self, *kinds: Kind, wanted: Callable[[Event], bool] | None = None) -> AsyncGenerator[Bell, None]:
-        """Rings whenever an object of one of the kinds has changed."""
-        bell = Bell()
-        prefixes = tuple(self.resource(kind).prefix for kind in kinds)
-        ringing = asyncio.create_task(self._ringing(bell, prefixes, wanted), name=f"bell of {kinds}")
-        try:
-            yield bell
-        finally:
-            ringing.cancel()
-            await asyncio.gather(ringing, return_exceptions=True)
-
-    async def _ringing(self, bell: Bell, prefixes: tuple[str, ...], wanted: Callable[[Event], bool] | None) -> None:
-        backoff = Backoff(0.2, 10.0, now=asyncio.get_running_loop().time)
-
-        def is_wanted(event: Event) -> bool:
-            return event.key.startswith(prefixes) and (wanted is None or wanted(event))
-
-        while True:
-            try:
-                since = (await self.backend.cache.list(prefixes[0], limit=1)).revision
-                bell.ring()
-                async for told in self.backend.cache.watch(ROOT, since=since, wanted=is_wanted):
-                    if isinstance(told, Event):
-                        bell.ring()
-            except PykubeletError as error:
-                log.debug("a controller's watch begins anew: %s", error)
-            await asyncio.sleep(backoff.next())
+    def informer(self, *kinds: Kind, wanted: Wanted | None = None) -> AbstractAsyncContextManager[Informer]:
+        """Tells whenever an object of one of the kinds has changed."""
+        return informing(self.backend.cache, tuple(self.resource(kind).prefix for kind in kinds), wanted)
 
     # --- changing
 
@@ -224,26 +178,3 @@ class Cluster:
             await self.create(EVENTS, event)
         except (PykubeletError, ApiError) as error:
             log.warning("the event %s of %s %s was lost: %s", reason, about["kind"], metadata["name"], error)
-
-
-def with_condition(conditions: Iterable[dict[str, Any]], new: dict[str, Any], now: str) -> list[dict[str, Any]]:
-    """The conditions with one of them replaced or added. Its time changes only with its status."""
-    found, place = list(conditions), None
-    for index, each in enumerate(found):
-        if each.get("type") == new["type"]:
-            place = index
-    was = found[place] if place is not None else {}
-    is_same = was.get("status") == new["status"] and was.get("lastTransitionTime")
-    made = {**was, **new, "lastTransitionTime": was["lastTransitionTime"] if is_same else now}
-    if place is None:
-        return [*found, made]
-    found[place] = made
-    return found
-
-
-def condition(obj: Object, kind: str) -> dict[str, Any]:
-    """A condition of an object's status; empty when it has none of this type."""
-    for each in at(obj, "status.conditions", []):
-        if each.get("type") == kind:
-            return dict(each)
-    return {}

@@ -6,10 +6,10 @@ from aiohttp import web
 
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.requests import RequestInfo
-from pykubelet.apiserver.security.users import MASTERS, User, authenticated
+from pykubelet.apiserver.requests.users import MASTERS, User, authenticated
 
 
-class Doorkeeper(Protocol):
+class AccessControl(Protocol):
     async def check(self, request: web.Request, info: RequestInfo) -> User:
         """Who it is that asks. Raises 401 or 403."""
         ...
@@ -19,7 +19,7 @@ class Doorkeeper(Protocol):
         ...
 
 
-class OpenDoor:
+class AllowAll:
     """Lets everybody in as the owner of the cluster: for tests only."""
 
     async def check(self, request: web.Request, info: RequestInfo) -> User:

@@ -9,21 +9,21 @@ from typing import Any
 from aiohttp import web
 
 from pykubelet.apiserver import status
-from pykubelet.apiserver.backend import ApiSettings
 from pykubelet.apiserver.discovery import discovery, openapi
 from pykubelet.apiserver.discovery.openapi_protobuf import CONTENT_TYPE, is_wanted, v2_protobuf
 from pykubelet.apiserver.objects import encode
-from pykubelet.apiserver.schema.resources import Registry
+from pykubelet.apiserver.schema.resources import Resources
+from pykubelet.apiserver.settings import ApiSettings
 
 Check = Callable[[], Awaitable[bool]]
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
-class PlainPaths:
-    def __init__(self, settings: ApiSettings, registry: Registry, checks: Mapping[str, Check]) -> None:
+class NonResourcePaths:
+    def __init__(self, settings: ApiSettings, resources: Resources, checks: Mapping[str, Check]) -> None:
         self._settings = settings
-        self._rows = registry.served
+        self._rows = resources.served
         self._checks = checks
 
     async def answer(self, request: web.Request, path: str) -> web.Response:

@@ -1,27 +1,26 @@
-"""Which kind has which rules."""
+"""Every kind that has rules of its own, in one list."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.base import Strategy
-from pykubelet.apiserver.strategies.data import ConfigMapStrategy, SecretStrategy
+from pykubelet.apiserver.strategies.certificate_signing_requests import CertificateSigningRequestStrategy
+from pykubelet.apiserver.strategies.config_maps import ConfigMapStrategy
+from pykubelet.apiserver.strategies.endpoints import EndpointsStrategy
 from pykubelet.apiserver.strategies.events import EventStrategy
+from pykubelet.apiserver.strategies.leases import LeaseStrategy
 from pykubelet.apiserver.strategies.limit_ranges import LimitRangeStrategy
 from pykubelet.apiserver.strategies.namespaces import NamespaceStrategy
-from pykubelet.apiserver.strategies.others import (
-    CertificateRequestStrategy,
-    ClaimStrategy,
-    EndpointsStrategy,
-    LeaseStrategy,
-    NodeStrategy,
-    PriorityClassStrategy,
-    RuntimeClassStrategy,
-    StorageClassStrategy,
-    VolumeStrategy,
-)
+from pykubelet.apiserver.strategies.nodes import NodeStrategy
+from pykubelet.apiserver.strategies.persistent_volume_claims import PersistentVolumeClaimStrategy
+from pykubelet.apiserver.strategies.persistent_volumes import PersistentVolumeStrategy
 from pykubelet.apiserver.strategies.pods import PodStrategy
+from pykubelet.apiserver.strategies.priority_classes import PriorityClassStrategy
+from pykubelet.apiserver.strategies.runtime_classes import RuntimeClassStrategy
+from pykubelet.apiserver.strategies.secrets import SecretStrategy
 from pykubelet.apiserver.strategies.services import ServiceStrategy
+from pykubelet.apiserver.strategies.storage_classes import StorageClassStrategy
 
 _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "configmaps"): ConfigMapStrategy,
@@ -30,12 +29,12 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "limitranges"): LimitRangeStrategy,
     ("", "namespaces"): NamespaceStrategy,
     ("", "nodes"): NodeStrategy,
-    ("", "persistentvolumeclaims"): ClaimStrategy,
-    ("", "persistentvolumes"): VolumeStrategy,
+    ("", "persistentvolumeclaims"): PersistentVolumeClaimStrategy,
+    ("", "persistentvolumes"): PersistentVolumeStrategy,
     ("", "pods"): PodStrategy,
     ("", "secrets"): SecretStrategy,
     ("", "services"): ServiceStrategy,
-    ("certificates.k8s.io", "certificatesigningrequests"): CertificateRequestStrategy,
+    ("certificates.k8s.io", "certificatesigningrequests"): CertificateSigningRequestStrategy,
     ("coordination.k8s.io", "leases"): LeaseStrategy,
     ("events.k8s.io", "events"): EventStrategy,
     ("node.k8s.io", "runtimeclasses"): RuntimeClassStrategy,

@@ -1,0 +1,77 @@
+"""Certificate signing requests: who asks is written down, and each part of the answer has its own way in."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pykubelet.api.field_errors import FieldError, invalid, required
+from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.requests.users import User
+from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
+
+_REQUEST: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
+_SHORTEST: Final = 600
+
+
+class CertificateSigningRequestStrategy(Strategy):
+    selectable = {"spec.signerName": "spec.signerName"}
+
+    def name_faults(self, name: str) -> Iterable[str]:
+        """Whatever can stand in a path: kubelets name a request by the digest of its key, in base64."""
+        if name in (".", ".."):
+            yield f"may not be '{name}'"
+        for letter in "/%\0":
+            if letter in name:
+                yield f"may not contain {letter!r}"
+
+    def attribute(self, obj: Object, user: User) -> None:
+        spec = {
+            key: value
+            for key, value in obj.get("spec", {}).items()
+            if key not in ("username", "uid", "groups", "extra")
+        }
+        obj["spec"] = {**spec, **user.info()}
+
+    async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+        for condition in at(obj, "status.conditions", ()) if subresource else ():
+            for name in ("lastUpdateTime", "lastTransitionTime"):
+                condition[name] = condition.get(name) or rfc3339(lookup.now())
+
+    def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
+        if subresource == "approval":
+            conditions = at(obj, "status.conditions", [])
+            keep_all_but(obj, old, ())
+            obj["status"] = {**old.get("status", {}), "conditions": conditions}
+            return
+        if subresource == "status":
+            super().prepare_update(obj, old, subresource)
+            return
+        keep(obj, old, "spec")
+        keep(obj, old, "status")
+
+    def validate(self, obj: Object) -> Iterator[FieldError]:
+        yield from super().validate(obj)
+        if _REQUEST not in _decoded(at(obj, "spec.request", "")):
+            yield invalid("spec.request", at(obj, "spec.request", ""), "PEM block type must be CERTIFICATE REQUEST")
+        if not at(obj, "spec.usages"):
+            yield required("spec.usages", "usages must be provided")
+        signer = at(obj, "spec.signerName", "")
+        if not signer:
+            yield required("spec.signerName", "")
+        elif "/" not in signer.strip("/"):
+            detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+            yield invalid("spec.signerName", signer, detail)
+        seconds = at(obj, "spec.expirationSeconds")
+        if seconds is not None and seconds < _SHORTEST:
+            yield invalid(
+                "spec.expirationSeconds", seconds, "may not specify a duration less than 600 seconds (10 minutes)"
+            )
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, ValueError):
+        return b""

@@ -1,0 +1,49 @@
+"""Priority classes: one of them at most is everybody's default, and the highest are the system's."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from pykubelet.api.field_errors import FieldError, forbidden, invalid
+from pykubelet.apiserver import status
+from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.strategies.base import Lookup, Strategy
+
+_HIGHEST_PRIORITY: Final = 1_000_000_000
+_SYSTEM_PREFIX: Final = "system-"
+
+
+class PriorityClassStrategy(Strategy):
+    counts_generations: ClassVar[bool] = True
+
+    def normal(self, obj: Object) -> Object:
+        result = super().normal(obj)
+        result.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        result.setdefault("value", 0)
+        return result
+
+    async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+        if not obj.get("globalDefault"):
+            return
+        name = obj["metadata"].get("name", "")
+        for each in await lookup.all("scheduling.k8s.io", "priorityclasses"):
+            if each.get("globalDefault") and each["metadata"]["name"] != name:
+                why = (
+                    f"PriorityClass {each['metadata']['name']} is already marked as default. Only one default can exist"
+                )
+                raise status.forbidden("priorityclasses", name, why, "scheduling.k8s.io")
+
+    def validate(self, obj: Object) -> Iterator[FieldError]:
+        yield from super().validate(obj)
+        name = obj["metadata"].get("name", "")
+        if name.startswith(_SYSTEM_PREFIX):
+            if obj["value"] not in (2000000000, 2000001000):
+                yield forbidden("metadata.name", "priority class names with 'system-' prefix are reserved")
+        elif obj["value"] > _HIGHEST_PRIORITY:
+            yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
+
+    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
+        yield from super().validate_update(obj, old, subresource)
+        if obj["value"] != old.get("value", 0):
+            yield forbidden("value", "may not be changed in an update.")
+        if obj.get("preemptionPolicy") != old.get("preemptionPolicy"):
+            yield invalid("preemptionPolicy", obj.get("preemptionPolicy"), "field is immutable")
