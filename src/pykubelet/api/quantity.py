@@ -63,9 +63,6 @@ class Quantity:
         """The same amount without anything finer than a thousandth, rounded up."""
         return self if self._nanos % 10**6 == 0 else Quantity(self.milli * 10**6, self._format)
 
-    def is_whole(self) -> bool:
-        return self._nanos % _BILLION == 0
-
     def __str__(self) -> str:
         if not self._text:
             self._text = _canonical(self._nanos, self._format)

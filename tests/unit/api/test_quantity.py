@@ -96,7 +96,6 @@ def test_values_and_thousandths_round_away_from_zero(nanos: int) -> None:
     assert quantity.milli == _away_from_zero(Fraction(nanos, 10**6))
     assert quantity.rounded_to_milli().nanos == quantity.milli * 10**6
     assert quantity.sign == (nanos > 0) - (nanos < 0)
-    assert quantity.is_whole() == (nanos % BILLION == 0)
 
 
 def test_equal_amounts_are_equal_and_hash_alike_whatever_their_spelling() -> None:

@@ -51,10 +51,6 @@ class Hierarchy(Struct, frozen=True):
             return cls({_UNIFIED: unified[0]}, {_UNIFIED: unified[1]})
         return cls(mounts, roots)
 
-    @property
-    def is_unified(self) -> bool:
-        return _UNIFIED in self.mounts
-
     def paths(self, membership: bytes) -> dict[str, str]:
         """The groups of a process by controller, as its /proc/<pid>/cgroup names them."""
         found: dict[str, str] = {}
