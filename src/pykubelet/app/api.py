@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.base.journal import Journal
-from pykubelet.config.config import Config
+from pykubelet.config.agent import Config
 from pykubelet.kube import kubeconfig
-from pykubelet.kube.bootstrap import BootstrapSettings, bootstrap, rotating
+from pykubelet.kube.bootstrap import bootstrap, rotating
 from pykubelet.kube.certificate_rotation import CertificateKeeper
 from pykubelet.kube.certificate_store import CLIENT, SERVING, CertificateStore
 from pykubelet.kube.client import ApiClient
@@ -30,6 +30,7 @@ from pykubelet.kube.objects import KubeLeases, KubeObjects, KubePods, KubeRuntim
 from pykubelet.kube.pods import ApiSource
 from pykubelet.kube.reviews import KubeReviews
 from pykubelet.kube.services import ServiceView
+from pykubelet.kube.settings import ClientSettings
 
 if TYPE_CHECKING:
     from pykubelet.server.metrics.metrics import Metrics
@@ -57,19 +58,19 @@ class ApiParts(Struct, frozen=True, kw_only=True):
 async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metrics: "Metrics | None") -> ApiParts:
     """Raises Invalid for a kubeconfig that cannot be used; a server that does not answer is waited for later, but for
     the one that is to issue the first certificate."""
-    client, client_store, at_once = await _client(config)
+    client, client_store, at_once = await _client(config.client)
     credentials = Credentials(client)
     server = await stack.enter_async_context(ApiClient(credentials, meter=metrics))
     # The node's sign of life must not wait behind hundreds of pods.
     heartbeat = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, qps=0, meter=metrics))
-    view = NodeView(server, config.node_name)
-    recorder = EventRecorder(server, config.node_name, journal=journal)
+    view = NodeView(server, config.node.name)
+    recorder = EventRecorder(server, config.node.name, journal=journal)
     services = ServiceView(server)
     parts: dict[str, Callable[[], Awaitable[None]]] = {"node view": view.follow, "events": recorder.run}
     parts["services"] = services.follow
     own_parts: dict[str, Callable[[], Awaitable[None]]] = {}
     if config.node.register:
-        own_parts["lease"] = LeaseKeeper(heartbeat, config.node_name, duration=config.node.lease_seconds).run
+        own_parts["lease"] = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds).run
     if client_store is not None:
         parts["client certificate"] = _measured(
             metrics,
@@ -78,21 +79,21 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metri
                 server,
                 client_store,
                 CLIENT_SIGNER,
-                lambda: node_template(config.node_name),
+                lambda: node_template(config.node.name),
                 at_once=at_once,
-                fallback=await _bootstrap_server(config, stack),
+                fallback=await _bootstrap_server(config.client.bootstrap_kubeconfig, stack),
                 failed=partial(metrics.certificate_renewal_failed, "client") if metrics else _untold,
             ),
         ).run
-    if config.server.enabled and config.server.rotate_server:
+    if config.server.enabled and config.server.tls.issued:
         parts["serving certificate"] = _measured(
             metrics,
             "server",
             CertificateKeeper(
                 server,
-                CertificateStore(config.server.cert_dir, SERVING),
+                CertificateStore(config.server.tls.cert_dir, SERVING),
                 SERVING_SIGNER,
-                lambda: serving_template(config.node_name, view.node.status.addresses if view.node else ()),
+                lambda: serving_template(config.node.name, view.node.status.addresses if view.node else ()),
                 rotated=lambda age: metrics.certificate_rotated(age) if metrics and age else None,
                 failed=partial(metrics.certificate_renewal_failed, "server") if metrics else _untold,
             ),
@@ -107,7 +108,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metri
         leases=KubeLeases(heartbeat),
         nodes=KubeNodes(heartbeat),
         view=view,
-        source=ApiSource(server, config.node_name, view.synced),
+        source=ApiSource(server, config.node.name, view.synced),
         recorder=recorder,
         reviews=KubeReviews(asked),
         parts=parts,
@@ -115,29 +116,22 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metri
     )
 
 
-async def _client(config: Config) -> tuple[ClientConfig, CertificateStore | None, bool]:
+async def _client(settings: ClientSettings) -> tuple[ClientConfig, CertificateStore | None, bool]:
     """How to reach the API server; where the certificate for that is kept, if we have to renew it; and whether to do
     that at once."""
-    if config.bootstrap_kubeconfig:
-        settings = BootstrapSettings(
-            kubeconfig=Path(config.kubeconfig),
-            cert_dir=config.server.cert_dir,
-            bootstrap_kubeconfig=Path(config.bootstrap_kubeconfig),
-            node_name=config.node_name,
-        )
+    if settings.bootstrap_kubeconfig:
         await bootstrap(settings)
-    client = kubeconfig.load(config.kubeconfig)
-    if not config.rotate_certificates:
+    client = kubeconfig.load(settings.kubeconfig)
+    if not settings.rotate_certificates:
         return client, None, False
-    store = CertificateStore(config.server.cert_dir, CLIENT)
+    store = CertificateStore(settings.cert_dir, CLIENT)
     client, at_once = rotating(client, store, datetime.now(UTC))
     return client, store if client.user.client_certificate else None, at_once
 
 
-async def _bootstrap_server(config: Config, stack: AsyncExitStack) -> ApiClient | None:
+async def _bootstrap_server(path: str, stack: AsyncExitStack) -> ApiClient | None:
     """Who is asked when the node's own certificate has expired, perhaps while the machine slept. The file may be gone
     by now: it was for the first certificate."""
-    path = config.bootstrap_kubeconfig
     if not path or not await asyncio.to_thread(Path(path).exists):
         return None
     return await stack.enter_async_context(ApiClient(Credentials(kubeconfig.load(path))))

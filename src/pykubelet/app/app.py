@@ -17,12 +17,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pykubelet import __version__
 from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
+from pykubelet.api.struct import changed
 from pykubelet.app.machine import MachineParts, VolumeNeeds, check_reserved, machine_parts
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise, unless
-from pykubelet.config.config import Config
+from pykubelet.config.agent import Config
 from pykubelet.host.checkpoint import PodCheckpoint
+from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.machine import LocalMachine
 from pykubelet.node.agent import Agent
@@ -30,19 +32,16 @@ from pykubelet.node.census import take_census
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_recorder import LogRecorder
-from pykubelet.node.log_rotation import LogRotation, RotationSettings
+from pykubelet.node.log_rotation import LogRotation
 from pykubelet.node.metered import metered_cgroups, metered_runtime
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.scene import Machine
-from pykubelet.pod.images.image_gc import ImageGcSettings
-from pykubelet.pod.node.node_object import NodeSettings
-from pykubelet.pod.ports.api import Keyring
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
 from pykubelet.pod.status.pod_status import NodeFacts
-from pykubelet.runtime.registry import RuntimeSettings, make_runtime
+from pykubelet.runtime.registry import make_runtime
 from pykubelet.server.control import control_socket
 from pykubelet.sources.files import FileSource
 
@@ -112,32 +111,22 @@ class App:
         """Once everything has been started."""
         self._running: list[asyncio.Task[Any]] = []
         self._server_parts: dict[str, Callable[[], Awaitable[None]]] = {}
-        self._recorder = api.recorder if api else LogRecorder(config.node_name, journal=journal)
+        self._recorder = api.recorder if api else LogRecorder(config.node.name, journal=journal)
         self._checkpoint = PodCheckpoint(
             config.root_dir / "checkpoints" / "pods", machine=f"{facts.machine_id} {facts.system_uuid}"
         )
         self._reporter = self._made_reporter()
         self._sources = _sources(config, api, self._reporter.ownership)
         self._is_cri = config.runtime.endpoint.startswith(("unix://", "/"))
-        options = config.images
-        self._gc_settings = ImageGcSettings(
-            high=options.gc_high,
-            low=options.gc_low,
-            minimum_age=options.gc_minimum_age,
-            maximum_age=options.gc_maximum_age,
-        )
-        self._image_gc = ImageGc(runtime, self._recorder, self._gc_settings)
-        self._keyring: Keyring | None = None
-        if options.credential_config:
-            from pykubelet.host.credential_providers import load_credential_providers
-
-            self._keyring = load_credential_providers(options.credential_config, options.credential_bin_dir)
+        self._image_gc = ImageGc(runtime, self._recorder, config.image_gc)
+        plugins = config.credential_providers
+        self._keyring = load_credential_providers(plugins.config, plugins.bin_dir) if plugins.config else None
 
     @classmethod
     async def build(cls, config: Config, stack: AsyncExitStack) -> "App":
         _check_folders(config)
         stack.callback(_only_agent_here(config.root_dir).close)
-        machine = LocalMachine(str(config.root_dir), hostname=config.node_name, node_ips=config.node_ips)
+        machine = LocalMachine(str(config.root_dir), hostname=config.node.name, node_ips=config.node_ips)
         facts = await machine.facts()
         check_reserved(config, facts)
         journal = Journal()
@@ -145,13 +134,15 @@ class App:
         if config.server.enabled:
             from pykubelet.server.metrics.metrics import Metrics  # a web server and its libraries take long to load
 
-            metrics = Metrics(config.node_name)
+            metrics = Metrics(config.node.name)
             journal.read_by(metrics.read)
-        if config.kubeconfig:
+        if config.client.kubeconfig:
             from pykubelet.app.api import connect  # so does an HTTP client
 
             api = await connect(config, journal, stack, metrics)
-        runtime = make_runtime(_runtime_settings(config, facts, metrics))
+        runtime = make_runtime(
+            changed(config.runtime, node_ips=facts.ips, on_call=metrics.runtime_call if metrics else None)
+        )
         stack.push_async_callback(runtime.close)
         app = cls(config, machine, facts, runtime, journal, api, metrics)
         await stack.enter_async_context(control_socket(config.socket, {"ping": lambda: "pong", "pods": app.pods}))
@@ -202,7 +193,7 @@ class App:
             for name, part in self._api.own_parts.items():
                 self._running.append(tasks.create_task(supervise(name, partial(while_ours, part))))
         self.agent = agent
-        log.info("pykubelet %s is node %s on %s %s", __version__, config.node_name, version.name, version.version)
+        log.info("pykubelet %s is node %s on %s %s", __version__, config.node.name, version.name, version.version)
         log.info("pods come from: %s; state is in %s", ", ".join(self._sources), config.root_dir)
         for limitation in (*status.limitations, *local.limitations):
             log.warning("limitation: %s", limitation)
@@ -232,24 +223,13 @@ class App:
         config, api = self._config, self._api
         return NodeReporter(
             api.nodes if api else None,
-            NodeSettings(
-                name=config.node_name,
-                labels=config.node.labels,
-                taints=config.node.taints,
-                max_pods=config.node.max_pods,
-                reserved=config.node.reserved,
-                port=config.server.port,
-                provider_id=config.node.provider_id,
-            ),
+            config.node,
             facts=self._machine.facts,
             runtime=self._runtime,
             recorder=self._recorder,
-            register_node=config.node.register,
             seen=(lambda: api.view.node) if api else (lambda: None),
             troubles=lambda: self.agent.pleg.silence() if self.agent else (),
-            lease_renewed=partial(api.leases.renewed_at, config.node_name) if api else None,
-            period=config.node.update_period,
-            report_period=config.node.report_period,
+            lease_renewed=partial(api.leases.renewed_at, config.node.name) if api else None,
         )
 
     def _measure(self, agent: Agent) -> None:
@@ -265,16 +245,13 @@ class App:
 
     def _chores(self, local: MachineParts) -> dict[str, Callable[[], Awaitable[None]]]:
         """What has to be done now and then."""
-        options = self._config.runtime
-        rotation = RotationSettings(
-            max_size=options.log_max_size if self._is_cri else -1,  # the embedded runtime rotates its own
-            max_files=options.log_max_files,
-            period=options.log_period,
-        )
+        rotation = self._config.log_rotation
+        if not self._is_cri:
+            rotation = changed(rotation, max_size=-1)  # the embedded runtime rotates its own
         chores: dict[str, Callable[[], Awaitable[None]]] = {
             "logs": LogRotation(self._runtime, local.logs, rotation).run
         }
-        if self._is_cri and not self._gc_settings.is_off:
+        if self._is_cri and not self._config.image_gc.is_off:
             chores["image gc"] = self._image_gc.run
         return chores
 
@@ -308,7 +285,7 @@ class App:
             objects=api.objects if api else None,
             classes=api.classes if api else None,
             keyring=self._keyring,
-            most_pulls=self._config.images.most_pulls,
+            most_pulls=self._config.image_pulls.most_at_once,
             api_node=(lambda: api.view.node if self._reporter.ownership.is_ours else None) if api else (lambda: None),
             checkpoint=self._checkpoint if api else None,
             restored=self._checkpoint.load() if api else (),
@@ -317,37 +294,15 @@ class App:
         return Agent(tasks, outside)
 
 
-def _runtime_settings(config: Config, facts: MachineFacts, metrics: "Metrics | None") -> RuntimeSettings:
-    options = config.runtime
-    return RuntimeSettings(
-        endpoint=options.endpoint,
-        root=config.root_dir / "runtime",
-        log_root=config.pod_logs_dir,
-        hidden=(config.root_dir, config.pod_logs_dir),
-        node_ips=facts.ips,
-        seccomp_default=options.seccomp_default,
-        cpu_cfs_quota=options.cpu_cfs_quota,
-        cpu_cfs_quota_period=options.cpu_cfs_quota_period,
-        request_timeout=options.request_timeout,
-        log_max_size=options.log_max_size,
-        log_max_files=options.log_max_files,
-        on_call=metrics.runtime_call if metrics else None,
-    )
-
-
 def _sources(config: Config, api: "ApiParts | None", ownership: Ownership) -> dict[str, PodSource]:
     sources: dict[str, PodSource] = {}
-    if config.static_pod_path:
-        sources[FILE_SOURCE] = FileSource(config.static_pod_path, config.node_name, period=config.file_check_frequency)
-    if config.static_pod_url:
+    static, name = config.static_pods, config.node.name
+    if static.path:
+        sources[FILE_SOURCE] = FileSource(static.path, name, period=static.file_check_period)
+    if static.url:
         from pykubelet.sources.url import UrlSource  # an HTTP client takes long to load
 
-        sources[URL_SOURCE] = UrlSource(
-            config.static_pod_url,
-            config.node_name,
-            headers=config.static_pod_url_header,
-            period=config.http_check_frequency,
-        )
+        sources[URL_SOURCE] = UrlSource(static.url, name, headers=static.url_header, period=static.http_check_period)
     if api is not None:
         sources[API_SOURCE] = OwnPods(api.source, ownership)
     if not sources:
@@ -356,8 +311,8 @@ def _sources(config: Config, api: "ApiParts | None", ownership: Ownership) -> di
 
 
 def _check_folders(config: Config) -> None:
-    if config.static_pod_path and not os.path.exists(config.static_pod_path):
-        raise Invalid(f"{config.static_pod_path}: there is no such file or folder of manifests")
+    if config.static_pods.path and not os.path.exists(config.static_pods.path):
+        raise Invalid(f"{config.static_pods.path}: there is no such file or folder of manifests")
     for folder in (config.root_dir, config.pod_logs_dir):
         try:
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)

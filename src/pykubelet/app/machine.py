@@ -7,9 +7,10 @@ from msgspec import Struct
 
 from pykubelet.api.node import Node
 from pykubelet.api.quantity import Quantity, ResourceList
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
-from pykubelet.config.config import Config
-from pykubelet.host.cgroups import CgroupSettings, pod_cgroups
+from pykubelet.config.agent import Config
+from pykubelet.host.cgroups import pod_cgroups
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.dns import HostDns
 from pykubelet.host.local import LocalHost
@@ -77,7 +78,7 @@ async def machine_parts(
     host = LocalHost(
         dirs,
         memory=facts.memory,
-        cluster_domain=config.dns.domain or "cluster.local",
+        cluster_domain=config.dns.cluster_domain or "cluster.local",
         recursive_read_only=bool(handler and handler.recursive_read_only_mounts),
         users=users,
         logs=logs,
@@ -85,7 +86,7 @@ async def machine_parts(
         allocatable=needs.allocatable,
         recorder=needs.recorder,
     )
-    dns = HostDns(config.dns.resolv_conf, cluster_servers=config.dns.servers, cluster_domain=config.dns.domain)
+    dns = HostDns(config.dns)
     cgroups, limitation = await _cgroups(config, facts, runtime)
     return MachineParts(host=host, logs=logs, dns=dns, cgroups=cgroups, limitations=(limitation,) if limitation else ())
 
@@ -95,19 +96,14 @@ async def _cgroups(config: Config, facts: MachineFacts, runtime: Runtime) -> tup
     otherwise no container would start."""
     if not isinstance(runtime, MakesCgroups):
         return None, ""
-    options, said = config.cgroups, await runtime.cgroup_driver()
-    if said and said != options.driver:
-        log.info("control groups are made by %s, as the runtime does it, not by %s", said, options.driver)
-    settings = CgroupSettings(
+    configured, said = config.cgroups.driver, await runtime.cgroup_driver()
+    if said and said != configured:
+        log.info("control groups are made by %s, as the runtime does it, not by %s", said, configured)
+    settings = changed(
+        config.cgroups,
         capacity={"cpu": Quantity.of(facts.cpus), "memory": Quantity.of(facts.memory)},
         reserved=config.node.reserved,
-        enforce_pods=options.enforce_allocatable,
-        driver="systemd" if (said or options.driver) == "systemd" else "cgroupfs",
-        cgroup_root=options.root or "/",
-        cgroups_per_qos=options.per_qos,
-        pod_pids_limit=options.pids_limit,
-        cpu_cfs_quota=config.runtime.cpu_cfs_quota,
-        cpu_cfs_quota_period=round(config.runtime.cpu_cfs_quota_period * 1_000_000),
+        driver="systemd" if (said or configured) == "systemd" else "cgroupfs",
     )
     made = await in_thread(pod_cgroups, settings)
     return made, made.limitation

@@ -11,16 +11,18 @@ from aiohttp import web
 from msgspec import Struct
 
 from pykubelet.api.pod import Pod
-from pykubelet.config.config import Config
+from pykubelet.api.struct import changed
+from pykubelet.config.agent import Config
+from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats.reader import StatsReader, StatsSettings
 from pykubelet.node.agent import Agent
-from pykubelet.pod.container.cgroup import group_of, path_of
+from pykubelet.pod.container.cgroup import group_of, node_group, path_of
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.server import HasStreams, Reviews
 from pykubelet.pod.stats.stats import HasPlaces
-from pykubelet.server.auth.auth import Gate, GateSettings
+from pykubelet.server.auth.auth import Gate
 from pykubelet.server.endpoints import about, debug, health, pods, stats
 from pykubelet.server.http import Route, application, serving
 from pykubelet.server.logs import system_logs
@@ -28,7 +30,7 @@ from pykubelet.server.logs.container_logs import ContainerLogs
 from pykubelet.server.metrics import cadvisor, resource_metrics
 from pykubelet.server.metrics.metrics import Metrics
 from pykubelet.server.streaming.streams import ContainerStreams
-from pykubelet.server.tls import ServingTls, TlsSettings
+from pykubelet.server.tls import ServingTls
 
 log = logging.getLogger(__name__)
 
@@ -74,37 +76,13 @@ class KubeletServer:
 
     def __init__(self, config: Config, agent: Callable[[], Agent | None], parts: ServerParts) -> None:
         self._config = config
-        self._inside = Inside(config.node_name, agent)
+        self._inside = Inside(config.node.name, agent)
         self._parts = parts
         checks = health.checks(self._inside.lateness)
         self._checks = parts.metrics.checked(checks) if parts.metrics else checks
-        options = config.server
-        self.tls = ServingTls(
-            TlsSettings(
-                cert_dir=options.cert_dir,
-                node_name=config.node_name,
-                addresses=parts.addresses,
-                cert_file=options.cert_file,
-                key_file=options.key_file,
-                issued=options.rotate_server,
-                client_ca_file=options.client_ca_file,
-                min_version=options.tls_min_version,
-                cipher_suites=options.tls_cipher_suites,
-            )
-        )
-        self._gate = Gate(
-            GateSettings(
-                anonymous=options.anonymous,
-                token_webhook=options.token_webhook,
-                token_ttl=options.token_ttl,
-                authorization=options.authorization,
-                allowed_ttl=options.allowed_ttl,
-                denied_ttl=options.denied_ttl,
-            ),
-            parts.reviews,
-            config.node_name,
-            certificate=self.tls.client_certificate,
-        )
+        self.tls = ServingTls(changed(config.server.tls, addresses=parts.addresses))
+        certificate = self.tls.client_certificate
+        self._gate = Gate(config.server.auth, parts.reviews, config.node.name, certificate=certificate)
 
     async def start(self, stack: AsyncExitStack) -> Mapping[str, int]:
         """Serve until the stack is unwound. -> the ports, by name. Raises Invalid when one cannot be had."""
@@ -144,7 +122,7 @@ class KubeletServer:
             runtime.places,
             PodDirs(str(config.root_dir), str(config.pod_logs_dir)),
             wanted=inside.pods,
-            settings=StatsSettings(pods_group=pods_group(config.cgroups.root, config.cgroups.driver)),
+            settings=StatsSettings(pods_group=pods_group(config.cgroups)),
         )
         stack.push_async_callback(reader.close)
         return (
@@ -157,7 +135,7 @@ class KubeletServer:
         config, inside, runtime = self._config, self._inside, self._parts.runtime
         options = config.server
         said = about.About(
-            configuration=config.source,
+            configuration=config.configuration,
             flags=config.flags,
             started=datetime.now(UTC),
             now=lambda: datetime.now(UTC),
@@ -188,7 +166,6 @@ class KubeletServer:
         return (*routes, *about.routes(said, lambda: {route.path for route in routes}))
 
 
-def pods_group(root: str, driver: str) -> str:
+def pods_group(settings: CgroupSettings) -> str:
     """The control group that all pods are in."""
-    group = (*group_of(root or "/"), "kubepods")
-    return path_of(group, "systemd" if driver == "systemd" else "cgroupfs")
+    return path_of(node_group(group_of(settings.cgroup_root)), settings.driver)

@@ -64,56 +64,20 @@ def version() -> None:
 
 @main.command()
 @click.option("--config", "config_file", metavar="FILE", help="KubeletConfiguration file; flags override it.")
-@click.option(
-    "--kubeconfig", default="", metavar="FILE", help="How to reach the API server; without it, there is none."
-)
-@click.option("--bootstrap-kubeconfig", default="", metavar="FILE", help="How to get the first --kubeconfig.")
-@click.option("--hostname-override", default="", metavar="NAME", help="Name of this node instead of the host's name.")
-@click.option("--node-ip", default="", metavar="IP[,IP]", help="Address of this node instead of the one found.")
-@click.option("--node-labels", default="", metavar="K=V,...", help="Labels of a new node.")
-@click.option("--root-dir", default="", metavar="PATH", help="Where the agent keeps its state.")
-@click.option("--cert-dir", default="", metavar="PATH", help="Where its certificates are [ROOT/pki].")
-@click.option(
-    "--image-credential-provider-config", default="", metavar="PATH", help="Plug-ins that log in to registries."
-)
-@click.option("--image-credential-provider-bin-dir", default="", metavar="PATH", help="Where these plug-ins are.")
-@click.option(
-    "--manifest-url-header", multiple=True, metavar="NAME:VALUE", help="Header for --manifest-url; repeatable."
-)
-@click.option("--stop-pods-on-exit", is_flag=True, help="Stop all pods when the agent is told to stop.")
 @click.option("--logging-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--v", "verbosity", type=int, default=2, help="Log verbosity; 4 and above show how [2].")
 @flags.options
-def run(
-    config_file: str | None,
-    manifest_url_header: tuple[str, ...],
-    node_labels: str,
-    logging_format: str,
-    verbosity: int,
-    **given: Any,
-) -> None:
+def run(config_file: str | None, logging_format: str, verbosity: int, **texts: Any) -> None:
     """Run the node agent until it is told to stop. Pods go on running without it."""
     import asyncio
 
-    from pykubelet.api.struct import changed
     from pykubelet.app.app import run_agent
-    from pykubelet.config.config import make_config
-    from pykubelet.config.file import KubeletConfiguration, load_configuration
+    from pykubelet.config.agent import make_config
+    from pykubelet.config.kubelet_configuration import load_configuration
 
     configure_logging(verbosity=verbosity, format="json" if logging_format == "json" else "text")
-    configuration = load_configuration(config_file) if config_file else KubeletConfiguration()
-    of_the_file = {name: given.pop(name) for name in flags.names()}
-    configuration = flags.overridden(configuration, of_the_file)
-    if manifest_url_header:
-        configuration = changed(configuration, static_pod_url_header=flags.headers(manifest_url_header))
-    written = {name: value for name, value in (given | of_the_file).items() if value}
-    config = make_config(
-        configuration,
-        node_labels=flags.node_labels(node_labels),
-        flags={name.replace("_", "-"): str(value) for name, value in written.items()},
-        **given,
-    )
-    asyncio.run(run_agent(config))
+    said = load_configuration(config_file) if config_file else {}
+    asyncio.run(run_agent(make_config(said | flags.given(texts), flags=flags.shown(texts))))
 
 
 @main.command()

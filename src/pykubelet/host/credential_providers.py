@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from pykubelet.api.image import parse_image
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid
@@ -34,6 +36,14 @@ TIMEOUT: Final = 60.0
 _MOST_OUTPUT: Final = 1 << 20
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _CHUNK: Final = 1 << 16
+
+
+class CredentialProviderSettings(Struct, frozen=True, kw_only=True):
+    config: str = ""
+    """A file, or a folder of files, that says which plug-ins there are; empty: none."""
+    bin_dir: str = ""
+    """Where the plug-ins are."""
+
 
 Entries = tuple[tuple[str, PullCredentials], ...]
 

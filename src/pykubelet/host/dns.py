@@ -4,6 +4,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.dns import Dns, DnsSettings, parse_resolv_conf
 
@@ -12,13 +14,22 @@ log = logging.getLogger(__name__)
 _LONGEST: Final = 10 << 20
 
 
-class HostDns:
-    """`path` may be empty: then containers ask a resolver of their own. What cannot be read leaves what was there."""
+class HostDnsSettings(Struct, frozen=True, kw_only=True):
+    resolv_conf: str = "/etc/resolv.conf"
+    """May be empty: then containers ask a resolver of their own."""
+    cluster_servers: tuple[str, ...] = ()
+    cluster_domain: str = ""
 
-    def __init__(self, path: str, *, cluster_servers: tuple[str, ...] = (), cluster_domain: str = "") -> None:
-        self._path = path
+
+class HostDns:
+    """What cannot be read leaves what was there."""
+
+    def __init__(self, settings: HostDnsSettings) -> None:
+        self._path = settings.resolv_conf
         self._settings = DnsSettings(
-            cluster_servers=cluster_servers, cluster_domain=cluster_domain, has_file=bool(path)
+            cluster_servers=settings.cluster_servers,
+            cluster_domain=settings.cluster_domain,
+            has_file=bool(settings.resolv_conf),
         )
         self._seen = ""
         """What the file looked like when it was read, or what was wrong with it."""

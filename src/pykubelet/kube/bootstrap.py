@@ -15,7 +15,6 @@ from typing import Final
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from msgspec import Struct
 
 from pykubelet.api import codec
 from pykubelet.api.rules.well_known import CLIENT_SIGNER
@@ -37,6 +36,7 @@ from pykubelet.kube.kubeconfig import (
     NamedUser,
     User,
 )
+from pykubelet.kube.settings import ClientSettings
 from pykubelet.kube.tls import Pem
 
 log = logging.getLogger(__name__)
@@ -47,23 +47,16 @@ _LATEST: Final = 30.0
 _KEY_FILE: Final = "kubelet-client.key.tmp"
 
 
-class BootstrapSettings(Struct, frozen=True, kw_only=True):
-    kubeconfig: Path
-    """To be written, unless it is usable."""
-    bootstrap_kubeconfig: Path
-    cert_dir: Path
-    node_name: str
-
-
-async def bootstrap(settings: BootstrapSettings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> bool:
+async def bootstrap(settings: ClientSettings, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> bool:
     """Make sure of a usable kubeconfig. -> whether it was written. To be called before it is read.
 
     Waits for an API server that is not there yet, and for somebody to approve. Raises Invalid when a person has to
     do something else, Retry when nobody approved within an hour.
     """
-    if await asyncio.to_thread(is_usable, settings.kubeconfig, now()):
+    made = Path(settings.kubeconfig)
+    if await asyncio.to_thread(is_usable, made, now()):
         return False
-    config = await asyncio.to_thread(kubeconfig.load, str(settings.bootstrap_kubeconfig))
+    config = await asyncio.to_thread(kubeconfig.load, settings.bootstrap_kubeconfig)
     store = CertificateStore(settings.cert_dir, CLIENT, now=now)
     key_file = settings.cert_dir / _KEY_FILE
     key = await asyncio.to_thread(_kept_key, key_file)
@@ -82,7 +75,7 @@ async def bootstrap(settings: BootstrapSettings, *, now: Callable[[], datetime] 
         key_file.unlink(missing_ok=True)  # a new key makes a new request
         raise
     await asyncio.to_thread(store.update, certificate, key_pem(key))
-    await asyncio.to_thread(_write_kubeconfig, settings.kubeconfig, config.cluster, store.current_path)
+    await asyncio.to_thread(_write_kubeconfig, made, config.cluster, store.current_path)
     key_file.unlink(missing_ok=True)
     log.info("this node is known until %s; its kubeconfig is %s", pair.expires, settings.kubeconfig)
     return True

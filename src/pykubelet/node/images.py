@@ -43,6 +43,16 @@ class _Turn:
         self.last: _Pulled | None = None
 
 
+class ImagePullSettings(Struct, frozen=True, kw_only=True):
+    serialize: bool = False
+    max_parallel: int | None = None
+    """None: any number."""
+
+    @property
+    def most_at_once(self) -> int | None:
+        return 1 if self.serialize else self.max_parallel
+
+
 class Images:
     """Pods that wait for the same image share one pull; at most `most_pulls` go on at once (None: any number, 1: one
     after the other). `keyring` has credentials besides those of pull secrets, which are tried first."""

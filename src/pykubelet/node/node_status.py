@@ -34,8 +34,6 @@ from pykubelet.pod.ports.runtime import RuntimeStatus
 
 log = logging.getLogger(__name__)
 
-PERIOD: Final = 10.0
-REPORT_PERIOD: Final = 300.0
 _SOONEST: Final = 0.1
 _LATEST: Final = 7.0
 _COMPLAIN_EVERY: Final = 60.0
@@ -64,14 +62,11 @@ class NodeReporter:
         facts: Callable[[], Awaitable[MachineFacts]],
         runtime: RuntimeHealth,
         recorder: NodeRecorder | None = None,
-        register_node: bool = True,
         seen: Callable[[], Node | None] = lambda: None,
         lease_renewed: Callable[[], Awaitable[datetime | None]] | None = None,
         pressures: Callable[[], Collection[Pressure]] = lambda: (),
         troubles: Callable[[], Iterable[str]] = lambda: (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        period: float = PERIOD,
-        report_period: float = REPORT_PERIOD,
     ) -> None:
         self._node: Node | None = None
         self._mixed_in: Node | None = None
@@ -81,14 +76,11 @@ class NodeReporter:
         self._facts = facts
         self._runtime = _Runtime(runtime)
         self._recorder = recorder
-        self._register_node = register_node
         self._seen = seen
         self._lease_renewed = lease_renewed
         self._pressures = pressures
         self._troubles = troubles
         self._now = now
-        self._period = period
-        self._report_period = report_period
         self._woken = asyncio.Event()
         self._shown: Node | None = None
         """The API server's newest copy that we know of. None: it is to be registered, perhaps once more."""
@@ -196,7 +188,7 @@ class NodeReporter:
 
     async def _register(self, api: NodeApi, node: Node) -> Node:
         name = self._settings.name
-        if not self._register_node:
+        if not self._settings.register:
             return await self._claim(api, await api.get(name), node)
         try:
             created = await api.create(node)
@@ -231,7 +223,7 @@ class NodeReporter:
         if not is_silent(sign, now, loop_now - self._last_sign[1]):
             raise InUse(name, machine, (now - sign).total_seconds())
         log.warning("node %s was that of another machine (%s), which is silent: it is ours now", name, machine)
-        return await self._label(api, shown, node) if self._register_node else shown
+        return await self._label(api, shown, node) if self._settings.register else shown
 
     async def _label(self, api: NodeApi, shown: Node, node: Node) -> Node:
         patch = metadata_patch(shown.metadata, node.metadata, KUBELET_LABELS)
@@ -262,7 +254,7 @@ class NodeReporter:
     def _plan_next(self, *, is_news: bool) -> None:
         """After news at any moment of half to one and a half periods: nodes that changed together part again."""
         share = random.uniform(0.5, 1.5) if is_news else 1.0
-        self._due = asyncio.get_running_loop().time() + self._report_period * share
+        self._due = asyncio.get_running_loop().time() + self._settings.report_period * share
 
     def _keep(self, node: Node) -> None:
         if self._node is None or _without_versions(self._node) != _without_versions(node):
@@ -294,7 +286,7 @@ class NodeReporter:
 
     async def _pause(self) -> None:
         try:
-            async with asyncio.timeout(self._period):
+            async with asyncio.timeout(self._settings.update_period):
                 await self._woken.wait()
         except TimeoutError:
             pass

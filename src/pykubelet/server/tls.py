@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.server.auth.client_certificates import is_issued_by
+from pykubelet.server.settings import TlsSettings
 from pykubelet.web import self_signed
 from pykubelet.web.ciphers import Protocol
 
@@ -30,20 +31,6 @@ _SOON: Final = 0.5
 _LARGEST_FILE: Final = 16 << 20
 
 Stamps = tuple[tuple[str, int, int, int], ...]
-
-
-class TlsSettings(Struct, frozen=True, kw_only=True):
-    cert_dir: Path
-    node_name: str
-    addresses: tuple[str, ...] = ()
-    """Names and IP addresses that a self-signed certificate is valid for, besides the node's name."""
-    cert_file: str = ""
-    key_file: str = ""
-    issued: bool = False
-    """The certificate is requested from the API server: it is `kubelet-server-current.pem` once it was issued."""
-    client_ca_file: str = ""
-    min_version: str = ""
-    cipher_suites: tuple[str, ...] = ()
 
 
 class _Trust(Struct, frozen=True):

@@ -22,11 +22,12 @@ from pykubelet.apiserver.security.kubeconfig import token_kubeconfig, write_kube
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.host.removal import remove_tree
 from pykubelet.kube import kubeconfig
-from pykubelet.kube.bootstrap import BootstrapSettings, bootstrap
+from pykubelet.kube.bootstrap import bootstrap
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.errors import Forbidden, Unauthorized, Untrusted
 from pykubelet.kube.kubeconfig import ClientConfig
+from pykubelet.kube.settings import ClientSettings
 from pykubelet.kube.tls import Pem
 from pykubelet.up.cluster import MARK, Cluster, Plan, Say, agent_command, default_data
 from pykubelet.up.supervisor import Part, holder
@@ -132,16 +133,16 @@ class JoinedNode(Cluster):
 
     async def _introduced(self, plan: Plan) -> bool:
         """Make sure that the API server knows this node. -> whether it is one of ours. Raises Invalid and _Waiting."""
-        settings = BootstrapSettings(
-            kubeconfig=Path(plan.kubeconfig),
-            bootstrap_kubeconfig=Path(plan.bootstrap),
+        settings = ClientSettings(
+            kubeconfig=plan.kubeconfig,
+            bootstrap_kubeconfig=plan.bootstrap,
             cert_dir=self._state / "pki",
             node_name=plan.node,
         )
         try:
             async with asyncio.timeout(_KNOWN_SECONDS):
-                if plan.bootstrap and not settings.kubeconfig.exists():
-                    await _check_bootstrap(settings.bootstrap_kubeconfig)
+                if plan.bootstrap and not await asyncio.to_thread(Path(plan.kubeconfig).exists):
+                    await _check_bootstrap(Path(plan.bootstrap))
                 if plan.bootstrap and await bootstrap(settings):
                     self._say(f"the API server knows this node now, as {plan.node}")
         except TimeoutError:

@@ -8,16 +8,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
-import msgspec
 
 from kit.certificates import Authority
 from kit.loopback import serving as serving_api
 from kit.signing import SigningApi
 from kit.waiting import eventually
+from pykubelet.api.struct import changed
 from pykubelet.app.api import connect
 from pykubelet.base.journal import Journal
-from pykubelet.config.config import Config, make_config
-from pykubelet.config.file import KubeletConfiguration
+from pykubelet.config.agent import Config, make_config
 from pykubelet.kube.certificate_store import CLIENT, CertificateStore
 from pykubelet.server.http import application, serving
 from pykubelet.server.metrics.metrics import Metrics
@@ -38,10 +37,13 @@ def config_in(folder: Path) -> Config:
     }
     (folder / "kubeconfig").write_text(json.dumps(kubeconfig))
     return make_config(
-        KubeletConfiguration(rotate_certificates=True, server_tls_bootstrap=True),
-        hostname_override="n1",
-        kubeconfig=str(folder / "kubeconfig"),
-        root_dir=str(folder),
+        {
+            "rotateCertificates": True,
+            "serverTLSBootstrap": True,
+            "--hostname-override": "n1",
+            "--kubeconfig": str(folder / "kubeconfig"),
+            "--root-dir": str(folder),
+        }
     )
 
 
@@ -80,7 +82,9 @@ async def test_an_expired_node_turns_to_whom_its_bootstrap_kubeconfig_names(tmp_
     async with serving_api(api.handle) as port, AsyncExitStack() as stack:
         bootstrap = (tmp_path / "kubeconfig").read_text().replace("127.0.0.1:1", f"127.0.0.1:{port}")
         (tmp_path / "bootstrap").write_text(bootstrap)
-        with_bootstrap = msgspec.structs.replace(config, bootstrap_kubeconfig=str(tmp_path / "bootstrap"))
+        with_bootstrap = changed(
+            config, client=changed(config.client, bootstrap_kubeconfig=str(tmp_path / "bootstrap"))
+        )
         parts = (await connect(with_bootstrap, Journal(), stack, None)).parts
         former = expire(CertificateStore(tmp_path / "pki", CLIENT))
         keeping = asyncio.ensure_future(parts["client certificate"]())

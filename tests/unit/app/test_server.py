@@ -2,7 +2,7 @@
 
 import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,14 @@ import aiohttp
 import pytest
 
 from pykubelet.app.server import KubeletServer, ServerParts
-from pykubelet.config.config import make_config
-from pykubelet.config.file import AnonymousAuthentication, Authentication, Authorization, KubeletConfiguration
+from pykubelet.config.agent import make_config
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.server import Access, Decision, Identity
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.server.http import Route
 from pykubelet.server.metrics.metrics import Metrics
+
+WIDE_OPEN = {"authentication.anonymous.enabled": True, "authorization.mode": "AlwaysAllow"}
 
 
 class Reviews:
@@ -57,9 +58,11 @@ class Served:
 
 
 @asynccontextmanager
-async def served(folder: Path, reviews: Reviews | None, **given: Any) -> AsyncIterator[Served]:
-    configuration = KubeletConfiguration(port=0, healthz_port=0, address="127.0.0.1", **given)
-    config = make_config(configuration, hostname_override="n1", root_dir=str(folder / "state"))
+async def served(
+    folder: Path, reviews: Reviews | None, given: Mapping[str, Any] | None = None
+) -> AsyncIterator[Served]:
+    own = {"port": 0, "healthzPort": 0, "address": "127.0.0.1", "--hostname-override": "n1"}
+    config = make_config({**own, "--root-dir": str(folder / "state"), **(given or {})})
     (folder / "state").mkdir()
     async with AsyncExitStack() as stack:
         runtime = ProcessRuntime(folder / "state" / "runtime", log_root=folder / "logs")
@@ -109,8 +112,7 @@ async def test_without_an_api_server_to_ask_nobody_gets_in(tmp_path: Path) -> No
 
 
 async def test_who_wants_it_open_has_to_say_so(tmp_path: Path) -> None:
-    wide = Authentication(anonymous=AnonymousAuthentication(enabled=True))
-    async with served(tmp_path, None, authentication=wide, authorization=Authorization(mode="AlwaysAllow")) as server:
+    async with served(tmp_path, None, WIDE_OPEN) as server:
         for path in ("/pods", "/configz", "/metrics/cadvisor", "/stats/summary", "/debug/pprof/goroutine", "/spec"):
             assert await server.status("GET", path) == 200, path
         assert await server.status("GET", "/containerLogs/default/web/c") == 404
@@ -118,9 +120,7 @@ async def test_who_wants_it_open_has_to_say_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/exec/default/web/c", "/run/default/web/c", "/containerLogs/default/web/c"])
 async def test_debugging_can_be_switched_off(tmp_path: Path, path: str) -> None:
-    wide = Authentication(anonymous=AnonymousAuthentication(enabled=True))
-    options = {"authentication": wide, "authorization": Authorization(mode="AlwaysAllow")}
-    async with served(tmp_path, None, enable_debugging_handlers=False, **options) as server:
+    async with served(tmp_path, None, {**WIDE_OPEN, "enableDebuggingHandlers": False}) as server:
         method = "POST" if path.startswith("/run") else "GET"
         assert await server.status(method, path) == 405
         assert await server.status("GET", "/debug/pprof/") == 404

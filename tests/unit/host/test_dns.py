@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.host.dns import HostDns
+from pykubelet.host.dns import HostDns, HostDnsSettings
 from pykubelet.pod.container.dns import Dns
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "resolv.conf"
     file.write_text("nameserver 192.0.2.1\n")
-    dns = HostDns(str(file), cluster_servers=("10.0.0.10",), cluster_domain="c")
+    dns = HostDns(HostDnsSettings(resolv_conf=str(file), cluster_servers=("10.0.0.10",), cluster_domain="c"))
     first = dns.settings()
     assert first.host == Dns(servers=("192.0.2.1",))
     assert (first.cluster_servers, first.cluster_domain) == (("10.0.0.10",), "c")
@@ -23,7 +23,7 @@ def test_a_file_that_is_gone_or_broken_takes_nothing_away_and_is_told_once(
 ) -> None:
     file = tmp_path / "resolv.conf"
     file.write_text("nameserver 192.0.2.1\n")
-    dns = HostDns(str(file))
+    dns = HostDns(HostDnsSettings(resolv_conf=str(file)))
     before = dns.settings()
     file.write_text("nameserver\n")
     assert dns.settings() is dns.settings() is before
@@ -36,4 +36,4 @@ def test_a_file_that_is_gone_or_broken_takes_nothing_away_and_is_told_once(
 
 
 def test_no_file_at_all_may_be_wanted() -> None:
-    assert not HostDns("").settings().has_file
+    assert not HostDns(HostDnsSettings(resolv_conf="")).settings().has_file

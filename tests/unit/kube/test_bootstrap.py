@@ -15,9 +15,10 @@ from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.kube import kubeconfig
-from pykubelet.kube.bootstrap import BootstrapSettings, bootstrap, is_usable, rotating
+from pykubelet.kube.bootstrap import bootstrap, is_usable, rotating
 from pykubelet.kube.certificate_store import CLIENT, CertificateStore
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
+from pykubelet.kube.settings import ClientSettings
 
 START = datetime.now(UTC)
 
@@ -29,8 +30,12 @@ def now() -> datetime:
 @dataclass
 class Scene:
     api: SigningApi
-    settings: BootstrapSettings
+    settings: ClientSettings
     folder: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return Path(self.settings.kubeconfig)
 
     async def run(self) -> bool:
         return await bootstrap(self.settings, now=now)
@@ -54,9 +59,9 @@ contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
 current-context: x
 """
         )
-        settings = BootstrapSettings(
-            kubeconfig=folder / "etc" / "kubelet.conf",
-            bootstrap_kubeconfig=folder / "bootstrap.conf",
+        settings = ClientSettings(
+            kubeconfig=str(folder / "etc" / "kubelet.conf"),
+            bootstrap_kubeconfig=str(folder / "bootstrap.conf"),
             cert_dir=folder / "pki",
             node_name="n1",
         )
@@ -85,7 +90,7 @@ async def test_a_new_node_asks_waits_and_writes_its_kubeconfig(tmp_path: Path) -
         assert config.user == User(client_certificate=str(pem), client_key=str(pem))
         assert config.cluster.certificate_authority == str(tmp_path / "ca.crt")
         assert config.cluster.tls_server_name == "127.0.0.1"
-        assert scene.settings.kubeconfig.stat().st_mode & 0o777 == 0o600
+        assert scene.kubeconfig.stat().st_mode & 0o777 == 0o600
         assert pem.stat().st_mode & 0o777 == 0o600
         assert not (tmp_path / "pki" / "kubelet-client.key.tmp").exists()
 
@@ -135,8 +140,8 @@ async def test_a_request_by_that_name_with_another_key_is_not_used(tmp_path: Pat
         (name,) = scene.api.names
         other = replace(
             scene,
-            settings=BootstrapSettings(
-                kubeconfig=tmp_path / "x",
+            settings=ClientSettings(
+                kubeconfig=str(tmp_path / "x"),
                 bootstrap_kubeconfig=scene.settings.bootstrap_kubeconfig,
                 cert_dir=tmp_path / "y",
                 node_name="n1",
@@ -160,7 +165,7 @@ async def test_a_denial_ends_it_with_a_clear_word(tmp_path: Path) -> None:
         scene.api.say(name, "Denied", message="not one of ours")
         with pytest.raises(Invalid, match=rf"{name} was denied \(not one of ours\).*kubectl delete csr {name}"):
             await task
-        assert not scene.settings.kubeconfig.exists()
+        assert not scene.kubeconfig.exists()
 
 
 @virtual_time
@@ -215,8 +220,8 @@ async def test_a_certificate_that_has_expired_in_the_meantime_is_not_used(tmp_pa
 
 @virtual_time
 async def test_a_missing_bootstrap_kubeconfig_is_named(tmp_path: Path) -> None:
-    settings = BootstrapSettings(
-        kubeconfig=tmp_path / "a", bootstrap_kubeconfig=tmp_path / "b", cert_dir=tmp_path, node_name="n1"
+    settings = ClientSettings(
+        kubeconfig=str(tmp_path / "a"), bootstrap_kubeconfig=str(tmp_path / "b"), cert_dir=tmp_path, node_name="n1"
     )
     with pytest.raises(PykubeletError, match="/b does not exist"):
         await bootstrap(settings)

@@ -42,11 +42,13 @@ class World:
         return [reason for _, reason, _ in self.events]
 
     @asynccontextmanager
-    async def reporting(self, *, alone: bool = False, **options: Any) -> AsyncIterator[NodeReporter]:
+    async def reporting(
+        self, *, alone: bool = False, register: bool = True, **options: Any
+    ) -> AsyncIterator[NodeReporter]:
         loop = asyncio.get_running_loop()
         reporter = NodeReporter(
             None if alone else self.api,
-            NodeSettings(name="n1", labels={"mine": "x"}),
+            NodeSettings(name="n1", labels={"mine": "x"}, register=register),
             facts=self.look,
             runtime=self.runtime,
             recorder=self,
@@ -176,7 +178,7 @@ async def test_one_that_may_not_create_nodes_and_finds_none_says_why(caplog: pyt
 @virtual_time
 async def test_a_node_that_others_register_is_only_reported() -> None:
     world = World()
-    async with world.reporting(register_node=False):
+    async with world.reporting(register=False):
         await asyncio.sleep(30)
         assert set(world.api.verbs()) == {"get"}
         world.api.put(Node(metadata=changed(Node().metadata, name="n1")))

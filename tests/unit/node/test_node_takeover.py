@@ -43,7 +43,9 @@ class Cluster:
         return self.api.node.status.node_info.machine_id if self.api.node else ""
 
     @asynccontextmanager
-    async def agent(self, facts: MachineFacts, *, renews: bool = True, **options: Any) -> AsyncIterator[NodeReporter]:
+    async def agent(
+        self, facts: MachineFacts, *, renews: bool = True, register: bool = True, **options: Any
+    ) -> AsyncIterator[NodeReporter]:
         """A machine that reports, and renews the lease while the node is its own."""
 
         async def look() -> MachineFacts:
@@ -56,7 +58,7 @@ class Cluster:
 
         reporter = NodeReporter(
             self.api,
-            NodeSettings(name="n1"),
+            NodeSettings(name="n1", register=register),
             facts=look,
             runtime=Runtime(),
             lease_renewed=self.renewed,
@@ -215,7 +217,7 @@ async def test_a_node_that_others_register_is_not_taken_from_a_living_machine_ei
     cluster = Cluster()
     async with cluster.agent(FIRST) as first:
         await eventually(lambda: first.ownership.is_ours)
-        async with cluster.agent(SECOND, register_node=False, seen=lambda: None) as second:
+        async with cluster.agent(SECOND, register=False, seen=lambda: None) as second:
             await asyncio.sleep(60)
             assert not second.ownership.is_ours
             assert cluster.machine == "m1"

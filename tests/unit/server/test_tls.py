@@ -24,9 +24,10 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.base.tasks import every
 from pykubelet.pod.ports.server import Access, Decision, Identity
-from pykubelet.server.auth.auth import Gate, GateSettings
+from pykubelet.server.auth.auth import Gate
 from pykubelet.server.http import Route, application, serving
-from pykubelet.server.tls import ServingTls, TlsSettings
+from pykubelet.server.settings import GateSettings, TlsSettings
+from pykubelet.server.tls import ServingTls
 
 DAY = timedelta(days=1)
 

@@ -23,7 +23,6 @@ from pykubelet.host.cgroups.systemd import RUNS, Systemd, check_that_it_runs
 from pykubelet.host.mount import MountPoint, mount_points
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.container.cgroup import (
-    PERIOD,
     PIDS,
     UNLIMITED,
     CgroupDriver,
@@ -59,15 +58,17 @@ class CgroupSettings(Struct, frozen=True, kw_only=True):
     """What the machine has: cpu and memory."""
     reserved: ResourceList = {}
     """kubeReserved and systemReserved together."""
-    enforce_pods: bool = True
-    """Whether `pods` is in enforceNodeAllocatable: then pods get the capacity without what is reserved."""
+    enforce_node_allocatable: tuple[str, ...] = ("pods",)
+    """With `pods` among them, pods get the capacity without what is reserved."""
     driver: CgroupDriver = "cgroupfs"
-    cgroup_root: str = "/"
+    cgroup_root: str = ""
+    """Parent of all pods' groups; empty: that of the machine."""
     cgroups_per_qos: bool = True
     pod_pids_limit: int = UNLIMITED
+    """Not positive: none."""
     cpu_cfs_quota: bool = True
-    cpu_cfs_quota_period: int = PERIOD
-    """Microseconds."""
+    cpu_cfs_quota_period: float = 0.1
+    """Seconds."""
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -167,9 +168,9 @@ class KernelPodCgroups:
         group = pod_group(class_group(self._root, qos_class(pod)), pod.metadata.uid)
         limits = pod_limits(
             pod,
-            pids=settings.pod_pids_limit,
+            pids=settings.pod_pids_limit if settings.pod_pids_limit > 0 else UNLIMITED,
             cpu_cfs_quota=settings.cpu_cfs_quota,
-            period=settings.cpu_cfs_quota_period,
+            period=round(settings.cpu_cfs_quota_period * 1_000_000),
         )
         stands = self._stands(group, limits)  # and with it those above it
         if not stands or any(self._written.get(above) != said for above, said in self._above.items()):
@@ -238,7 +239,7 @@ class KernelPodCgroups:
     def _wanted_above(self, classes: Mapping[str, GroupLimits]) -> dict[Group, GroupLimits]:
         """The limits of the groups above the pods, the highest first."""
         settings = self._settings
-        node = node_limits(self._capacity, settings.reserved if settings.enforce_pods else {})
+        node = node_limits(self._capacity, settings.reserved if "pods" in settings.enforce_node_allocatable else {})
         return {node_group(self._root): node, **{class_group(self._root, qos): classes[qos] for qos in classes}}
 
     async def _bring_above(self) -> None:

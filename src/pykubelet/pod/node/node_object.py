@@ -86,10 +86,28 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     max_pods: int = 110
-    reserved: ResourceList = {}
-    """What the system and the agent need for themselves."""
+    kube_reserved: ResourceList = {}
+    """What the agent and the runtime need for themselves."""
+    system_reserved: ResourceList = {}
+    """What the rest of the system needs."""
     port: int = 10250
+    """Of the agent's HTTP API."""
     provider_id: str = ""
+    register: bool = True
+    """Whether the node object is made here, and kept alive by a lease."""
+    update_period: float = 10.0
+    """Seconds between two looks at the node."""
+    report_period: float = 300.0
+    """Seconds after which also a node is reported about which nothing has changed."""
+    lease_seconds: int = 40
+
+    @property
+    def reserved(self) -> ResourceList:
+        """What is not for pods."""
+        total = dict(self.kube_reserved)
+        for name, amount in self.system_reserved.items():
+            total[name] = total[name] + amount if name in total else amount
+        return total
 
 
 class RuntimeReport(Struct, frozen=True, kw_only=True):

@@ -18,7 +18,6 @@ from typing import Final
 
 from aiohttp import hdrs, web
 from cryptography import x509
-from msgspec import Struct
 
 from pykubelet.api import codec
 from pykubelet.api.struct import changed
@@ -27,6 +26,7 @@ from pykubelet.pod.ports.server import Access, Decision, Identity, Reviews
 from pykubelet.server.auth.access import accesses
 from pykubelet.server.auth.cache import Answers
 from pykubelet.server.auth.client_certificates import identity_of
+from pykubelet.server.settings import GateSettings
 
 log = logging.getLogger(__name__)
 
@@ -42,16 +42,6 @@ TOKEN_PROTOCOL: Final = "base64url.bearer.authorization.k8s.io."  # noqa: S105 -
 
 ClientCertificate = Callable[[ssl.SSLObject], x509.Certificate | None]
 """The proven certificate of the other side; None when it showed none. Raises Invalid when it does not hold any more."""
-
-
-class GateSettings(Struct, frozen=True, kw_only=True):
-    anonymous: bool = False
-    token_webhook: bool = True
-    token_ttl: float = 120.0
-    authorization: str = "Webhook"
-    allowed_ttl: float = 300.0
-    denied_ttl: float = 30.0
-    fine_grained: bool = True
 
 
 class Undecided(Retry):

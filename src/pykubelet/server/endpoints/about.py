@@ -17,8 +17,8 @@ _WARNING: Final = "Warning: This endpoint is not meant to be machine parseable, 
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    configuration: msgspec.Struct
-    """The KubeletConfiguration in force."""
+    configuration: Mapping[str, Any]
+    """The KubeletConfiguration in force, with what has its default: that is what people want to know."""
     flags: Mapping[str, str]
     started: datetime
     now: Callable[[], datetime]
@@ -27,7 +27,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 def routes(about: About, paths: Callable[[], Iterable[str]]) -> tuple[Route, ...]:
     async def configz(_: web.Request) -> web.Response:
-        return _json({"kubeletconfig": _whole(about.configuration)})
+        return _json({"kubeletconfig": about.configuration})
 
     async def flagz(_: web.Request) -> web.Response:
         lines = [f"{name}={value}" for name, value in sorted(about.flags.items())]
@@ -60,15 +60,6 @@ def routes(about: About, paths: Callable[[], Iterable[str]]) -> tuple[Route, ...
 
 def _json(value: object) -> web.Response:
     return web.Response(body=codec.encode(value), content_type="application/json")
-
-
-def _whole(value: Any) -> Any:
-    """With what has its default: who asks wants to know what is in force."""
-    if not isinstance(value, msgspec.Struct):
-        return value
-    names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
-    whole = {shown: _whole(getattr(value, name)) for name, shown in names}
-    return {name: part for name, part in whole.items() if part is not None and name not in ("apiVersion", "kind")}
 
 
 def _machine(facts: MachineFacts) -> dict[str, object]:

@@ -168,7 +168,9 @@ def test_huge_pages_are_not_memory_for_pods() -> None:
 
 
 def test_what_is_reserved_is_not_for_pods() -> None:
-    status = made(settings={"reserved": {"cpu": parse("500m"), "memory": parse("924Mi")}, "max_pods": 5}).status
+    status = made(
+        settings={"kube_reserved": {"cpu": parse("500m")}, "system_reserved": {"memory": parse("924Mi")}, "max_pods": 5}
+    ).status
     assert str(status.capacity["cpu"]) == "4"
     assert written(status.allocatable)["cpu"] == "3500m"
     assert written(status.allocatable)["memory"] == "15Gi"
@@ -176,7 +178,7 @@ def test_what_is_reserved_is_not_for_pods() -> None:
 
 
 def test_nothing_is_left_rather_than_less_than_nothing() -> None:
-    status = made(changed(FACTS, memory=64 << 20), settings={"reserved": {"cpu": parse("8")}}).status
+    status = made(changed(FACTS, memory=64 << 20), settings={"kube_reserved": {"cpu": parse("8")}}).status
     assert status.allocatable["memory"] == status.allocatable["cpu"] == Quantity.of(0)
 
 

@@ -18,8 +18,9 @@ from kit.certificates import Authority
 from kit.virtual_time import virtual_time
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.pod.ports.server import Access, Decision, Identity
-from pykubelet.server.auth.auth import ANONYMOUS, Gate, GateSettings, Undecided, protocol_token
+from pykubelet.server.auth.auth import ANONYMOUS, Gate, Undecided, protocol_token
 from pykubelet.server.auth.client_certificates import identity_of
+from pykubelet.server.settings import GateSettings
 
 ANN = Identity(name="ann", uid="7", groups=("readers",), extra={"team": ("a", "b")})
 

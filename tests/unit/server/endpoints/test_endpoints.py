@@ -11,7 +11,7 @@ import pytest
 
 from kit.pods import make_pod
 from pykubelet.api.pod import Pod
-from pykubelet.config.file import KubeletConfiguration
+from pykubelet.config.agent import make_config
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.server import Decision, Identity
@@ -119,7 +119,7 @@ async def test_the_configuration_in_force_is_told_with_its_defaults() -> None:
 
     started = datetime(2026, 1, 1, tzinfo=UTC)
     said = about.About(
-        configuration=KubeletConfiguration(max_pods=7),
+        configuration=make_config({"maxPods": 7}).configuration,
         flags={"max-pods": "7"},
         started=started,
         now=lambda: datetime(2026, 1, 1, 1, 2, 3, tzinfo=UTC),

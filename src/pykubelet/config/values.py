@@ -1,0 +1,77 @@
+"""What is made of a value that a file or a flag gives: seconds of a duration, bytes of a size, and so on."""
+
+import ipaddress
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from pykubelet.api.durations import parse_duration
+from pykubelet.api.quantity import ResourceList
+from pykubelet.api.quantity import parse as parse_quantity
+from pykubelet.base.errors import Invalid
+from pykubelet.config.options import Kind, Option
+
+_RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+
+
+def setting(option: Option, value: Any) -> Any:
+    """As the rooms want it. Raises Invalid, which names the option."""
+    match option.kind:
+        case Kind.PERIOD:
+            return _seconds(option.key, value) or _seconds(option.key, option.default)
+        case Kind.DURATION:
+            return _seconds(option.key, value)
+        case Kind.SIZE:
+            return _bytes(option.key, value)
+        case Kind.ADDRESS:
+            _check_address(option.key, value)
+        case Kind.ADDRESSES:
+            for address in value:
+                _check_address(option.key, address)
+        case Kind.RESOURCES:
+            return _amounts(option.key, value)
+    return value
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        _refuse(name, error)
+    if seconds < 0:
+        _refuse(name, f"must not be negative, got {text}")
+    return seconds
+
+
+def _bytes(name: str, text: str) -> int:
+    try:
+        amount = parse_quantity(text).value
+    except ValueError as error:
+        _refuse(name, error)
+    if amount <= 0:
+        _refuse(name, f"must be positive, got {text}")
+    return amount
+
+
+def _check_address(name: str, text: str) -> None:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        _refuse(name, f"{text!r} is not an address")
+
+
+def _amounts(name: str, given: Mapping[str, str]) -> ResourceList:
+    amounts = {}
+    for resource, text in given.items():
+        if resource not in _RESERVABLE:
+            _refuse(name, f"{resource!r} cannot be reserved; there are {', '.join(_RESERVABLE)}")
+        try:
+            amounts[resource] = parse_quantity(text)
+        except ValueError as error:
+            _refuse(f"{name}.{resource}", error)
+        if amounts[resource].sign < 0:
+            _refuse(f"{name}.{resource}", f"must not be negative, got {text}")
+    return amounts
+
+
+def _refuse(name: str, reason: object) -> NoReturn:
+    raise Invalid(f"{name}: {reason}") from None

@@ -1,0 +1,214 @@
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykubelet.api.struct import changed
+from pykubelet.app.machine import check_reserved
+from pykubelet.base.errors import Invalid
+from pykubelet.config.agent import Config, make_config
+from pykubelet.config.kubelet_configuration import load_configuration
+from pykubelet.host.cgroups import CgroupSettings
+from pykubelet.host.credential_providers import CredentialProviderSettings
+from pykubelet.host.dns import HostDnsSettings
+from pykubelet.kube.settings import ClientSettings
+from pykubelet.node.images import ImagePullSettings
+from pykubelet.node.log_rotation import RotationSettings
+from pykubelet.pod.images.image_gc import ImageGcSettings
+from pykubelet.pod.node.node_object import NodeSettings
+from pykubelet.pod.ports.node import MachineFacts
+from pykubelet.runtime.registry import RuntimeSettings
+from pykubelet.server.settings import ServerSettings, TlsSettings
+from pykubelet.sources.settings import StaticPodSettings
+
+HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+
+def load(tmp_path: Path, text: str) -> dict[str, Any]:
+    file = tmp_path / "kubelet.yaml"
+    file.write_text(text)
+    return load_configuration(str(file))
+
+
+def config(**fields: Any) -> Config:
+    """As made for a node n1 with its state in /r, every room with its own defaults."""
+    root, logs, pki = Path("/r"), Path("/r/logs"), Path("/r/pki")
+    rooms: dict[str, Any] = {
+        "static_pods": StaticPodSettings(),
+        "client": ClientSettings(node_name="n1", cert_dir=pki),
+        "node": NodeSettings(name="n1"),
+        "runtime": RuntimeSettings(endpoint="", root=root / "runtime", log_root=logs, hidden=(root, logs)),
+        "log_rotation": RotationSettings(),
+        "image_pulls": ImagePullSettings(),
+        "image_gc": ImageGcSettings(),
+        "credential_providers": CredentialProviderSettings(),
+        "cgroups": CgroupSettings(),
+        "dns": HostDnsSettings(),
+        "server": ServerSettings(tls=TlsSettings(cert_dir=pki, node_name="n1")),
+    }
+    return Config(root_dir=root, pod_logs_dir=logs, **rooms | fields)
+
+
+def made(given: dict[str, Any]) -> Config:
+    return changed(make_config({"--hostname-override": "n1", "--root-dir": "/r"} | given), configuration={})
+
+
+def test_the_names_of_the_file_are_upstreams(tmp_path: Path) -> None:
+    found = load(
+        tmp_path,
+        HEAD + "staticPodPath: /etc/kubernetes/manifests\n"
+        "staticPodURL: https://example.com/pods\n"
+        "staticPodURLHeader: {Authorization: [Bearer x], X-Team: [a, b]}\n"
+        "fileCheckFrequency: 10s\n"
+        "httpCheckFrequency: 1m30s\n",
+    )
+    assert made(found) == config(
+        static_pods=StaticPodSettings(
+            path="/etc/kubernetes/manifests",
+            url="https://example.com/pods",
+            url_header={"Authorization": ("Bearer x",), "X-Team": ("a", "b")},
+            file_check_period=10.0,
+            http_check_period=90.0,
+        )
+    )
+
+
+def test_the_defaults_are_upstreams(tmp_path: Path) -> None:
+    found = made(load(tmp_path, HEAD))
+    assert found == made({}) == config()
+    assert (found.static_pods.file_check_period, found.static_pods.http_check_period) == (20.0, 20.0)
+    assert found.node.max_pods == 110
+    assert not found.server.auth.anonymous
+    assert found.server.auth.authorization == "Webhook"
+
+
+def test_nulls_are_as_if_not_written(tmp_path: Path) -> None:
+    text = HEAD + "staticPodPath: null\nstaticPodURLHeader:\nfileCheckFrequency: ~\n"
+    assert made(load(tmp_path, text)) == config()
+
+
+# --- durations
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "0h0m0s"])
+def test_zero_means_the_default(text: str) -> None:
+    static = made({"fileCheckFrequency": text, "httpCheckFrequency": text}).static_pods
+    assert (static.file_check_period, static.http_check_period) == (20.0, 20.0)
+
+
+def test_zero_stays_zero_where_it_means_something() -> None:
+    assert made({"imageMinimumGCAge": "0s"}).image_gc.minimum_age == 0.0
+
+
+@pytest.mark.parametrize("field", ["fileCheckFrequency", "httpCheckFrequency"])
+@pytest.mark.parametrize("text", ["20", "", "soon", "-1s", "1d", "9999999h"])
+def test_a_bad_duration_is_refused_by_its_name(field: str, text: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        made({field: text})
+    assert str(caught.value).startswith(f"{field}: ")
+
+
+# --- the node's name
+
+
+def test_the_node_has_the_hosts_name_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "Box.Example.COM\n")
+    assert make_config({}).node.name == "box.example.com"
+
+
+@pytest.mark.parametrize(("given", "name"), [("n1", "n1"), ("Node-7", "node-7"), (" n1 ", "n1")])
+def test_the_hosts_name_can_be_overridden(given: str, name: str) -> None:
+    assert make_config({"--hostname-override": given}).node.name == name
+
+
+@pytest.mark.parametrize("name", ["my_host", "-n1", "n1/../n2", "n" * 254, "Größe"])
+def test_a_name_that_no_node_can_have_is_refused_with_a_way_out(name: str) -> None:
+    with pytest.raises(Invalid, match="choose one with --hostname-override"):
+        make_config({"--hostname-override": name})
+
+
+# --- what cannot be meant
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("cgroupDriver: docker\n", "cgroupDriver: must be cgroupfs or systemd, got 'docker'"),
+        ("imageGCLowThresholdPercent: 90\n", "imageGCLowThresholdPercent: must be below imageGCHighThresholdPercent"),
+        ("serializeImagePulls: true\nmaxParallelImagePulls: 3\n", "maxParallelImagePulls: cannot be more than 1"),
+        ("kubeReserved: {cpu: lots}\n", "kubeReserved.cpu: 'lots' is not a quantity"),
+        ("systemReserved: {memory: -1Gi}\n", "systemReserved.memory: must not be negative"),
+        ("kubeReserved: {gpu: '1'}\n", "kubeReserved: 'gpu' cannot be reserved; there are cpu, memory"),
+        ("enforceNodeAllocatable: [everything]\n", "enforceNodeAllocatable: must be some of none, pods, system-"),
+        ("enforceNodeAllocatable: [none, pods]\n", "enforceNodeAllocatable: cannot be none and something else"),
+        ("containerLogMaxFiles: 1\n", "containerLogMaxFiles: must be 2 or more, got 1"),
+        ("containerLogMaxSize: '0'\n", "containerLogMaxSize: must be positive"),
+        ("clusterDNS: [ten]\n", "clusterDNS: 'ten' is not an address"),
+        ("port: 70000\n", "port: must be from 0 to 65535, got 70000"),
+        ("address: here\n", "address: 'here' is not an address"),
+        ("authorization: {mode: Sometimes}\n", "authorization.mode: must be Webhook or AlwaysAllow, got 'Sometimes'"),
+        ("tlsCertFile: /c\n", "tlsCertFile and tlsPrivateKeyFile need each other"),
+        ("cpuCFSQuotaPeriod: 2s\n", "cpuCFSQuotaPeriod: must be from 1ms to 1s, got 2s"),
+        ("nodeLeaseDurationSeconds: 0\n", "nodeLeaseDurationSeconds: must be positive, got 0"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(tmp_path: Path, text: str, fault: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        made(load(tmp_path, HEAD + text))
+    assert str(caught.value).startswith(fault)
+
+
+def test_what_is_reserved_for_the_system_and_the_agent_adds_up() -> None:
+    found = made({"kubeReserved": {"cpu": "100m"}, "systemReserved": {"cpu": "1", "memory": "1Gi"}})
+    assert {name: str(amount) for name, amount in found.node.reserved.items()} == {"cpu": "1100m", "memory": "1Gi"}
+
+
+def test_a_node_cannot_keep_back_more_than_it_has() -> None:
+    facts = MachineFacts(hostname="n1", ips=("10.0.0.1",), cpus=2, memory=1 << 30)
+    check_reserved(made({"kubeReserved": {"cpu": "2", "ephemeral-storage": "1Ti"}}), facts)
+    too_much = made({"kubeReserved": {"cpu": "1"}, "systemReserved": {"cpu": "1500m"}})
+    with pytest.raises(Invalid, match="2500m of cpu is more than this machine's 2"):
+        check_reserved(too_much, facts)
+
+
+def test_what_cannot_be_enforced_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    made({"enforceNodeAllocatable": ("pods", "kube-reserved")})
+    assert "kube-reserved has no control group of its own here" in caplog.text
+
+
+def test_one_pull_at_a_time_when_they_are_to_be_serial() -> None:
+    assert made({}).image_pulls.most_at_once is None
+    assert made({"maxParallelImagePulls": 4}).image_pulls.most_at_once == 4
+    assert made({"serializeImagePulls": True}).image_pulls.most_at_once == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        (
+            {"--image-credential-provider-config": "/c"},
+            "--image-credential-provider-config and --image-credential-prov",
+        ),
+        ({"--bootstrap-kubeconfig": "/b"}, "--bootstrap-kubeconfig needs --kubeconfig: that is the file to be made"),
+        ({"allowedUnsafeSysctls": ("kernel.sem,",)}, "allowedUnsafeSysctls: sysctl "),
+        ({"maxPods": -1}, "maxPods: must not be negative, got -1"),
+        ({"maxParallelImagePulls": 0}, "maxParallelImagePulls: must be 1 or more, got 0"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(given: dict[str, Any], fault: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        made(given)
+    assert str(caught.value).startswith(fault)
+
+
+# --- what people are shown
+
+
+def test_the_configuration_in_force_is_shown_as_a_file_would_have_it() -> None:
+    shown = make_config({"maxPods": 7, "authentication.anonymous.enabled": True, "--root-dir": "/r"}).configuration
+    assert (shown["maxPods"], shown["port"], shown["fileCheckFrequency"]) == (7, 10250, "20s")
+    assert shown["authentication"]["anonymous"] == {"enabled": True}
+    assert shown["authorization"]["webhook"] == {"cacheAuthorizedTTL": "5m", "cacheUnauthorizedTTL": "30s"}
+    assert "maxParallelImagePulls" not in shown  # any number
+    assert not [name for name in shown if name.startswith("--")]
