@@ -92,14 +92,18 @@ class ListWatchServer:
         self.requests.append({**request.query, "path": request.path, "at": at})
         if self.faults:
             return await self.faults.popleft()(request)
-        resource = request.path.rsplit("/", 1)[-1]
-        if request.query.get("watch"):
-            return await self._watch(request, resource)
-        return self.list(request, resource)
+        parts = request.path.strip("/").split("/")
+        if parts[-3:-2] == ["namespaces"] or "namespaces" not in parts:
+            resource, namespace = parts[-1], parts[-2] if "namespaces" in parts else ""
+            if request.query.get("watch"):
+                return await self._watch(request, resource, namespace)
+            return self.list(request, resource, namespace)
+        found = self.objects.get((parts[-2], f"{parts[-3]}/{parts[-1]}"))
+        return await status(404)(request) if found is None else web.json_response(found)
 
-    def list(self, request: web.Request, resource: str) -> web.Response:
+    def list(self, request: web.Request, resource: str, namespace: str = "") -> web.Response:
         items = [item for key, item in sorted(self.objects.items()) if key[0] == resource]
-        items = [item for item in items if _selected(item, request.query.get("fieldSelector", ""))]
+        items = [item for item in items if _selected(item, request.query.get("fieldSelector", ""), namespace)]
         start = int(request.query.get("continue", "0"))
         limit = self.page_limit or int(request.query.get("limit", "0")) or len(items)
         meta: dict[str, Any] = {"resourceVersion": str(self.version)}
@@ -107,7 +111,10 @@ class ListWatchServer:
             meta["continue"] = str(start + limit)
         return web.json_response({"kind": "List", "metadata": meta, "items": items[start : start + limit] or None})
 
-    async def _watch(self, request: web.Request, resource: str) -> web.StreamResponse:
+    async def _watch(self, request: web.Request, resource: str, namespace: str) -> web.StreamResponse:
+        selector = request.query.get("fieldSelector", "")
+        if not selector.startswith("metadata.name="):
+            selector = ""  # what a test spoils may well have lost what it is selected by
         since = int(request.query["resourceVersion"])
         if since < self._oldest:
             return await status(410)(request)
@@ -122,7 +129,9 @@ class ListWatchServer:
                 while True:
                     for version, name, kind, item in self._history[sent:]:
                         sent += 1
-                        if name == resource and (version > since if kind else sent > begun):
+                        if name != resource or not (version > since if kind else sent > begun):
+                            continue
+                        if kind in ("", "BOOKMARK") or _selected(item, selector, namespace):
                             await response.write(_line(kind, item))
                     async with self._wake:
                         await self._wake.wait()
@@ -140,7 +149,9 @@ def _line(kind: str, item: dict[str, Any]) -> bytes:
     return json.dumps({"type": kind, "object": item}).encode() + b"\n"
 
 
-def _selected(item: dict[str, Any], selector: str) -> bool:
+def _selected(item: dict[str, Any], selector: str, namespace: str) -> bool:
+    if namespace and item["metadata"].get("namespace") != namespace:
+        return False
     path, _, wanted = selector.partition("=")
     value: Any = item
     for part in path.split(".") if selector else ():
@@ -189,7 +200,7 @@ async def serving_on_loopback(server: ListWatchServer) -> AsyncIterator[None]:
     """From then on it has a `url`."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.01)
+    runner = web.AppRunner(app, shutdown_timeout=0.01, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

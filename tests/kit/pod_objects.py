@@ -1,5 +1,8 @@
 """What pods use of an API server, in memory, behind the PodObjects port."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
@@ -20,7 +23,17 @@ class MemoryObjects:
         self.asked: list[tuple[str, str, bool]] = []
         """The kind, the name, and whether it had to be fresh."""
         self.tokens: list[tuple[str, str, str, int | None, str]] = []
+        self.registered: dict[str, Pod] = {}
         self.forgotten: list[str] = []
+        self.changed: asyncio.Queue[frozenset[str]] = asyncio.Queue()
+        """Pods to be woken."""
+
+    def register(self, pod: Pod) -> None:
+        self.registered[pod.metadata.uid] = pod
+
+    async def changes(self) -> AsyncGenerator[frozenset[str], None]:
+        while True:
+            yield await self.changed.get()
 
     async def secret(self, namespace: str, name: str, *, fresh: bool = False) -> Secret:
         self._ask("secret", name, fresh)
@@ -46,6 +59,7 @@ class MemoryObjects:
 
     def forget(self, uid: str) -> None:
         self.forgotten.append(uid)
+        self.registered.pop(uid, None)
 
     async def services(self, namespace: str, *, wait: bool = True) -> tuple[Service, ...]:
         self._ask("services", namespace, wait)

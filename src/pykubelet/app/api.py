@@ -26,7 +26,8 @@ from pykubelet.kube.kubeconfig import ClientConfig
 from pykubelet.kube.node import NodeView
 from pykubelet.kube.node_lease import LeaseKeeper
 from pykubelet.kube.nodes import KubeNodes
-from pykubelet.kube.objects import KubeLeases, KubeObjects, KubePods, KubeRuntimeClasses, KubeSecrets
+from pykubelet.kube.objects import KubeLeases, KubePods, KubeRuntimeClasses
+from pykubelet.kube.pod_objects import KubeObjects
 from pykubelet.kube.pods import ApiSource
 from pykubelet.kube.reviews import KubeReviews
 from pykubelet.kube.services import ServiceView
@@ -40,7 +41,6 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     """Everything that talks to the API server."""
 
     pods: KubePods
-    secrets: KubeSecrets
     objects: KubeObjects
     classes: KubeRuntimeClasses
     leases: KubeLeases
@@ -67,7 +67,8 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metri
     recorder = EventRecorder(server, config.node.name, journal=journal)
     services = ServiceView(server)
     parts: dict[str, Callable[[], Awaitable[None]]] = {"node view": view.follow, "events": recorder.run}
-    parts["services"] = services.follow
+    objects = KubeObjects(server, services)
+    parts |= {"services": services.follow, "config maps and secrets": objects.run}
     own_parts: dict[str, Callable[[], Awaitable[None]]] = {}
     if config.node.register:
         own_parts["lease"] = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds).run
@@ -102,8 +103,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metri
     asked = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, meter=metrics))
     return ApiParts(
         pods=KubePods(server),
-        secrets=KubeSecrets(server),
-        objects=KubeObjects(server, services),
+        objects=objects,
         classes=KubeRuntimeClasses(server),
         leases=KubeLeases(heartbeat),
         nodes=KubeNodes(heartbeat),

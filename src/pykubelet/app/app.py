@@ -281,7 +281,6 @@ class App:
             node=lambda: self._reporter.node,
             machine=machine,
             api=api.pods if api else None,
-            secrets=api.secrets if api else None,
             objects=api.objects if api else None,
             classes=api.classes if api else None,
             keyring=self._keyring,

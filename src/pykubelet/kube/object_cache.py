@@ -1,95 +1,211 @@
-"""Objects that pods use, kept for a while: a node with a hundred pods must not ask for the same one a hundred times,
-and pods that have them go on while the server does not answer."""
+"""Objects that pods use: had once for all who use them, watched while anybody does, and believed while the server does
+not answer. A node with a hundred pods must not ask for the same one a hundred times."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import aclosing
+from typing import Final, Generic, Literal, TypeVar
 
+from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.objects import ConfigMap, Secret
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
+from pykubelet.kube.watch import Changed, Deleted, Lost, Reflector, Relisted, Resumed
 
 log = logging.getLogger(__name__)
 
+ChangeDetection = Literal["Watch", "Cache", "Get"]
+"""How changes are noticed: the server tells; what was had is asked for again after a while; it is asked each time."""
+
 _HOLDS: Final = 45.0
 """Less than the time between two syncs of a pod: each of them sees what has changed since the last."""
-_FORGOTTEN: Final = 600.0
 
 
-class MayBeImmutable(Protocol):
-    @property
-    def immutable(self) -> bool | None: ...
-
-
-T = TypeVar("T", bound=MayBeImmutable)
+T = TypeVar("T", ConfigMap, Secret)
+Key = tuple[str, str]
+"""Namespace and name."""
 
 
 class _Entry(Generic[T]):
     def __init__(self) -> None:
+        self.users: dict[str, bool] = {}
+        """By uid of a pod: whether its files follow the object."""
         self.value: T | None = None
+        self.is_known = False
+        """Whether anybody was ever told what it is, or that it is not there."""
         self.error: PykubeletError | None = None
         """What came of asking, when that was not the object."""
         self.until = 0.0
-        self.used = 0.0
         self.asked = 0
         """The number of the newest question that was answered."""
         self.turn = asyncio.Lock()
         """Whoever holds it asks the server; it guards no state."""
+        self.watch: asyncio.Task[None] | None = None
+        self.is_followed = False
+        """The value is what the server has, or the server has none."""
+        self.settled = asyncio.Event()
+        """The watch has told what there is, or that it cannot."""
+
+    @property
+    def is_immutable(self) -> bool:
+        return self.value is not None and bool(self.value.immutable)
 
 
 class ObjectCache(Generic[T]):
-    """`fetch` takes a namespace and a name. `what` names the kind, as upstream does when there is none."""
+    """The objects of one kind. `what` names it, as upstream does when there is none. `fetch` and `reflector` get one
+    object by its namespace and name. `changed` hears of the pods (by uid) that should look at an object again.
 
-    def __init__(self, what: str, fetch: Callable[[str, str], Awaitable[T]]) -> None:
+    Where nothing is watched, what was had is good for a while.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        fetch: Callable[[str, str], Awaitable[T]],
+        reflector: Callable[[str, str], Reflector[T]],
+        *,
+        detection: ChangeDetection = "Watch",
+        changed: Callable[[Iterable[str]], None] = lambda uids: None,
+    ) -> None:
         self._what = what
-        self._fetch = fetch
-        self._entries: dict[tuple[str, str], _Entry[T]] = {}
+        self._fetch: Callable[[str, str], Awaitable[T]] = fetch
+        self._reflector: Callable[[str, str], Reflector[T]] = reflector
+        self._detection = detection
+        self._changed = changed
+        self._entries: dict[Key, _Entry[T]] = {}
         self._questions = 0
+        self._tasks: asyncio.TaskGroup | None = None
+
+    def watch_in(self, tasks: asyncio.TaskGroup | None) -> None:
+        """From now on watches go on in this group, whose owner ends them; None: it is about to end."""
+        self._tasks = tasks
+        for key, entry in self._entries.items():
+            if entry.is_known:
+                self._begin(key, entry)
+
+    def use(self, uid: str, uses: Mapping[Key, bool]) -> None:
+        """All that a pod uses from now on, and whether its files follow it. What nobody uses is forgotten."""
+        for key, follows in uses.items():
+            self._entries.setdefault(key, _Entry()).users[uid] = follows
+        for key in [key for key, entry in self._entries.items() if uid in entry.users and key not in uses]:
+            entry = self._entries[key]
+            del entry.users[uid]
+            if not entry.users:
+                del self._entries[key]
+                if entry.watch is not None:
+                    entry.watch.cancel()
 
     async def get(self, namespace: str, name: str, *, fresh: bool = False) -> T:
         """`fresh`: as it is now. Otherwise what was had lately will do, and what can never change for good."""
         if not name:  # without one, the path would be that of all objects
             raise NotFound(f'{self._what} "" not found')
-        now = asyncio.get_running_loop().time()
-        entry = self._entry((namespace, name), now)
-        if not fresh and entry.value is not None and (now < entry.until or entry.value.immutable):
-            return entry.value
+        key = namespace, name
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = _Entry()  # nobody's: it is not kept
         question = self._next()
-        async with entry.turn:
-            if entry.asked < question:  # else somebody has asked after us, and that answer is good enough
-                await self._ask(namespace, name, entry)
-        if entry.error is not None:
-            raise entry.error.with_traceback(None)
-        assert entry.value is not None
+        self._begin(key, entry)
+        if entry.watch is not None:
+            await entry.settled.wait()
+        if not entry.is_followed and not self._will_do(entry, fresh):
+            async with entry.turn:
+                if entry.asked < question:  # else somebody has asked after us, and that answer is good enough
+                    await self._ask(key, entry)
+            if entry.error is not None and not entry.is_followed:
+                raise entry.error.with_traceback(None)
+        if entry.value is None:
+            raise NotFound(f'{self._what} "{name}" not found')
         return entry.value
 
-    async def _ask(self, namespace: str, name: str, entry: _Entry[T]) -> None:
+    # --- asking
+
+    def _will_do(self, entry: _Entry[T], fresh: bool) -> bool:
+        if fresh or entry.value is None or self._detection == "Get":
+            return False
+        return asyncio.get_running_loop().time() < entry.until or entry.is_immutable
+
+    async def _ask(self, key: Key, entry: _Entry[T]) -> None:
         question = self._next()
+        value, until = entry.value, 0.0
         error: PykubeletError | None = None
         try:
-            entry.value = await self._fetch(namespace, name)
-            entry.until = asyncio.get_running_loop().time() + _HOLDS
+            value = await self._fetch(*key)
+            until = asyncio.get_running_loop().time() + _HOLDS
         except NotFound:
-            entry.value, error = None, NotFound(f'{self._what} "{name}" not found')
+            value = None
         except Retry as failure:
-            entry.until = 0.0
-            if entry.value is None:
+            if value is None:
                 error = failure
             else:
-                log.info("%s %s/%s is taken for what it was: %s", self._what, namespace, name, failure)
+                log.info("%s %s/%s is taken for what it was: %s", self._what, *key, failure)
         except PykubeletError as failure:
-            entry.until, error = 0.0, failure
-        entry.error, entry.asked = error, question
+            error = failure
+        if not entry.is_followed:  # else the watch has come back meanwhile, and knows better
+            entry.error, entry.until, entry.asked = error, until, question
+            self._keep(entry, value)
 
     def _next(self) -> int:
         self._questions += 1
         return self._questions
 
-    def _entry(self, key: tuple[str, str], now: float) -> _Entry[T]:
-        entry = self._entries.get(key)
-        if entry is None:
-            old = [k for k, each in self._entries.items() if now - each.used > _FORGOTTEN and not each.turn.locked()]
-            for each in old:
-                del self._entries[each]
-            entry = self._entries[key] = _Entry()
-        entry.used = now
-        return entry
+    # --- watching
+
+    def _begin(self, key: Key, entry: _Entry[T]) -> None:
+        """What nobody has asked for yet need not be watched, nor what can never change."""
+        if self._detection != "Watch" or self._tasks is None or not entry.users:
+            return
+        if entry.watch is not None or entry.is_immutable:
+            return
+
+        def ended(task: asyncio.Task[None]) -> None:
+            entry.watch, entry.is_followed = None, False
+            entry.settled.set()  # whoever waits for it asks for himself
+
+        entry.settled.clear()
+        entry.watch = self._tasks.create_task(self._follow(key, entry), name=f"{self._what} {'/'.join(key)}")
+        entry.watch.add_done_callback(ended)
+
+    async def _follow(self, key: Key, entry: _Entry[T]) -> None:
+        """Until the object is one that can never change."""
+        async with aclosing(self._reflector(*key).events()) as events:
+            async for event in events:
+                entry.is_followed = not isinstance(event, Lost)
+                match event:
+                    case Relisted(items, unread):
+                        entry.is_followed = bool(items) or not unread
+                        if entry.is_followed:
+                            entry.error, entry.asked = None, self._next()
+                            self._keep(entry, items[0] if items else None)
+                    case Changed(item):
+                        self._keep(entry, item)
+                    case Deleted():
+                        self._keep(entry, None)
+                    case Lost():
+                        entry.until = 0.0
+                    case Resumed():
+                        pass
+                entry.settled.set()
+                if entry.is_immutable:
+                    return
+
+    def _keep(self, entry: _Entry[T], value: T | None) -> None:
+        """A change wakes the pods whose files follow the object; one that has come to be, also those that cannot start
+        without it."""
+        before, entry.value = entry.value, None if value is None else _slim(value)
+        is_news = entry.is_known and _version(before) != _version(value)
+        entry.is_known = True
+        woken = [uid for uid, follows in entry.users.items() if follows or before is None] if is_news else []
+        if woken and self._detection == "Watch":
+            self._changed(woken)
+
+
+def _version(value: ConfigMap | Secret | None) -> tuple[str, str] | None:
+    return None if value is None else (value.metadata.uid, value.metadata.resource_version)
+
+
+def _slim(value: T) -> T:
+    """Annotations often repeat a whole object, and nobody here reads them."""
+    meta = value.metadata
+    kept = ObjectMeta(namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version)
+    return changed(value, metadata=kept)

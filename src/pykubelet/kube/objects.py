@@ -2,30 +2,25 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from pykubelet.api.meta import ObjectMeta
-from pykubelet.api.objects import ConfigMap, Lease, Secret
+from pykubelet.api.objects import Lease
 from pykubelet.api.pod import Pod
-from pykubelet.api.services import Service
-from pykubelet.api.struct import Struct, changed, written
+from pykubelet.api.struct import Struct, written
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import ObjectConflict, Refused
-from pykubelet.kube.object_cache import ObjectCache
 from pykubelet.kube.pods import slim
-from pykubelet.kube.service_account_tokens import PodTokens
-from pykubelet.kube.services import ServiceView
 
 log = logging.getLogger(__name__)
 
 _NODE_GROUP: Final = "node.k8s.io/v1"
 _CLASS_HOLDS: Final = 60.0
 _LEASES: Final = "kube-node-lease"
-_PATIENCE: Final = 5.0
 
 
 class KubePods:
@@ -54,69 +49,6 @@ class KubePods:
         path = object_path("pods", namespace=namespace, name=name)
         with suppress(NotFound):
             await self._server.delete(path, uid=uid, grace_period_seconds=grace)
-
-
-class KubeSecrets:
-    """The Secrets port over HTTP."""
-
-    def __init__(self, server: ApiClient) -> None:
-        self._server = server
-
-    async def secret(self, namespace: str, name: str) -> Secret:
-        return await self._server.get(object_path("secrets", namespace=namespace, name=name), Secret)
-
-
-class KubeObjects:
-    """The PodObjects port over HTTP. `services` have to be followed by somebody."""
-
-    def __init__(
-        self, server: ApiClient, services: ServiceView, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
-        self._server = server
-        self._services = services
-        self._tokens = PodTokens(server, now=now)
-        self._secrets = ObjectCache("secret", self._secret)
-        self._config_maps = ObjectCache("configmap", self._config_map)
-
-    async def secret(self, namespace: str, name: str, *, fresh: bool = False) -> Secret:
-        return await self._secrets.get(namespace, name, fresh=fresh)
-
-    async def config_map(self, namespace: str, name: str, *, fresh: bool = False) -> ConfigMap:
-        return await self._config_maps.get(namespace, name, fresh=fresh)
-
-    async def service_account_token(
-        self, namespace: str, name: str, audience: str, seconds: int | None, pod: Pod
-    ) -> str:
-        return await self._tokens.token(namespace, name, audience, seconds, pod)
-
-    def renewal_in(self, uid: str) -> float | None:
-        return self._tokens.renewal_in(uid)
-
-    def forget(self, uid: str) -> None:
-        self._tokens.forget(uid)
-
-    async def services(self, namespace: str, *, wait: bool = True) -> tuple[Service, ...]:
-        if wait:
-            try:
-                async with asyncio.timeout(_PATIENCE):
-                    await self._services.synced.wait()
-            except TimeoutError:
-                what = "services have not yet been read at least once, cannot construct envvars"
-                raise Retry(what, after=_PATIENCE) from None
-        return self._services.of(namespace)
-
-    async def _secret(self, namespace: str, name: str) -> Secret:
-        found = await self._server.get(object_path("secrets", namespace=namespace, name=name), Secret)
-        return changed(found, metadata=_slim(found.metadata))
-
-    async def _config_map(self, namespace: str, name: str) -> ConfigMap:
-        found = await self._server.get(object_path("configmaps", namespace=namespace, name=name), ConfigMap)
-        return changed(found, metadata=_slim(found.metadata))
-
-
-def _slim(meta: ObjectMeta) -> ObjectMeta:
-    """Annotations often repeat a whole object, and nobody here reads them."""
-    return ObjectMeta(namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version)
 
 
 class RuntimeClass(Struct, frozen=True):

@@ -19,7 +19,7 @@ from pykubelet.api.meta import ListMeta, ObjectMeta, Status
 from pykubelet.api.struct import Struct, written
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError, Retry
-from pykubelet.kube.client import ApiClient, Params
+from pykubelet.kube.client import PAGE, ApiClient, Params
 from pykubelet.kube.errors import Expired, api_error
 
 log = logging.getLogger(__name__)
@@ -56,6 +56,16 @@ class Deleted(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
 
 
+class Lost(msgspec.Struct, frozen=True):
+    """The server cannot be followed for now. What was told before may grow old until Resumed or Relisted."""
+
+    error: PykubeletError
+
+
+class Resumed(msgspec.Struct, frozen=True):
+    """The server is followed again, from where it was lost."""
+
+
 class _RawList(Struct, frozen=True):
     metadata: ListMeta = written(ListMeta)
     items: tuple[msgspec.Raw, ...] = ()
@@ -75,19 +85,20 @@ class _OnlyMeta(Struct, frozen=True):
 class _View:
     """How far one reader has come."""
 
-    def __init__(self) -> None:
+    def __init__(self, list_from: str) -> None:
         self.version = ""
         """The last resource version seen."""
         self.listed = False
         """Whether what was seen is still a base to go on from."""
-        self.list_from = "0"
-        """Any state will do at first, so a server may answer from memory; afterwards, none older than the last."""
+        self.is_lost = False
+        self.list_from = list_from
+        """At first 0 if any state will do, so that a server may answer from memory; later, none older than the last."""
         self.expiries = 0
         """How often in a row the server had forgotten our version, with no event in between."""
 
     def list_done(self, version: str) -> None:
         self.version = self.list_from = version
-        self.listed = True
+        self.listed, self.is_lost = True, False
 
     def saw(self, version: str) -> None:
         if version:
@@ -101,20 +112,34 @@ class _View:
 
 
 class Reflector(Generic[K]):
-    """One collection, such as the pods of a node. Each call of `events` is a view of its own."""
+    """One collection, such as the pods of a node. Each call of `events` is a view of its own.
+
+    `fresh`: the first list has to be as new as the server's own. `quiet`: trouble is not news to the log.
+    """
 
     def __init__(
-        self, server: ApiClient, path: str, kind: type[K], *, params: Params | None = None, page: int = 500
+        self,
+        server: ApiClient,
+        path: str,
+        kind: type[K],
+        *,
+        params: Params | None = None,
+        page: int = PAGE,
+        fresh: bool = False,
+        quiet: bool = False,
     ) -> None:
         self._server = server
         self._path = path
         self._kind = kind
         self._params = dict(params or {})
         self._page = page
+        self._list_from = "" if fresh else "0"
+        self._level = logging.DEBUG if quiet else logging.WARNING
 
-    async def events(self) -> AsyncGenerator[Relisted[K] | Changed[K] | Deleted, None]:
-        """The first event is a Relisted. Never ends by itself, and raises nothing that this program foresaw."""
-        view = _View()
+    async def events(self) -> AsyncGenerator[Relisted[K] | Changed[K] | Deleted | Lost | Resumed, None]:
+        """The first event is a Relisted, if need be after a Lost. Never ends by itself, and raises nothing that this
+        program foresaw."""
+        view = _View(self._list_from)
         backoff = Backoff(0.8, 30.0, now=asyncio.get_running_loop().time, reset_after=120.0)
         while True:
             try:
@@ -130,7 +155,10 @@ class Reflector(Generic[K]):
                         log.info("%s: %s; listing again", self._path, error)
                         continue
                 delay = max(backoff.next(), getattr(error, "after", None) or 0.0)
-                log.warning("%s: %s; trying again in %.1f s", self._path, error, delay)
+                log.log(self._level, "%s: %s; trying again in %.1f s", self._path, error, delay)
+                if not view.is_lost:
+                    view.is_lost = True
+                    yield Lost(error)
                 await asyncio.sleep(delay)
 
     async def _list(self, view: _View) -> Relisted[K]:
@@ -152,7 +180,7 @@ class Reflector(Generic[K]):
         view.list_done(answer.metadata.resource_version)
         return Relisted(tuple(items), frozenset(unread))
 
-    async def _watch(self, view: _View) -> AsyncGenerator[Changed[K] | Deleted, None]:
+    async def _watch(self, view: _View) -> AsyncGenerator[Changed[K] | Deleted | Resumed, None]:
         seconds = random.randint(*_WATCH_SECONDS)
         params = {
             **self._params,
@@ -164,6 +192,9 @@ class Reflector(Generic[K]):
         now = asyncio.get_running_loop().time
         started, lines = now(), 0
         async with self._server.stream(self._path, params, idle=seconds + _OVERTIME) as stream:
+            if view.is_lost:
+                view.is_lost = False
+                yield Resumed()
             async for line in stream:
                 lines += 1
                 event = self._event(line, view)

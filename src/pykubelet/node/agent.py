@@ -6,6 +6,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from pykubelet.base.tasks import supervise
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.handlers import PodHandlers
 from pykubelet.node.housekeeping import keep_house
-from pykubelet.node.messages import Message, Said
+from pykubelet.node.messages import Message, ObjectsChanged, Said
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
@@ -33,6 +34,7 @@ from pykubelet.pod.admission.admission import Admission
 from pykubelet.pod.admission.fit import NodeUsage
 from pykubelet.pod.lifecycle.pod_update import Restored
 from pykubelet.pod.lifecycle.table import PodTable
+from pykubelet.pod.ports.api import PodObjects
 from pykubelet.pod.status.phase import is_terminal_phase
 
 log = logging.getLogger(__name__)
@@ -104,6 +106,8 @@ class Agent:
             "status manager": supervise("status manager", self.statuses.run),
             "probes": supervise("probes", self.prober.run),
         }
+        if (objects := self._outside.objects) is not None:
+            work["changed objects"] = supervise("changed objects", partial(self._follow, objects))
         if self._outside.cgroups is not None:
             work["classes of service"] = supervise("classes of service", self._syncer.keep_balance)
         if self._mirrors is not None:
@@ -144,6 +148,11 @@ class Agent:
 
     def worker_tasks(self) -> "list[asyncio.Task[None]]":
         return list(self.workers.tasks)
+
+    async def _follow(self, objects: PodObjects) -> None:
+        async with aclosing(objects.changes()) as changes:
+            async for uids in changes:
+                await self.inbox.put(ObjectsChanged(uids))
 
     def _active_pods(self) -> list[Pod]:
         """Those that have not ended."""

@@ -9,7 +9,7 @@ from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.base.journal import Journal
 from pykubelet.node.scene import Machine
-from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses, Secrets
+from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses
 from pykubelet.pod.ports.machine import Checkpoint, LogFiles, PodCgroups, PodHost
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
@@ -27,7 +27,6 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     """What pods are admitted to."""
     machine: Callable[[], Machine]
     api: PodApi | None = None
-    secrets: Secrets | None = None
     objects: PodObjects | None = None
     classes: RuntimeClasses | None = None
     keyring: Keyring | None = None

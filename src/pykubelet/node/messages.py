@@ -20,6 +20,12 @@ class RuntimeChanged(Struct, frozen=True):
     uid: str
 
 
+class ObjectsChanged(Struct, frozen=True):
+    """Config maps or secrets have changed that these pods use."""
+
+    uids: frozenset[str]
+
+
 class Tick(Struct, frozen=True):
     """Another second has passed."""
 
@@ -45,4 +51,4 @@ class Closed(Struct, frozen=True):
     """Nothing more will come."""
 
 
-Message = Said | RuntimeChanged | Tick | Housekeep | Probed | Closed
+Message = Said | RuntimeChanged | ObjectsChanged | Tick | Housekeep | Probed | Closed

@@ -11,7 +11,7 @@ from typing import Final, assert_never
 
 from pykubelet.base.tasks import every
 from pykubelet.node.handlers import PodHandlers
-from pykubelet.node.messages import Closed, Housekeep, Message, Probed, RuntimeChanged, Said, Tick
+from pykubelet.node.messages import Closed, Housekeep, Message, ObjectsChanged, Probed, RuntimeChanged, Said, Tick
 from pykubelet.node.pod_config import PodConfig
 from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
 
@@ -76,6 +76,9 @@ class SyncLoop:
                     self._dispatch(update)
             case RuntimeChanged(uid):
                 self._handlers.wake(uid)  # its worker looks, and clears away what has died
+            case ObjectsChanged(uids):
+                for uid in uids:
+                    self._handlers.wake(uid)  # its worker brings the files up to date
             case Tick():
                 self._handlers.wake_due()
             case Housekeep(runtime, folders):

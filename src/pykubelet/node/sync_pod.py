@@ -63,7 +63,6 @@ class PodSync:
         self._recorder = outside.recorder
         self._machine = outside.machine
         self._show = show
-        self._secrets = outside.secrets
         self._objects = outside.objects
         self._network_trouble = network_trouble
         self._pods = pods
@@ -77,6 +76,8 @@ class PodSync:
     # --- the three lists
 
     async def sync(self, pod: Pod) -> Synced:
+        if self._objects is not None:
+            self._objects.register(pod)
         memory = self._memories.setdefault(pod.metadata.uid, Memory())
         scene = Scene(pod=pod, memory=memory, observed=ObservedPod(uid=pod.metadata.uid), due=[])
         for step in (
@@ -106,6 +107,8 @@ class PodSync:
         self._prober.remove(pod.metadata.uid)
 
     async def release(self, pod: Pod) -> None:
+        if self._objects is not None:
+            self._objects.forget(pod.metadata.uid)
         await _every(
             self._report_end(pod),
             self._host.tear_down(pod.metadata.uid),
@@ -125,8 +128,6 @@ class PodSync:
     # --- what the handlers may ask and say
 
     def forget(self, uid: str) -> None:
-        if self._objects is not None:
-            self._objects.forget(uid)
         self._memories.pop(uid, None)
 
     def is_due(self, pod: Pod, now: datetime) -> bool:
@@ -240,9 +241,9 @@ class PodSync:
             return  # nothing is about to be started
         for reference in wanted:
             try:
-                if self._secrets is None:
+                if self._objects is None:
                     raise NotFound("there is no API server to get it from")
-                found.append(await self._secrets.secret(meta.namespace, reference.name))
+                found.append(await self._objects.secret(meta.namespace, reference.name, fresh=True))
             except PykubeletError as error:
                 log.debug("pull secret %s/%s: %s", meta.namespace, reference.name, error)
                 missing.append(reference.name)

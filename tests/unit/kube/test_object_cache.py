@@ -1,4 +1,4 @@
-"""Objects that pods use, kept for a while."""
+"""Objects that pods use, kept for a while: the strategies Cache and Get."""
 
 import asyncio
 
@@ -7,7 +7,8 @@ import pytest
 from kit.virtual_time import virtual_time
 from pykubelet.api.objects import ConfigMap
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.kube.object_cache import ObjectCache
+from pykubelet.kube.object_cache import ChangeDetection, ObjectCache
+from pykubelet.kube.watch import Reflector
 
 
 class Server:
@@ -31,7 +32,16 @@ class Server:
 def holding(**objects: ConfigMap) -> tuple[Server, ObjectCache[ConfigMap]]:
     server = Server()
     server.objects = objects
-    return server, ObjectCache("configmap", server.get)
+    return server, cache_of(server)
+
+
+def cache_of(server: Server, detection: ChangeDetection = "Cache") -> ObjectCache[ConfigMap]:
+    def never(namespace: str, name: str) -> Reflector[ConfigMap]:
+        raise AssertionError("nothing is watched")
+
+    cache = ObjectCache("configmap", server.get, never, detection=detection)
+    cache.use("u1", {("default", "a"): True, ("default", "b"): True})
+    return cache
 
 
 def said(text: str, *, immutable: bool | None = None) -> ConfigMap:
@@ -136,8 +146,23 @@ async def test_what_was_had_is_believed_while_the_server_is_silent_but_not_when_
 
 @virtual_time
 async def test_what_nobody_uses_any_more_is_not_kept() -> None:
-    _, cache = holding(a=said("1"), b=said("2"))
-    await cache.get("default", "a")
-    await asyncio.sleep(1000)
-    await cache.get("default", "b")
+    server, cache = holding(a=said("1"), b=said("2"), c=said("3"))
+    for name in ("a", "b", "c", "c"):  # nobody has said that he uses the last
+        await cache.get("default", name)
+    assert server.asked == 4
+    cache.use("u1", {("default", "b"): True})
     assert list(cache._entries) == [("default", "b")]
+    cache.use("u1", {})
+    assert not cache._entries
+
+
+@virtual_time
+async def test_who_wants_it_so_asks_each_time() -> None:
+    server = Server()
+    server.objects = {"a": said("1", immutable=True)}
+    cache = cache_of(server, "Get")
+    for _ in range(3):
+        await cache.get("default", "a")
+    assert server.asked == 3
+    server.fault = Retry("down")
+    assert await cache.get("default", "a") == said("1", immutable=True)

@@ -19,7 +19,7 @@ from pykubelet.base.errors import NotFound, Retry
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
-from pykubelet.kube.objects import KubeObjects
+from pykubelet.kube.pod_objects import KubeObjects
 from pykubelet.kube.services import ServiceView
 from pykubelet.pod.ports.api import PodObjects
 
@@ -181,7 +181,7 @@ async def test_services_are_followed() -> None:
 async def test_services_that_were_never_read_are_waited_for_unless_the_pod_is_the_nodes_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pykubelet.kube.objects._PATIENCE", 0.05)
+    monkeypatch.setattr("pykubelet.kube.pod_objects._PATIENCE", 0.05)
     async with objects_of(Tokens()) as objects:
         with pytest.raises(Retry, match="services have not yet been read"):
             await objects.services("default")

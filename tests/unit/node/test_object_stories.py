@@ -1,5 +1,6 @@
 """Pods that use other objects: what they wait for, and what happens when it comes."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -104,6 +105,43 @@ async def test_a_pod_is_synced_in_time_to_renew_its_token_and_forgets_it_in_the_
         await eventually(lambda: len(moments) >= before + 3, seconds=50)
         world.pods.remove("u1")
         await eventually(lambda: "u1" in objects.forgotten, seconds=120)
+
+
+@virtual_time
+async def test_a_pod_whose_objects_have_changed_brings_its_volumes_up_to_date_at_once() -> None:
+    world, objects, moments = World(), MemoryObjects(), list[float]()
+    world.host = CountingHost(moments, world)
+    async with node(world, objects) as running:
+        world.pods.apply(pod())
+        await eventually(lambda: running.phase("u1") == "Running")
+        await asyncio.sleep(10)
+        before = len(moments)
+        objects.changed.put_nowait(frozenset(("u1", "of a pod that is gone")))
+        await eventually(lambda: len(moments) > before, seconds=0.1)
+
+
+@virtual_time
+async def test_a_pod_that_waits_for_an_object_starts_as_soon_as_it_comes() -> None:
+    world, objects = World(), MemoryObjects()
+    async with node(world, objects) as running:
+        world.pods.apply(pod(envFrom=[{"configMapRef": {"name": "conf"}}]))
+        await eventually(lambda: running.waiting("u1") == "CreateContainerConfigError")
+        await asyncio.sleep(300)  # by now it is tried seldom
+        objects.config_maps["conf"] = ConfigMap(data={"level": "debug"})
+        objects.changed.put_nowait(frozenset(("u1",)))
+        await eventually(lambda: running.phase("u1") == "Running", seconds=0.5)
+
+
+@virtual_time
+async def test_what_a_pod_uses_is_kept_at_hand_until_it_has_ended() -> None:
+    world, objects = World(), MemoryObjects()
+    async with node(world, objects) as running:
+        world.pods.apply(pod())
+        await eventually(lambda: running.phase("u1") == "Running")
+        assert list(objects.registered) == ["u1"]
+        world.pods.apply(changed(pod(), metadata=changed(pod().metadata, deletion_timestamp=world.now())))
+        await eventually(lambda: not objects.registered, seconds=120)
+        assert running.status("u1") is not None  # its source has it still
 
 
 # --- what is fetched

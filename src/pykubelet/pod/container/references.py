@@ -1,10 +1,11 @@
 """Which objects of an API server a pod depends on. A static pod may depend on none: its node has to run it alone."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
 
 from pykubelet.api.pod import PodSpec
-from pykubelet.api.volumes import VolumeProjection
+from pykubelet.api.volumes import Volume, VolumeProjection
+from pykubelet.pod.container.env import wanted_objects
 
 _VOLUME_KINDS: Final = {
     "config_map": ("configMap", "config maps"),
@@ -31,6 +32,38 @@ _PROJECTED_KINDS: Final = {
     "cluster_trust_bundle": ("clusterTrustBundle", "cluster trust bundles"),
     "pod_certificate": ("podCertificate", "pod certificates"),
 }
+
+ObjectKind = Literal["configmap", "secret"]
+
+
+def object_uses(spec: PodSpec) -> Mapping[tuple[ObjectKind, str], bool]:
+    """The config maps and secrets that a pod reads, each with whether the files of its containers follow it.
+
+    Environments are made once, and so are mounts with a subPath. What no container mounts is not read.
+    """
+    uses: dict[tuple[ObjectKind, str], bool] = {("secret", each.name): False for each in spec.image_pull_secrets}
+    mounts: dict[str, bool] = {}
+    for container in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
+        config_maps, secrets = wanted_objects(container)
+        uses |= {("configmap", name): False for name in config_maps} | {("secret", name): False for name in secrets}
+        for mount in container.volume_mounts:
+            mounts[mount.name] = mounts.get(mount.name, False) or not (mount.sub_path or mount.sub_path_expr)
+    for volume in spec.volumes:
+        for each in _objects_of_volume(volume) if volume.name in mounts else ():
+            uses[each] = uses.get(each, False) or mounts[volume.name]
+    return {(kind, name): follows for (kind, name), follows in uses.items() if name}
+
+
+def _objects_of_volume(volume: Volume) -> Iterator[tuple[ObjectKind, str]]:
+    if volume.config_map is not None:
+        yield "configmap", volume.config_map.name
+    if volume.secret is not None:
+        yield "secret", volume.secret.secret_name
+    for part in volume.projected.sources if volume.projected is not None else ():
+        if part.config_map is not None:
+            yield "configmap", part.config_map.name
+        if part.secret is not None:
+            yield "secret", part.secret.name
 
 
 def api_references(spec: PodSpec) -> Iterator[tuple[str, str]]:

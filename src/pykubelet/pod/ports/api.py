@@ -1,6 +1,6 @@
 """The API server as the agent sees it, as contracts."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal, Protocol
 
 from pykubelet.api.objects import ConfigMap, Secret
@@ -41,18 +41,20 @@ class Keyring(Protocol):
         ...
 
 
-class Secrets(Protocol):
-    """Where secrets come from. Raises base.errors."""
-
-    async def secret(self, namespace: str, name: str) -> Secret: ...
-
-
 class PodObjects(Protocol):
     """What pods use of an API server besides themselves. Raises base.errors; NotFound as upstream words it.
 
     An object may be some seconds old, unless it is asked for `fresh`: as it is now, for a pod that is about to start.
     One that was had before is believed for as long as the server does not answer.
     """
+
+    def register(self, pod: Pod) -> None:
+        """Keep at hand the config maps and secrets that the pod uses, until it is forgotten. May be called again."""
+        ...
+
+    def changes(self) -> AsyncGenerator[frozenset[str], None]:
+        """Uids of the pods that should look at what they use, as soon as it has changed. Endless; one reader."""
+        ...
 
     async def secret(self, namespace: str, name: str, *, fresh: bool = False) -> Secret: ...
 
@@ -69,7 +71,7 @@ class PodObjects(Protocol):
         ...
 
     def forget(self, uid: str) -> None:
-        """The pod is gone, and its tokens with it."""
+        """The pod has ended, and its tokens with it."""
         ...
 
     async def services(self, namespace: str, *, wait: bool = True) -> tuple[Service, ...]:

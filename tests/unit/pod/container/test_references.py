@@ -4,7 +4,7 @@ import pytest
 
 from pykubelet.api import codec
 from pykubelet.api.pod import PodSpec
-from pykubelet.pod.container.references import api_references
+from pykubelet.pod.container.references import api_references, object_uses
 
 
 def references(**spec: Any) -> list[tuple[str, str]]:
@@ -125,3 +125,66 @@ def test_all_references_are_named() -> None:
         "spec.containers[0].envFrom[0].configMapRef",
         "spec.volumes[0].secret",
     ]
+
+
+# --- the objects that a pod reads
+
+
+def uses(**spec: Any) -> dict[tuple[Any, str], bool]:
+    return dict(object_uses(codec.convert(PodSpec, spec)))
+
+
+def mounting(*mounts: dict[str, str]) -> dict[str, Any]:
+    return {"name": "c", "volumeMounts": [{"mountPath": "/x", **mount} for mount in mounts]}
+
+
+def test_a_pod_reads_what_its_volumes_its_environment_and_its_pulls_need() -> None:
+    key = {"key": "k"}
+    env = [
+        {"name": "A", "valueFrom": {"secretKeyRef": {"name": "env-secret", **key}}},
+        {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "env-map", **key}}},
+    ]
+    assert uses(
+        imagePullSecrets=[{"name": "pull"}, {}],
+        initContainers=[{"name": "i", "env": env}],
+        containers=[mounting({"name": "map"}, {"name": "secret"}, {"name": "all"})],
+        ephemeralContainers=[{"name": "e", "envFrom": [{"configMapRef": {"name": "from-map"}}]}],
+        volumes=[
+            {"name": "map", "configMap": {"name": "a"}},
+            {"name": "secret", "secret": {"secretName": "b"}},
+            {"name": "all", "projected": {"sources": [{"configMap": {"name": "c"}}, {"secret": {"name": "d"}}]}},
+            {"name": "unused", "configMap": {"name": "nobody's"}},
+            {"name": "mine", "emptyDir": {}},
+        ],
+    ) == {
+        ("secret", "pull"): False,
+        ("secret", "env-secret"): False,
+        ("configmap", "env-map"): False,
+        ("configmap", "from-map"): False,
+        ("configmap", "a"): True,
+        ("secret", "b"): True,
+        ("configmap", "c"): True,
+        ("secret", "d"): True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("mounts", "follows"),
+    [
+        ([{"name": "v", "subPath": "k"}], False),
+        ([{"name": "v", "subPathExpr": "$(A)"}], False),
+        ([{"name": "v", "subPath": "k"}, {"name": "v"}], True),
+        ([{"name": "v"}, {"name": "v", "subPath": "k"}], True),
+    ],
+)
+def test_files_follow_their_object_unless_all_that_is_mounted_are_parts(
+    mounts: list[dict[str, str]], follows: bool
+) -> None:
+    volumes = [{"name": "v", "configMap": {"name": "a"}}]
+    assert uses(containers=[mounting(*mounts)], volumes=volumes) == {("configmap", "a"): follows}
+
+
+def test_one_that_is_mounted_and_in_the_environment_is_followed() -> None:
+    container = {**mounting({"name": "v"}), "envFrom": [{"configMapRef": {"name": "a"}}]}
+    volumes = [{"name": "v", "configMap": {"name": "a"}}]
+    assert uses(containers=[container], volumes=volumes) == {("configmap", "a"): True}
