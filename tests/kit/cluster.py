@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.controllers.all import Controller
 from pykubelet.apiserver.controllers.client import ControllerClient
-from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.objects import Object, stored
 from pykubelet.apiserver.schema.resources import ROOT, Resources
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
@@ -38,15 +39,21 @@ class TestCluster(ControllerClient):
         self.clock = clock
 
     async def add(self, group: str, plural: str, obj: Object) -> Object:
-        """As it is given, with a uid."""
+        """As if it had always been there: as it is given, with its defaults and a uid."""
         resource = self.resources.of(group, plural)
-        metadata = {"uid": f"uid-of-{obj['metadata']['name']}", "creationTimestamp": "2026-01-02T03:04:05Z"}
-        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
-        return await self.backend.create(resource, {**whole, "metadata": {**metadata, **obj["metadata"]}})
+        given = {"uid": f"uid-of-{obj['metadata']['name']}", "creationTimestamp": "2026-01-02T03:04:05Z"}
+        metadata = {**given, **obj["metadata"]}
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj, "metadata": metadata}
+        strategy = self.backend.strategy(resource)
+        made = strategy.normal(whole)
+        key = resource.key(metadata.get("namespace", ""), metadata["name"])
+        revision = await self.backend.store.create(key, stored(strategy.to_storage(made)))
+        return {**made, "metadata": {**made["metadata"], "resourceVersion": str(revision)}}
 
     async def pod(self, name: str, spec: dict[str, Any] | None = None, **more: Any) -> Object:
         metadata = {"name": name, "namespace": "default", **more.pop("metadata", {})}
-        whole = {"containers": [{"name": "main", "image": "x"}], "schedulerName": "default-scheduler", **(spec or {})}
+        whole = {"containers": [{"name": "main"}], "schedulerName": "default-scheduler", **(spec or {})}
+        whole["containers"] = [{"image": "x", **each} for each in whole["containers"]]
         return await self.add("", "pods", {"metadata": metadata, "spec": whole, "status": {"phase": "Pending"}, **more})
 
     async def node(
@@ -70,8 +77,23 @@ async def cluster() -> AsyncGenerator[TestCluster, None]:
     cache = WatchCache(store, ROOT)
     running = asyncio.create_task(cache.run())
     try:
-        yield TestCluster(Backend(store, cache, ApiSettings(), Resources(), clock), clock)
+        made = TestCluster(Backend(store, cache, ApiSettings(), Resources(), clock), clock)
+        for namespace in ("default", "kube-system", "kube-node-lease"):
+            await made.add("", "namespaces", {"metadata": {"name": namespace}})
+        yield made
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         await store.close()
+
+
+@asynccontextmanager
+async def running(controller: Controller) -> AsyncGenerator[None, None]:
+    """A controller at its work, which it does not give up by itself."""
+    task = asyncio.create_task(controller.run())
+    try:
+        yield
+        assert not task.done(), task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from kit.kubectl import KUBECTL, Kubectl
 from kit.local_streams import LocalConnection, LocalSession
-from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.objects import Object, stored
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.security.gate import Gate
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
@@ -73,7 +73,8 @@ class World:
         resource = backend.resources.of("", plural)
         whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         whole["metadata"] |= {"uid": f"uid-of-{obj['metadata']['name']}"}
-        await backend.create(resource, whole)
+        key = resource.key(whole["metadata"].get("namespace", ""), whole["metadata"]["name"])
+        await backend.store.create(key, stored(whole))
 
     @asynccontextmanager
     async def _kubelet(self) -> AsyncGenerator[int, None]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.bootstrap import bootstrap, forget_events, keep_accounts
+from pykubelet.apiserver.bootstrap import bootstrap
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.http import RequestHandler
 from pykubelet.apiserver.requests.access import AccessControl, AllowAll
@@ -75,12 +75,10 @@ class ApiServer:
         try:
             try:
                 async with asyncio.timeout(_STARTED_WITHIN):
-                    await self._filled()
+                    await self._wait_for_cache()
                     await bootstrap(self.backend)
             except TimeoutError:
                 raise Retry(f"the store has not answered within {_STARTED_WITHIN:.0f} s: see that it runs") from None
-            tasks.append(asyncio.create_task(supervise("service accounts", lambda: keep_accounts(self.backend))))
-            tasks.append(asyncio.create_task(supervise("old events", lambda: forget_events(self.backend))))
             self._is_started = True
             yield
         finally:
@@ -88,7 +86,7 @@ class ApiServer:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _filled(self) -> None:
+    async def _wait_for_cache(self) -> None:
         """Until the cache holds what is in the store."""
         while True:
             try:

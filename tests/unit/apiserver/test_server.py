@@ -1,12 +1,9 @@
 """The server as one thing: started, stopped and started again over one store."""
 
-import asyncio
 from pathlib import Path
 
 from kit.api_process import serving_api
 from kit.waiting import eventually
-from pykubelet.apiserver.bootstrap import forget_events
-from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Listing
 from pykubelet.apiserver.store.sqlite import SqliteStore
@@ -55,25 +52,6 @@ async def test_keys_are_those_of_upstream() -> None:
         "/registry/services/endpoints/default/kubernetes",
         "/registry/services/specs/default/kubernetes",
     } <= keys
-
-
-async def test_old_events_are_forgotten() -> None:
-    async with serving_api(settings=ApiSettings(event_seconds=0.0)) as api:
-        events = "/api/v1/namespaces/default/events"
-        old = {"lastTimestamp": "2020-01-01T00:00:00Z", "involvedObject": {"namespace": "default"}}
-        await api.ask("POST", events, {"metadata": {"name": "old"}, **old})
-        entry = await api.backend.store.get("/registry/events/default/old")
-        assert entry is not None
-        value = entry.value.replace(b'"creationTimestamp":"20', b'"creationTimestamp":"19')
-        await api.backend.store.update(entry.key, value, revision=entry.revision)
-        await api.ask("GET", events)
-
-        sweep = asyncio.create_task(forget_events(api.backend))
-        try:
-            await eventually(lambda: entry.key not in api.backend.cache._entries)
-        finally:
-            sweep.cancel()
-            await asyncio.gather(sweep, return_exceptions=True)
 
 
 async def test_a_store_that_does_not_answer_is_said_to_be_unavailable() -> None:

@@ -16,7 +16,9 @@ from pykubelet.apiserver.controllers.nodes import NodeLifecycle
 from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduler import Scheduler
+from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
 from pykubelet.apiserver.security.authority import Authority
+from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
 from pykubelet.base.tasks import supervise
 
 
@@ -30,9 +32,10 @@ def controllers(backend: Backend, authority: Authority, *, scheduler: bool = Tru
     """Without a scheduler, others bind pods."""
     client = ControllerClient(backend)
     yield "namespaces", NamespaceController(client)
+    yield "service accounts", ServiceAccountController(client)
     yield "root authority", RootCa(client, authority.pem.decode())
     if scheduler:
-        yield "scheduler", Scheduler(client)
+        yield "scheduler", Scheduler(ControllerClient(backend, KUBE_SCHEDULER))
     yield "certificate requests", CsrController(client, authority)
     yield "node lifecycle", NodeLifecycle(client)
     yield "pod collector", PodGarbageCollector(client)

@@ -3,18 +3,18 @@
 import logging
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
-from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.informer import Informer, Wanted, informing
-from pykubelet.apiserver.objects import Object, at, of_entry, stored
+from pykubelet.apiserver.objects import Object, at, of_entry
+from pykubelet.apiserver.requests.requests import DeleteOptions, Preconditions
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
-from pykubelet.apiserver.store.port import Entry, Stale
-from pykubelet.apiserver.strategies.namespaces import NamespaceStrategy
-from pykubelet.base.errors import NotFound, PykubeletError
+from pykubelet.apiserver.store.port import Entry
+from pykubelet.apiserver.strategies.base import normal
+from pykubelet.apiserver.writer.author import KUBE_CONTROLLER_MANAGER, Author
+from pykubelet.apiserver.writer.writer import Change, Writer
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,12 @@ EVENTS: Final[Kind] = ("", "events")
 
 
 class ControllerClient:
-    def __init__(self, backend: Backend) -> None:
+    """What the server refuses of one object is logged and left: it stands in nobody else's way, and is tried again when
+    the controller looks again. What the store cannot do now ends the look: Retry."""
+
+    def __init__(self, backend: Backend, author: Author = KUBE_CONTROLLER_MANAGER) -> None:
         self.backend = backend
+        self.writer = Writer(backend, author)
         self.now = backend.now
         self.resources = backend.resources
 
@@ -70,111 +74,47 @@ class ControllerClient:
     # --- changing
 
     async def create(self, kind: Kind, obj: Object) -> bool:
-        """As a client would; whether it was not there yet."""
-        resource = self.resource(kind)
-        strategy = self.backend.strategy(resource)
-        new = strategy.normal({"apiVersion": resource.api_version, "kind": resource.kind, **obj})
-        self.backend.stamp(new)
-        strategy.prepare_create(new, self.now())
+        """Whether it was not there yet, and is now."""
         try:
-            created = await self.backend.create(resource, new)
+            return await self.writer.ensure(self.resource(kind), obj)
         except ApiError as error:
-            if error.reason == "AlreadyExists":
-                return False
-            raise
-        await strategy.created(created, self.backend)
-        return True
+            _log_refusal("created", kind, obj, error)
+            return False
 
-    async def change(self, kind: Kind, obj: Object, how: Callable[[Object], Object | None]) -> Object | None:
-        """Change the object that this one was, if it is still there. `how` may be asked again, and may answer None."""
+    async def change(self, kind: Kind, obj: Object, how: Change, *, part: str = "") -> Object | None:
+        """Change the object that this one was, or a part of it; None when it is no longer there."""
         resource, metadata = self.resource(kind), obj["metadata"]
+        strategy = self.backend.strategy(resource)
+        is_other = False
 
-        async def changed(live: Object) -> Object:
-            if at(live, "metadata.uid") != metadata.get("uid"):
-                raise NotFound(f"{metadata['name']} is another one now")
-            return how(live) or live
+        def change(live: Object) -> Object | None:
+            nonlocal is_other
+            is_other = at(live, "metadata.uid") != metadata.get("uid")
+            new = None if is_other else how(live)
+            return None if new is None else normal(strategy, new)
 
         try:
-            return await self.backend.update(resource, metadata.get("namespace", ""), metadata["name"], changed)
-        except NotFound:
-            return None
+            changed = await self.writer.change(
+                resource, metadata.get("namespace", ""), metadata["name"], change, part=part
+            )
         except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+            if error.code != 404:
+                _log_refusal("changed", kind, obj, error)
+            return None
+        return None if is_other else changed
 
     async def remove(self, kind: Kind, obj: Object, *, grace: int | None = None) -> None:
         """Delete the object that this one was, with its grace, and only once its finalizers are gone."""
-        resource, metadata = self.resource(kind), obj["metadata"]
-        key = resource.key(metadata.get("namespace", ""), metadata["name"])
-        strategy = self.backend.strategy(resource)
-        while True:
-            entry = await self.backend.store.get(key)
-            live = None if entry is None else self.backend.object_of(resource, entry.value, entry.revision)
-            if entry is None or live is None or at(live, "metadata.uid") != metadata.get("uid"):
-                return
-            seconds = strategy.grace(live, grace) or 0
-            is_held = bool(at(live, "metadata.finalizers"))
-            if isinstance(strategy, NamespaceStrategy):
-                is_held = is_held or strategy.is_held(live)
-            try:
-                if not seconds and not is_held:
-                    await self.backend.remove(resource, live)
-                elif marked := self._marked(live, seconds):
-                    data = stored(strategy.to_storage(marked))
-                    await self.backend.store.update(key, data, revision=entry.revision)
-                return
-            except Stale:
-                continue
-            except NotFound:
-                return
-            except ApiError as error:
-                if error.code != 404:
-                    raise
-                return
-
-    def _marked(self, obj: Object, seconds: int) -> Object | None:
-        """With its end written down; None when that is there already, and not later."""
         metadata = obj["metadata"]
-        if metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds", 0) <= seconds:
-            return None
-        end: dict[str, Any] = {
-            "deletionTimestamp": rfc3339(self.now() + timedelta(seconds=seconds)),
-            "deletionGracePeriodSeconds": seconds,
-        }
-        if metadata.get("generation"):
-            end["generation"] = metadata["generation"] + 1
-        return {**obj, "metadata": {**metadata, **end}}
-
-    async def tell(
-        self, about: Object, reason: str, message: str, *, kind: str = "Normal", component: str, action: str = ""
-    ) -> None:
-        """An event, in the words of this component. Never stands in the way of what it tells of."""
-        now, metadata = self.now(), about["metadata"]
-        namespace = metadata.get("namespace") or "default"
-        time = rfc3339(now)
-        event = {
-            "metadata": {"name": f"{metadata['name']}.{int(now.timestamp() * 1e9):x}", "namespace": namespace},
-            "involvedObject": {
-                "kind": about["kind"],
-                "apiVersion": about["apiVersion"],
-                "name": metadata["name"],
-                "uid": metadata.get("uid", ""),
-                "resourceVersion": metadata.get("resourceVersion", ""),
-                **({"namespace": metadata["namespace"]} if metadata.get("namespace") else {}),
-            },
-            "reason": reason,
-            "message": message[:1024],
-            "type": kind,
-            "source": {"component": component},
-            "reportingComponent": component,
-            "reportingInstance": "",
-            "firstTimestamp": time,
-            "lastTimestamp": time,
-            "count": 1,
-            **({"action": action} if action else {}),
-        }
+        options = DeleteOptions(grace_period_seconds=grace, preconditions=Preconditions(uid=metadata.get("uid", "")))
         try:
-            await self.create(EVENTS, event)
-        except (PykubeletError, ApiError) as error:
-            log.warning("the event %s of %s %s was lost: %s", reason, about["kind"], metadata["name"], error)
+            await self.writer.delete(self.resource(kind), metadata.get("namespace", ""), metadata["name"], options)
+        except ApiError as error:
+            if error.code not in (404, 409):  # another one has its name by now, or it is on its way out
+                _log_refusal("deleted", kind, obj, error)
+
+
+def _log_refusal(what: str, kind: Kind, obj: Object, error: ApiError) -> None:
+    metadata = obj["metadata"]
+    where = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
+    log.warning("%s %s is not %s: %s", kind[1], where, what, error.message)

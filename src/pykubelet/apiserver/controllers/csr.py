@@ -61,7 +61,7 @@ class CsrController:
             if not text:
                 return
             new = {"type": "Approved", "status": "True", "reason": "AutoApproved", "message": text}
-            request = await self._conditioned(request, new) or request
+            request = await self._set_condition(request, new) or request
             is_approved = condition(request, "Approved").get("status") == "True"
         if is_approved:
             await self._sign(request, asked, why)
@@ -73,10 +73,10 @@ class CsrController:
             pem = self._signed(request, asked)
         except Invalid as error:
             new = {"type": "Failed", "status": "True", "reason": "SignerValidationFailure", "message": str(error)}
-            await self._conditioned(request, new)
+            await self._set_condition(request, new)
             return
         certificate = base64.b64encode(pem).decode()
-        await self._client.change(REQUESTS, request, lambda live: issued(live, certificate))
+        await self._client.change(REQUESTS, request, lambda live: issued(live, certificate), part="status")
         log.info("certificate request %s is signed", request["metadata"]["name"])
 
     def _signed(self, request: Object, asked: x509.CertificateSigningRequest) -> bytes:
@@ -94,7 +94,7 @@ class CsrController:
             enciphers="key encipherment" in at(request, "spec.usages", []),
         )
 
-    async def _conditioned(self, request: Object, new: dict[str, Any]) -> Object | None:
+    async def _set_condition(self, request: Object, new: dict[str, Any]) -> Object | None:
         now = rfc3339(self._client.now())
 
         def change(live: Object) -> Object | None:
@@ -104,7 +104,8 @@ class CsrController:
             made = with_condition(status.get("conditions", []), {**new, "lastUpdateTime": now}, now)
             return {**live, "status": {**status, "conditions": made}}
 
-        return await self._client.change(REQUESTS, request, change)
+        part = "approval" if new["type"] == "Approved" else "status"
+        return await self._client.change(REQUESTS, request, change, part=part)
 
 
 def issued(request: Object, certificate: str) -> Object | None:

@@ -1,9 +1,10 @@
-"""Removes what is only good for a time: certificate requests and bootstrap tokens. (Events have their own broom.)"""
+"""Removes what is only good for a time: certificate requests, bootstrap tokens and events."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from pykubelet.apiserver.controllers.client import ControllerClient, Kind
+from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver.controllers.client import EVENTS, ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.security.bootstrap_tokens import NAMESPACE, SECRET_TYPE, expiration, is_expired
@@ -37,6 +38,10 @@ class Expiry:
 
     async def sync(self) -> None:
         now = self._client.now()
+        before = rfc3339(now - timedelta(seconds=self._client.backend.settings.event_seconds))
+        for head, told in await self._client.views(EVENTS, last_told):
+            if told and told < before:
+                await self._client.remove(EVENTS, {"metadata": head})
         for head, end in await self._client.views(REQUESTS, request_end):
             if end <= now.timestamp():
                 await self._client.remove(REQUESTS, {"metadata": head})
@@ -49,6 +54,17 @@ def token_end(secret: Object) -> tuple[Head, str] | None:
     """A bootstrap token, and when it ends; None when it is none, or never does."""
     end = expiration(secret) if secret.get("type") == SECRET_TYPE else ""
     return (_head(secret), end) if end else None
+
+
+def last_told(event: Object) -> tuple[Head, str]:
+    """An event, and when it was last news."""
+    times = (
+        at(event, "series.lastObservedTime"),
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        at(event, "metadata.creationTimestamp"),
+    )
+    return _head(event), max((str(time)[:19] + "Z" for time in times if time), default="")
 
 
 def _head(obj: Object) -> Head:

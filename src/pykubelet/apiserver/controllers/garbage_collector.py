@@ -9,12 +9,13 @@ from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.objects import Object, of_entry
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.store.port import Entry, Event
+from pykubelet.apiserver.strategies.base import FOREGROUND
+from pykubelet.apiserver.writer.checks import without_owners
 
 log = logging.getLogger(__name__)
 
 _MARK: Final = b'"ownerReferences"'
 _LOOK_AGAIN: Final = 60.0
-_WAITS: Final = "foregroundDeletion"
 
 
 class Owner(Struct, frozen=True):
@@ -85,12 +86,12 @@ class GarbageCollector:
         live = await self._client.find((resource.group, resource.plural), where, owner.name)
         if live is None or live["metadata"].get("uid") != owner.uid:
             return False
-        return _WAITS not in live["metadata"].get("finalizers", [])
+        return FOREGROUND not in live["metadata"].get("finalizers", [])
 
     async def _let_go(self, kind: Kind, resource: Resource) -> None:
         """Owners that wait for their dependents to be gone."""
         for entry in await self._client.entries(kind):
-            if b'"foregroundDeletion"' not in entry.value:
+            if FOREGROUND.encode() not in entry.value:
                 continue
             owner = of_entry(entry)
             if not owner["metadata"].get("deletionTimestamp") or await self._has_dependents(owner["metadata"]["uid"]):
@@ -123,17 +124,11 @@ def _dependent(metadata: dict[str, Any]) -> Dependent:
     return Dependent(where, metadata["name"], metadata.get("uid", ""), "deletionTimestamp" in metadata, owners)
 
 
-def without_owners(obj: Object, uids: set[str]) -> Object:
-    metadata = dict(obj["metadata"])
-    metadata["ownerReferences"] = [each for each in metadata.get("ownerReferences", ()) if each.get("uid") not in uids]
-    return {**obj, "metadata": metadata}
-
-
 def without_wait(obj: Object) -> Object | None:
     finalizers = obj["metadata"].get("finalizers", [])
-    if _WAITS not in finalizers:
+    if FOREGROUND not in finalizers:
         return None
-    metadata = {**obj["metadata"], "finalizers": [each for each in finalizers if each != _WAITS]}
+    metadata = {**obj["metadata"], "finalizers": [each for each in finalizers if each != FOREGROUND]}
     return {**obj, "metadata": metadata}
 
 
@@ -141,4 +136,4 @@ def _matters(event: Event) -> bool:
     """Something is gone, or is new and has an owner, or waits for its dependents."""
     if event.kind == "delete":
         return True
-    return _WAITS.encode() in event.value or (event.is_new and _MARK in event.value)
+    return FOREGROUND.encode() in event.value or (event.is_new and _MARK in event.value)

@@ -1,6 +1,7 @@
 """The end of a namespace: first everything in it goes, then it goes itself."""
 
 import logging
+from functools import partial
 from typing import Any, Final
 
 from pykubelet.api.struct import rfc3339
@@ -35,10 +36,10 @@ class NamespaceController:
         is_busy = False
         for namespace in await self._client.all(NAMESPACES):
             if at(namespace, "metadata.deletionTimestamp"):
-                is_busy |= not await self._emptied(namespace)
+                is_busy |= not await self._empty(namespace)
         return is_busy
 
-    async def _emptied(self, namespace: Object) -> bool:
+    async def _empty(self, namespace: Object) -> bool:
         name = namespace["metadata"]["name"]
         left: dict[str, int] = {}
         held: dict[str, int] = {}
@@ -53,9 +54,10 @@ class NamespaceController:
                     held[finalizer] = held.get(finalizer, 0) + 1
         now = rfc3339(self._client.now())
         if left:
-            await self._client.change(NAMESPACES, namespace, lambda live: terminating(live, left, held, now))
+            how = partial(terminating, left=left, held=held, now=now)
+            await self._client.change(NAMESPACES, namespace, how, part="status")
             return False
-        changed = await self._client.change(NAMESPACES, namespace, finalized)
+        changed = await self._client.change(NAMESPACES, namespace, finalized, part="finalize")
         if changed is not None and not at(changed, "spec.finalizers") and not at(changed, "metadata.finalizers"):
             await self._client.remove(NAMESPACES, changed)
             log.info("namespace %s is gone", name)

@@ -7,6 +7,7 @@ from typing import Any, Final
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import LEASES, NODES, PODS, ControllerClient
 from pykubelet.apiserver.controllers.conditions import condition
+from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.node_health import (
     driving_taints,
     leaves_at,
@@ -22,12 +23,13 @@ log = logging.getLogger(__name__)
 GRACE: Final = 40.0
 _LEASE_NAMESPACE: Final = "kube-node-lease"
 _PERIOD: Final = 5.0
-NAME: Final = "node-controller"
 
 
 class NodeLifecycle:
     def __init__(self, client: ControllerClient, *, grace: float = GRACE, period: float = _PERIOD) -> None:
         self._client = client
+        self._events = EventRecorder(client, "node-controller")
+        self._evictions = EventRecorder(client, "taint-eviction-controller")
         self._grace = grace
         self._period = period
         self._heard: dict[str, tuple[tuple[Any, ...], float]] = {}
@@ -53,11 +55,9 @@ class NodeLifecycle:
         was_ready = condition(node, "Ready").get("status") == "True"
         if silent and condition(node, "Ready").get("status") != "Unknown":
             log.warning("node %s was silent for %g s", name, self._grace)
-            node = await self._client.change(NODES, node, lambda live: lost(live, now)) or node
+            node = await self._client.change(NODES, node, lambda live: lost(live, now), part="status") or node
             if was_ready:
-                await self._client.tell(
-                    node, "NodeNotReady", f"Node {name} status is now: NodeNotReady", component=NAME
-                )
+                await self._events.record(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
         await self._client.change(NODES, node, lambda live: tainted(live, now))
 
     async def _silence(self, node: Object) -> float:
@@ -94,13 +94,13 @@ class NodeLifecycle:
         pod, now = await self._client.find(PODS, namespace, name), rfc3339(self._client.now())
         if pod is None:
             return
-        await self._client.change(PODS, pod, lambda live: not_ready(live, now))
-        await self._client.tell(pod, "NodeNotReady", "Node is not ready", kind="Warning", component=NAME)
+        await self._client.change(PODS, pod, lambda live: not_ready(live, now), part="status")
+        await self._events.record(pod, "Warning", "NodeNotReady", "Node is not ready")
 
     async def _evict(self, namespace: str, name: str) -> None:
         pod = await self._client.find(PODS, namespace, name)
         if pod is None or at(pod, "metadata.deletionTimestamp"):
             return
         text = f"Marking for deletion Pod {namespace}/{name}"
-        await self._client.tell(pod, "TaintManagerEviction", text, component="taint-eviction-controller")
+        await self._evictions.record(pod, "Normal", "TaintManagerEviction", text)
         await self._client.remove(PODS, pod)

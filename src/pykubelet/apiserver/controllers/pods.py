@@ -64,7 +64,7 @@ class PodGarbageCollector:
             return
         log.info("pod %s/%s is removed: %s", namespace, name, why)
         now = rfc3339(self._client.now())
-        await self._client.change(PODS, pod, lambda live: failed(live, now))
+        await self._client.change(PODS, pod, lambda live: failed(live, now), part="status")
         await self._client.remove(PODS, pod, grace=0)
 
 

@@ -2,20 +2,25 @@
 
 import logging
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
 from pykubelet.api.codec import DecodeError, convert
+from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.objects import ObjectReference
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import NAMESPACES, NODES, PODS, ControllerClient
 from pykubelet.apiserver.controllers.conditions import condition, with_condition
+from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.fit import Place, Use, Wish, chosen, is_waiting, place, use, wish
 from pykubelet.apiserver.controllers.neighbours import Neighbour, Neighbourhood, neighbour
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import ROOT
+from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Event
+from pykubelet.apiserver.verbs.binding import Binding, bind_pod
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +72,7 @@ def namespace_labels(namespace: Object) -> tuple[str, dict[str, str]]:
 class Scheduler:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
+        self._events = EventRecorder(client, NAME)
 
     async def run(self) -> None:
         async with self._client.informer(PODS, NODES, wanted=_matters) as informer:
@@ -114,13 +120,17 @@ class Scheduler:
         return Neighbourhood(there, dict(await self._client.views(NAMESPACES, namespace_labels)))
 
     async def _bind(self, pod: Object, node: str) -> bool:
-        now = rfc3339(self._client.now())
-        changed = await self._client.change(PODS, pod, lambda live: bound(live, node, now))
-        if changed is None or at(changed, "spec.nodeName") != node:
-            return False
+        """Whether it is on this node now: somebody else may have been faster, or it is gone."""
         metadata = pod["metadata"]
-        text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
-        await self._client.tell(changed, "Scheduled", text, component=NAME, action="Binding")
+        namespace, name = metadata["namespace"], metadata["name"]
+        binding = Binding(ObjectMeta(name=name, uid=metadata.get("uid", "")), ObjectReference(kind="Node", name=node))
+        try:
+            changed = await bind_pod(self._client.writer, namespace, name, binding)
+        except ApiError as error:
+            log.info("pod %s/%s is not bound to %s: %s", namespace, name, node, error.message)
+            return False
+        text = f"Successfully assigned {namespace}/{name} to {node}"
+        await self._events.record(changed, "Normal", "Scheduled", text, action="Binding")
         return True
 
     async def _leave(self, pod: Object, why: str) -> None:
@@ -129,21 +139,9 @@ class Scheduler:
         if was.get("status") == "False" and was.get("message") == why:
             return
         now = rfc3339(self._client.now())
-        changed = await self._client.change(PODS, pod, lambda live: unschedulable(live, why, now))
+        changed = await self._client.change(PODS, pod, lambda live: unschedulable(live, why, now), part="status")
         if changed is not None:
-            await self._client.tell(
-                changed, "FailedScheduling", why, kind="Warning", component=NAME, action="Scheduling"
-            )
-
-
-def bound(pod: Object, node: str, now: str) -> Object | None:
-    """The pod on its node; None when somebody else has found it one, or nobody has to any more."""
-    if at(pod, "spec.nodeName") or at(pod, "metadata.deletionTimestamp"):
-        return None
-    scheduled: dict[str, Any] = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-    conditions = [each for each in at(pod, "status.conditions", []) if each.get("type") != "PodScheduled"]
-    status = {**pod.get("status", {}), "conditions": with_condition(conditions, scheduled, now)}
-    return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status}
+            await self._events.record(changed, "Warning", "FailedScheduling", why, action="Scheduling")
 
 
 def unschedulable(pod: Object, why: str, now: str) -> Object | None:

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 import msgspec
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported
+from pykubelet.api.struct import Int64, Struct
 from pykubelet.apiserver import status
-from pykubelet.apiserver.status import ApiError
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"
@@ -238,6 +238,21 @@ def write_options(query: Mapping[str, Any], dry_run: Sequence[str], verb: str, u
     return WriteOptions(manager, bool(dry_run), validation or "Warn", force)
 
 
+class Preconditions(Struct, frozen=True):
+    """Which object is meant: another of its name is not deleted."""
+
+    uid: str | None = None
+    resource_version: str | None = None
+
+
+class DeleteOptions(Struct, frozen=True):
+    grace_period_seconds: Int64 | None = None
+    preconditions: Preconditions | None = None
+    orphan_dependents: bool | None = None
+    propagation_policy: str | None = None
+    dry_run: tuple[str, ...] = ()
+
+
 # --- headers
 
 
@@ -261,6 +276,3 @@ def accepted(header: str, transforms: bool) -> Accept:
 
 def content_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
-
-
-__all__ = ["Accept", "ApiError", "ListOptions", "RequestInfo", "WriteOptions"]

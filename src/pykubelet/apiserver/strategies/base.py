@@ -1,23 +1,29 @@
 """The rules that hold for every kind, and the places where a kind may have its own.
 
-A strategy is a set of plain functions on plain objects. `admit` alone may look at other objects, through `Lookup`.
+A strategy is a set of plain functions on plain objects. `admit` alone may look at other objects, through `Lookup`; what
+an object needs beside itself, such as an address, is claimed by `allocate` and given back by `release`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
-from typing import Any, ClassVar, Protocol
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final, Protocol
 
 from pykubelet.api.codec import DecodeError, convert, to_builtins
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
 from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.struct import rfc3339
 from pykubelet.api.validation import names
 from pykubelet.api.validation.meta import validate_object_meta
+from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at, clean, overlay
 from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource
-from pykubelet.apiserver.schema.schema import Record, same
+from pykubelet.apiserver.schema.schema import Record, copied, same
+from pykubelet.apiserver.settings import ApiSettings
 
-_NAME_FIELDS = ("metadata.name", "metadata.generateName")
+FOREGROUND: Final = "foregroundDeletion"
+"""Holds an object until the garbage collector has seen that all that belonged to it is gone."""
+_NAME_FIELDS: Final = ("metadata.name", "metadata.generateName")
 
 
 class Lookup(Protocol):
@@ -25,9 +31,6 @@ class Lookup(Protocol):
 
     @property
     def now(self) -> Callable[[], datetime]: ...
-
-    @property
-    def settings(self) -> Any: ...
 
     async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
         """One object, or None."""
@@ -41,11 +44,18 @@ class Lookup(Protocol):
         """The same as of a moment ago. Only to be looked at: others look at the same objects."""
         ...
 
+
+class Claims(Protocol):
+    """Objects that the server keeps beside those that are written."""
+
+    @property
+    def settings(self) -> ApiSettings: ...
+
     async def claim(self, group: str, plural: str, obj: Object) -> bool:
         """Create an object unless its name is taken; whether it was created."""
         ...
 
-    async def release(self, group: str, plural: str, namespace: str, name: str) -> None:
+    async def unclaim(self, group: str, plural: str, namespace: str, name: str) -> None:
         """Delete an object, if it is there."""
         ...
 
@@ -59,6 +69,8 @@ class Strategy:
     updates_unconditionally: ClassVar[bool] = True
     converts: ClassVar[bool] = False
     """Whether what is stored differs from what clients see."""
+    allocates: ClassVar[bool] = False
+    """Whether an object has something that no other may have, as long as it exists."""
     selectable: ClassVar[Mapping[str, str]] = {}
     """Fields that may be selected by, besides name and namespace, each with its path in the object."""
 
@@ -107,8 +119,11 @@ class Strategy:
     def validate(self, obj: Object) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
 
-    async def created(self, obj: Object, lookup: Lookup) -> None:
-        """After it was created."""
+    async def allocate(self, obj: Object, old: Object | None, claims: Claims) -> None:
+        """Claim what `obj` needs and `old` has not, now that nothing else speaks against `obj`. Raises ApiError."""
+
+    async def after_create(self, obj: Object, claims: Claims) -> None:
+        """Make what comes with it."""
 
     # --- updating
 
@@ -135,8 +150,43 @@ class Strategy:
         """The seconds that the object gets to end; None: it goes at once."""
         return None
 
-    async def deleted(self, obj: Object, lookup: Lookup) -> None:
-        """After it is gone."""
+    def check_delete(self, name: str) -> None:
+        """Raises 403 for an object that has to stay."""
+
+    def is_held(self, obj: Object) -> bool:
+        """Whether somebody has to let go of it before it may go."""
+        return bool(obj["metadata"].get("finalizers"))
+
+    def marked(self, obj: Object, wanted: int | None, now: datetime, *, waits: bool = False) -> tuple[Object, bool]:
+        """-> the object as it is to be written first (itself: as it is), and whether it is then to go.
+
+        `wanted` is the grace that was asked for; `waits`: it has to go after all that belongs to it.
+        """
+        metadata = obj["metadata"]
+        waits = waits and not metadata.get("deletionTimestamp")
+        is_held = waits or self.is_held(obj)
+        wanted = 1 if wanted is not None and wanted < 0 else wanted
+        if metadata.get("deletionTimestamp"):
+            left = metadata.get("deletionGracePeriodSeconds", 0)
+            if not left:
+                return obj, not is_held
+            if wanted is None or wanted >= left:
+                return obj, False
+            return _shortened(obj, left, wanted, now), wanted == 0 and not is_held
+        grace = self.grace(obj, wanted)
+        if grace is None and not is_held:
+            return obj, True
+        new = copied(obj)
+        new["metadata"]["deletionTimestamp"] = rfc3339(now + timedelta(seconds=grace or 0))
+        new["metadata"]["deletionGracePeriodSeconds"] = grace or 0
+        if waits and FOREGROUND not in new["metadata"].get("finalizers", ()):
+            new["metadata"]["finalizers"] = [*new["metadata"].get("finalizers", ()), FOREGROUND]
+        if metadata.get("generation"):
+            new["metadata"]["generation"] = metadata["generation"] + 1
+        return new, not grace and not is_held
+
+    async def release(self, obj: Object, kept: Object | None, claims: Claims) -> None:
+        """Give back what `obj` had and `kept` has not: the object that is there now, or None."""
 
     # --- reading
 
@@ -184,6 +234,28 @@ class Strategy:
             yield required("metadata.name", "name or generateName is required")
         for fault in self.name_faults(typed.name) if typed.name else ():
             yield invalid("metadata.name", typed.name, fault)
+
+
+def normal(strategy: Strategy, obj: Object) -> Object:
+    """The object as its type has it, with its defaults. Raises 400."""
+    resource = strategy.resource
+    try:
+        result = strategy.normal(obj)
+    except DecodeError as error:
+        raise status.unfit(resource.kind, resource.version, str(error)) from None
+    result.setdefault("metadata", {})
+    return result
+
+
+def _shortened(obj: Object, left: int, wanted: int, now: datetime) -> Object:
+    new = copied(obj)
+    begun = datetime.fromisoformat(obj["metadata"]["deletionTimestamp"]) - timedelta(seconds=left)
+    end = begun + timedelta(seconds=wanted)
+    if end < now:
+        end, wanted = now, min(wanted, 1)
+    new["metadata"]["deletionTimestamp"] = rfc3339(end)
+    new["metadata"]["deletionGracePeriodSeconds"] = wanted
+    return dict(new)
 
 
 def _shown(value: Any) -> str:

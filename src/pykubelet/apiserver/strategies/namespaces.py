@@ -5,12 +5,20 @@ from datetime import datetime
 from typing import Final
 
 from pykubelet.api.field_errors import FieldError
+from pykubelet.api.struct import rfc3339
 from pykubelet.api.validation import names
+from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
+from pykubelet.apiserver.schema.schema import copied
+from pykubelet.apiserver.strategies.base import Claims, Strategy, keep, keep_all_but
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 FINALIZER: Final = "kubernetes"
+_IMMORTAL: Final = ("default", "kube-system", "kube-public")
+_IN_PROGRESS: Final = (
+    "The system is ensuring all content is removed from this namespace.  "
+    "Upon completion, this namespace will automatically be purged by the system."
+)
 
 
 class NamespaceStrategy(Strategy):
@@ -34,10 +42,9 @@ class NamespaceStrategy(Strategy):
             finalizers.append(FINALIZER)
         obj["status"] = {"phase": "Active"}
 
-    async def created(self, obj: Object, lookup: Lookup) -> None:
+    async def after_create(self, obj: Object, claims: Claims) -> None:
         metadata = {"name": "default", "namespace": obj["metadata"]["name"]}
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-        await lookup.claim("", "serviceaccounts", account)
+        await claims.claim("", "serviceaccounts", {"metadata": metadata})
 
     def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
         match subresource:
@@ -52,7 +59,22 @@ class NamespaceStrategy(Strategy):
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
 
-    @staticmethod
-    def is_held(obj: Object) -> bool:
-        """Whether its content is still to be removed."""
-        return bool(at(obj, "spec.finalizers"))
+    def check_delete(self, name: str) -> None:
+        if name in _IMMORTAL:
+            raise status.forbidden("namespaces", name, "this namespace may not be deleted")
+
+    def is_held(self, obj: Object) -> bool:
+        """Also while its content is still to be removed."""
+        return bool(at(obj, "spec.finalizers")) or super().is_held(obj)
+
+    def marked(self, obj: Object, wanted: int | None, now: datetime, *, waits: bool = False) -> tuple[Object, bool]:
+        """It has no grace: it goes as soon as it is empty."""
+        is_held = self.is_held(obj)
+        if obj["metadata"].get("deletionTimestamp"):
+            if is_held:
+                raise status.conflict("namespaces", obj["metadata"]["name"], _IN_PROGRESS)
+            return obj, True
+        new = copied(obj)
+        new["metadata"]["deletionTimestamp"] = rfc3339(now)
+        new["status"] = {**new.get("status", {}), "phase": "Terminating"}
+        return new, not is_held

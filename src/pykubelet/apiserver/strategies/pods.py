@@ -97,6 +97,8 @@ class PodStrategy(Strategy):
                 obj["spec"] = {**copied(old["spec"]), "ephemeralContainers": wanted}
                 if not wanted:
                     del obj["spec"]["ephemeralContainers"]
+            case "binding":
+                return
             case "resize":
                 _keep_all_but_resources(obj, old)
             case _:
@@ -123,6 +125,9 @@ class PodStrategy(Strategy):
         if subresource == "status":
             yield from self.validate_meta(obj)
             yield from status_faults(obj, old)
+            return
+        if subresource == "binding":
+            yield from self.validate_meta(obj)
             return
         if MIRROR_ANNOTATION in at(old, "metadata.annotations", {}) and subresource:
             what = "ephemeral containers" if subresource == "ephemeralcontainers" else "resize"

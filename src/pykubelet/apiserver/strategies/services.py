@@ -14,7 +14,7 @@ from pykubelet.api.validation import names
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied
-from pykubelet.apiserver.strategies.base import Lookup, Strategy
+from pykubelet.apiserver.strategies.base import Claims, Lookup, Strategy
 
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _OPEN: Final = ("NodePort", "LoadBalancer")
@@ -23,6 +23,7 @@ _STICKY_SECONDS: Final = 10800
 
 
 class ServiceStrategy(Strategy):
+    allocates: ClassVar[bool] = True
     creates_on_update: ClassVar[bool] = True
     selectable = {"spec.clusterIP": "spec.clusterIP", "spec.type": "spec.type"}
 
@@ -70,24 +71,21 @@ class ServiceStrategy(Strategy):
             spec["clusterIPs"] = [spec["clusterIP"]]
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
-        if old is not None and not spec.get("clusterIP"):
-            await self.allocate(obj, lookup)  # it had none while it was only a name
         if spec["type"] in _OPEN and spec.get("allocateLoadBalancerNodePorts", True):
             await _give_node_ports(spec, old, lookup)
 
-    async def allocate(self, obj: Object, lookup: Lookup) -> None:
-        """Give a service its address: once it is certain that the service may exist."""
+    async def allocate(self, obj: Object, old: Object | None, claims: Claims) -> None:
+        """An address, when it is made, or was only a name before."""
         spec = obj["spec"]
-        if spec["type"] == "ExternalName" or spec.get("clusterIP") == "None":
+        if spec["type"] == "ExternalName" or spec.get("clusterIP") == "None" or at(old, "spec.clusterIP"):
             return
-        wanted = spec.get("clusterIP", "")
-        spec["clusterIP"] = await _allocated(obj, wanted, lookup)
+        spec["clusterIP"] = await _allocate_address(obj, spec.get("clusterIP", ""), claims)
         spec["clusterIPs"] = [spec["clusterIP"]]
 
-    async def deleted(self, obj: Object, lookup: Lookup) -> None:
-        address = at(obj, "spec.clusterIP", "None")
-        if address not in ("", "None"):
-            await lookup.release("networking.k8s.io", "ipaddresses", "", address)
+    async def release(self, obj: Object, kept: Object | None, claims: Claims) -> None:
+        address = at(obj, "spec.clusterIP", "")
+        if address not in ("", "None", at(kept, "spec.clusterIP", "")):
+            await claims.unclaim("networking.k8s.io", "ipaddresses", "", address)
 
     def validate(self, obj: Object) -> Iterator[FieldError]:
         yield from super().validate(obj)
@@ -138,8 +136,8 @@ def _port_faults(port: dict[str, Any], path: str, *, is_only: bool) -> Iterator[
         yield invalid(f"{path}.targetPort", target, "must be between 1 and 65535, inclusive")
 
 
-async def _allocated(obj: Object, wanted: str, lookup: Lookup) -> str:
-    network = ipaddress.ip_network(lookup.settings.service_range)
+async def _allocate_address(obj: Object, wanted: str, claims: Claims) -> str:
+    network = ipaddress.ip_network(claims.settings.service_range)
     name = obj["metadata"].get("name", "")
     if wanted:
         try:
@@ -147,7 +145,7 @@ async def _allocated(obj: Object, wanted: str, lookup: Lookup) -> str:
         except ValueError:
             inside = False
         fault = "" if inside else f"the provided IP is not in the valid range. The range of valid IPs is {network}"
-        if not fault and not await _claimed(obj, wanted, lookup):
+        if not fault and not await _claim(obj, wanted, claims):
             fault = "provided IP is already allocated"
         if fault:
             raise status.invalid("Service", "", name, [invalid("spec.clusterIPs", [wanted], fault)])
@@ -157,12 +155,12 @@ async def _allocated(obj: Object, wanted: str, lookup: Lookup) -> str:
         # The first addresses are left to those who ask for one, such as the cluster's name server.
         lowest = min(16 + size // 16, 256) if attempt < _TRIES // 2 and size > 64 else 2
         address = str(network[random.randint(lowest, max(size, lowest))])
-        if await _claimed(obj, address, lookup):
+        if await _claim(obj, address, claims):
             return address
     raise status.internal(f"failed to allocate a serviceIP: range {network} is full")
 
 
-async def _claimed(obj: Object, address: str, lookup: Lookup) -> bool:
+async def _claim(obj: Object, address: str, claims: Claims) -> bool:
     metadata = obj["metadata"]
     parent = {
         "group": "",
@@ -171,12 +169,10 @@ async def _claimed(obj: Object, address: str, lookup: Lookup) -> bool:
         "name": metadata.get("name", ""),
     }
     claim = {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "IPAddress",
         "metadata": {"name": address, "labels": {"ipaddress.kubernetes.io/ip-family": "IPv4"}},
         "spec": {"parentRef": parent},
     }
-    return await lookup.claim("networking.k8s.io", "ipaddresses", claim)
+    return await claims.claim("networking.k8s.io", "ipaddresses", claim)
 
 
 async def _give_node_ports(spec: dict[str, Any], old: Object | None, lookup: Lookup) -> None:

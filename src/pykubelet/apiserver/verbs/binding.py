@@ -12,6 +12,8 @@ from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import status_object
 from pykubelet.apiserver.verbs.bodies import read_object
+from pykubelet.apiserver.verbs.create import writer_for
+from pykubelet.apiserver.writer.writer import Writer
 
 
 class Binding(Struct, frozen=True):
@@ -30,23 +32,21 @@ async def bind(backend: Backend, call: Call) -> Answer:
     if binding.metadata.name and binding.metadata.name != name:
         raise status.bad_request("name in URL does not match name in Binding object")
     _check(binding, name)
-    await backend.gate.check_body(call.user, call.info, value, None)
-
-    async def change(old: Object) -> Object:
-        if old["metadata"].get("deletionTimestamp"):
-            raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
-        if at(old, "spec.nodeName"):
-            raise _refused(name, f'pod {name} is already assigned to node "{at(old, "spec.nodeName")}"')
-        if at(old, "spec.schedulingGates"):
-            raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
-        for field, given in (("uid", binding.metadata.uid), ("resourceVersion", binding.metadata.resource_version)):
-            if given and given != old["metadata"].get(field):
-                raise status.conflict("pods", name, f"Precondition failed: {field} in precondition: {given}")
-        return _bound(old, binding, rfc3339(backend.now()))
-
-    options = call.write_options()
-    await backend.update(pods, call.info.namespace, name, change, dry_run=options.dry_run)
+    writer = writer_for(backend, call, call.write_options())
+    await bind_pod(writer, call.info.namespace, name, binding)
     return Answer(201, status_object("Success", 201))
+
+
+async def bind_pod(writer: Writer, namespace: str, name: str, binding: Binding) -> Object:
+    """Put a pod on its node. Raises 404, and 409 when it is not there to be bound any more.
+
+    As upstream has it, nobody comes to own the fields that this sets.
+    """
+    backend = writer.backend
+    pods, now = backend.resources.of("", "pods"), rfc3339(backend.now())
+    return await writer.change(
+        pods, namespace, name, lambda old: bound(old, binding, now), part="binding", is_tracked=False
+    )
 
 
 def _check(binding: Binding, name: str) -> None:
@@ -59,7 +59,18 @@ def _check(binding: Binding, name: str) -> None:
         raise status.invalid("Binding", "", name, errors)
 
 
-def _bound(old: Object, binding: Binding, now: str) -> Object:
+def bound(old: Object, binding: Binding, now: str) -> Object:
+    """The pod on its node. Raises 409."""
+    name = old["metadata"]["name"]
+    if old["metadata"].get("deletionTimestamp"):
+        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if at(old, "spec.nodeName"):
+        raise _refused(name, f'pod {name} is already assigned to node "{at(old, "spec.nodeName")}"')
+    if at(old, "spec.schedulingGates"):
+        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+    for field, given in (("uid", binding.metadata.uid), ("resourceVersion", binding.metadata.resource_version)):
+        if given and given != old["metadata"].get(field):
+            raise status.conflict("pods", name, f"Precondition failed: {field} in precondition: {given}")
     new: Object = copied(old)
     new["spec"]["nodeName"] = binding.target.name
     metadata, state = new["metadata"], new.setdefault("status", {})

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.api.codec import DecodeError
 from pykubelet.api.documents import DocumentError, read_documents
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.apiserver import status
@@ -29,7 +28,7 @@ from pykubelet.apiserver.schema.schema import (
     unknown_fields,
 )
 from pykubelet.apiserver.schema.shapes import fits
-from pykubelet.apiserver.strategies.base import Strategy
+from pykubelet.apiserver.strategies.base import Strategy, normal
 from pykubelet.base.errors import Invalid
 
 _MEDIA: Final = (JSON, YAML, PROTOBUF)
@@ -129,17 +128,6 @@ def _of_kind(value: Json, kind: str, api_version: str) -> Object:
     return {"apiVersion": api_version, "kind": kind, **rest}
 
 
-def normal(strategy: Strategy, obj: Object) -> Object:
-    """The object as its type has it, with its defaults. Raises 400."""
-    resource = strategy.resource
-    try:
-        result = strategy.normal(obj)
-    except DecodeError as error:
-        raise _unfit(resource.kind, resource.version, str(error)) from None
-    result.setdefault("metadata", {})
-    return result
-
-
 def check_shape(obj: Object, kind: str, api_version: str, schema: Schema) -> bool:
     """That maps are maps, and numbers numbers. Raises 400. -> whether every field is known to be one of its type"""
     version = api_version.rpartition("/")[2]
@@ -147,14 +135,14 @@ def check_shape(obj: Object, kind: str, api_version: str, schema: Schema) -> boo
     if metadata is None:
         obj["metadata"] = {}
     elif not isinstance(metadata, dict):
-        raise _unfit(kind, version, "metadata: has to be an object")
+        raise status.unfit(kind, version, "metadata: has to be an object")
     for name in _META:
         if not isinstance(obj["metadata"].get(name, ""), str | None):
-            raise _unfit(kind, version, f"metadata.{name}: has to be text")
+            raise status.unfit(kind, version, f"metadata.{name}: has to be text")
     if fits(obj, schema):
         return True
     for fault in _misfits(obj, schema, ""):
-        raise _unfit(kind, version, fault)
+        raise status.unfit(kind, version, fault)
     return False
 
 
@@ -170,12 +158,8 @@ def told_unknown(
         return
     if validation == "Strict":
         text = ", ".join(sorted(faults))
-        raise _unfit(kind, api_version.rpartition("/")[2], f"strict decoding error: {text}")
+        raise status.unfit(kind, api_version.rpartition("/")[2], f"strict decoding error: {text}")
     call.warnings.extend(faults)
-
-
-def _unfit(kind: str, version: str, why: str) -> status.ApiError:
-    return status.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
 def _misfits(value: Json, schema: Schema, path: str) -> Iterator[str]:

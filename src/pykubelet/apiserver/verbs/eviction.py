@@ -7,9 +7,10 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import at
 from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.requests import DeleteOptions
 from pykubelet.apiserver.status import status_object
 from pykubelet.apiserver.verbs.bodies import read_object
-from pykubelet.apiserver.verbs.delete import DeleteOptions, delete_object
+from pykubelet.apiserver.verbs.delete import deleter
 
 
 async def evict(backend: Backend, call: Call) -> Answer:
@@ -24,5 +25,5 @@ async def evict(backend: Backend, call: Call) -> Answer:
         options = convert(DeleteOptions, given)
     except DecodeError as error:
         raise status.bad_request(f"deleteOptions: {error}") from None
-    await delete_object(backend, call, call.info.namespace, name, options)
+    await deleter(backend, call, options).delete(call.resource, call.info.namespace, name, options)
     return Answer(201, status_object("Success", 201))

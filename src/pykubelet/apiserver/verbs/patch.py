@@ -1,7 +1,7 @@
 """Patch: a change in one of four forms, made to whatever the object is at that moment."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -18,9 +18,10 @@ from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import META_GROUP, WriteOptions
 from pykubelet.apiserver.schema.schema import Json, copied, unknown_fields
 from pykubelet.apiserver.status import ApiError
-from pykubelet.apiserver.verbs.bodies import check_shape, from_yaml, normal, told_unknown
-from pykubelet.apiserver.verbs.create import create_object
-from pykubelet.apiserver.verbs.update import changed, check_name, write
+from pykubelet.apiserver.strategies.base import normal
+from pykubelet.apiserver.verbs.bodies import check_shape, from_yaml, told_unknown
+from pykubelet.apiserver.verbs.create import create_object, writer_for
+from pykubelet.apiserver.verbs.update import check_name
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -29,7 +30,7 @@ APPLY: Final = "application/apply-patch+yaml"
 _SHOWN: Final = 1000
 _FORMS: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
 
-Patched = Callable[[Object | None], Object]
+Patched = Callable[[Object | None], Json]
 
 
 async def patch(backend: Backend, call: Call) -> Answer:
@@ -39,10 +40,20 @@ async def patch(backend: Backend, call: Call) -> Answer:
     _check_options(call, options)
     attempt = _Attempt(backend, call, options)
     if attempt.is_apply and not call.info.subresource:
-        made = await attempt.created()
+        made = await attempt.create_if_absent()
         if made is not None:
             return Answer(201, made)
-    return Answer(200, await write(backend, call, attempt.changed, options))
+    writer, info, is_patch = writer_for(backend, call, options), call.info, not attempt.is_apply
+    changed = await writer.change(
+        call.resource,
+        info.namespace,
+        info.name,
+        attempt.changed,
+        part=info.subresource,
+        is_tracked=is_patch,
+        is_patch=is_patch,
+    )
+    return Answer(200, changed)
 
 
 class _Attempt:
@@ -55,7 +66,7 @@ class _Attempt:
         self._options = options
         self._patched = _applied(backend, call, options) if self.is_apply else _patched(call)
 
-    async def created(self) -> Object | None:
+    async def create_if_absent(self) -> Object | None:
         """What is applied, if it was not there before."""
         call = self._call
         try:
@@ -71,16 +82,13 @@ class _Attempt:
                 raise
             return None  # somebody else was faster: it is applied to what he made
 
-    async def changed(self, old: Object) -> Object:
+    def changed(self, old: Object) -> Object:
         obj = self._result(old)
         if self.is_apply:
             check_name(self._call, obj)
         else:
             _check_namespace(self._call, obj, old)
-        strategy, is_patch = self._backend.strategy(self._call.resource), not self.is_apply
-        return await changed(
-            self._backend, self._call, strategy, obj, old, self._options, is_tracked=is_patch, is_patch=is_patch
-        )
+        return obj
 
     def _result(self, old: Object | None) -> Object:
         """What the patch makes of the object, with its defaults."""
@@ -122,17 +130,14 @@ def _patched(call: Call) -> Patched:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise status.bad_request(f"error decoding patch: {error}") from None
 
-    def make(old: Object | None) -> Object:
+    def make(old: Object | None) -> Json:
         assert old is not None
-        result: Any
         match call.content_type:
             case "application/json-patch+json":
-                result = apply_json_patch(old, body)
+                return apply_json_patch(old, body)
             case "application/merge-patch+json":
-                result = apply_merge_patch(old, body)
-            case _:
-                result = apply_strategic_merge_patch(old, body, call.resource.schema)
-        return result  # type: ignore[no-any-return]
+                return apply_merge_patch(old, body)
+        return apply_strategic_merge_patch(old, body, call.resource.schema)
 
     return make
 

@@ -303,16 +303,6 @@ async def test_the_cluster_has_what_it_needs_from_the_start(api: Api) -> None:
     assert [each["value"] for each in classes["items"]] == [2000000000, 2000001000]
 
 
-async def test_an_account_that_is_deleted_comes_back(api: Api) -> None:
-    _, before = await api.ask("GET", f"{NS}/serviceaccounts/default")
-    await api.ask("DELETE", f"{NS}/serviceaccounts/default")
-    path = f"{NS}/serviceaccounts?watch=1&fieldSelector=metadata.name%3Ddefault"
-    async with api.session.get(api.url + path) as answer:
-        line = await answer.content.readline()
-    assert b'"ADDED"' in line
-    assert before["metadata"]["uid"].encode() not in line
-
-
 async def test_a_service_may_become_a_mere_name_and_back(api: Api) -> None:
     given = {"metadata": {"name": "a"}, "spec": {"type": "ExternalName", "externalName": "example.com"}}
     _, name = await api.ask("POST", f"{NS}/services", given)

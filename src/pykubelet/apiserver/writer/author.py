@@ -1,0 +1,26 @@
+"""Who writes: a client by way of a request, or a part of the control plane, under the name that upstream's has."""
+
+from typing import Final
+
+import msgspec
+
+from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.users import MASTERS, User, authenticated
+
+
+class Author(msgspec.Struct, frozen=True):
+    user: User
+    manager: str
+    """Who comes to own the fields, as managedFields names it."""
+    info: RequestInfo | None = None
+    """The request that the author came with; None: from inside."""
+    dry_run: bool = False
+
+
+def _component(user: str, manager: str) -> Author:
+    return Author(authenticated(user, (MASTERS,)), manager)
+
+
+KUBE_APISERVER: Final = _component("system:apiserver", "kube-apiserver")
+KUBE_CONTROLLER_MANAGER: Final = _component("system:kube-controller-manager", "kube-controller-manager")
+KUBE_SCHEDULER: Final = _component("system:kube-scheduler", "kube-scheduler")

@@ -1,0 +1,37 @@
+"""What is only good for a time."""
+
+from kit.cluster import START, cluster
+from kit.virtual_time import virtual_time
+from pykubelet.apiserver.controllers.expiry import Expiry
+from pykubelet.apiserver.security.bootstrap_tokens import token_secret
+
+
+@virtual_time
+async def test_old_requests_and_bootstrap_tokens_go() -> None:
+    async with cluster() as c:
+        await c.add("certificates.k8s.io", "certificatesigningrequests", {"metadata": {"name": "open"}})
+        await c.add("", "secrets", token_secret("abcdef.0123456789abcdef", START))
+        c.clock.pass_(3600)
+        await Expiry(c).sync()
+        assert await c.get("secrets", "bootstrap-token-abcdef", "kube-system") is None
+        assert await c.get("certificatesigningrequests", "open", group="certificates.k8s.io") is not None
+
+        c.clock.pass_(24 * 3600)
+        await Expiry(c).sync()
+        assert await c.get("certificatesigningrequests", "open", group="certificates.k8s.io") is None
+
+
+@virtual_time
+async def test_old_events_are_forgotten_counted_from_when_they_were_last_told() -> None:
+    about = {"involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"}, "reason": "R"}
+    async with cluster() as c:
+        await c.add("", "events", {"metadata": {"name": "old", "namespace": "default"}, **about})
+        recent = {**about, "lastTimestamp": "2026-01-02T04:00:00Z"}
+        await c.add("", "events", {"metadata": {"name": "recent", "namespace": "default"}, **recent})
+        c.clock.pass_(3599)
+        await Expiry(c).sync()
+        assert len(await c.all(("", "events"))) == 2
+
+        c.clock.pass_(2)
+        await Expiry(c).sync()
+        assert [each["metadata"]["name"] for each in await c.all(("", "events"))] == ["recent"]
