@@ -1,11 +1,10 @@
 """JSON patches (RFC 6902): a list of operations, done one after the other or not at all.
 
-Written by hand for the sake of what clients of an API server see: its words for what went wrong, its bounds on what a
-patch may ask for, and its habit of taking negative indices as counted from the end.
+Not the `jsonpatch` library, which serves the tests as an oracle: an API server counts negative indices from the end,
+takes what is not there for null in a `test`, and bounds what copies add up to. The library does none of that.
 """
 
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -33,11 +32,7 @@ def apply_json_patch(original: Json, patch: Json) -> Json:
         raise PatchRefused("the patch is nested too deeply")
     document = _Document(copied(original))
     for operation in patch:
-        name = operation.get("op")
-        do = document.operations.get(name) if isinstance(name, str) else None
-        if do is None:
-            raise _unfit(f"Unexpected kind: {name if isinstance(name, str) else 'unknown'}")
-        do(operation)
+        document.do(operation)
     if is_too_deep(document.root):  # moves and copies may have put much into each other
         raise PatchRefused("the patch leaves an object that is nested too deeply")
     return document.root
@@ -47,102 +42,70 @@ class _Document:
     def __init__(self, root: Json) -> None:
         self.root = root
         self._bytes_copied = 0
-        self.operations: dict[str, Callable[[dict[str, Any]], None]] = {
-            "add": self._add,
-            "copy": self._copy,
-            "move": self._move,
-            "remove": self._remove,
-            "replace": self._replace,
-            "test": self._test,
-        }
 
-    def _add(self, operation: dict[str, Any]) -> None:
-        path = _pointer(operation, "path", "add")
-        holder, key = self._holder(path, f'add operation does not apply: doc is missing path: "{path}": missing value')
-        _insert(holder, key, copied(_value(operation)), f"error in add for path: '{path}'")
+    def do(self, operation: dict[str, Any]) -> None:
+        match operation:
+            case {"op": "add", "path": str(path), "value": value}:
+                _insert(*self._place(path), copied(value))
+            case {"op": "remove", "path": str(path)}:
+                holder, key = self._existing(path)
+                del holder[key]
+            case {"op": "replace", "path": "", "value": dict() | list() as value}:
+                self.root = copied(value)
+            case {"op": "replace", "path": str(path), "value": value}:
+                holder, key = self._existing(path)
+                holder[key] = copied(value)
+            case {"op": "move", "from": str(source), "path": str(path)}:
+                if path.startswith(f"{source}/"):
+                    raise _unfit(f"{path} lies inside of {source}, and cannot be moved there")
+                holder, key = self._existing(source)
+                value = holder[key]
+                del holder[key]
+                _insert(*self._place(path), value)
+            case {"op": "copy", "from": str(source), "path": str(path)}:
+                holder, key = self._existing(source)
+                _insert(*self._place(path), self._copied(holder[key]))
+            case {"op": "test", "path": str(path)}:
+                if not same(self._tested(path), operation.get("value")):
+                    raise _unfit(f"{path} is something else: test failed")
+            case _:
+                raise _unfit(f"{operation.get('op')!r} is no operation, or lacks something that it needs")
 
-    def _remove(self, operation: dict[str, Any]) -> None:
-        path = _pointer(operation, "path", "remove")
-        missing = f'remove operation does not apply: doc is missing path: "{path}": missing value'
-        holder, key = self._holder(path, missing)
-        _delete(holder, key, f"error in remove for path: '{path}'")
-
-    def _replace(self, operation: dict[str, Any]) -> None:
-        path, value = _pointer(operation, "path", "replace"), copied(_value(operation))
-        if path == "":
-            if not isinstance(value, dict | list):
-                raise _unfit("replace operation value must be object or array")
-            self.root = value
-            return
-        holder, key = self._holder(
-            path, f"replace operation does not apply: doc is missing path: {path}: missing value"
-        )
-        missing = f"replace operation does not apply: doc is missing key: {path}: missing value"
-        if isinstance(holder, dict):
-            if key not in holder:
-                raise _unfit(missing)
-            holder[key] = value
-        else:
-            holder[_position(holder, key, missing)] = value
-
-    def _move(self, operation: dict[str, Any]) -> None:
-        source = _pointer(operation, "from", "move")
-        path = _pointer(operation, "path", "move")
-        if path.startswith(source + "/"):
-            raise _unfit(f"move operation does not apply: {path} lies inside of {source}")
-        holder, key = self._holder(
-            source, f"move operation does not apply: doc is missing from path: {source}: missing value"
-        )
-        value = _read(holder, key, f"error in move for path: '{key}'")
-        _delete(holder, key, f"error in move for path: '{key}'")
-        missing = f"move operation does not apply: doc is missing destination path: {path}: missing value"
-        holder, key = self._holder(path, missing)
-        _insert(holder, key, value, f"error in move for path: '{path}'")
-
-    def _copy(self, operation: dict[str, Any]) -> None:
-        source = _pointer(operation, "from", "copy")
-        holder, key = self._holder(
-            source, f"copy operation does not apply: doc is missing from path: {source}: missing value"
-        )
-        value = _read(holder, key, f"error in copy for from: '{source}'")
-        path = _pointer(operation, "path", "copy")
-        missing = f"copy operation does not apply: doc is missing destination path: {path}: missing value"
-        holder, key = self._holder(path, missing)
+    def _copied(self, value: Json) -> Json:
         self._bytes_copied += len(msgspec.json.encode(value))
         if self._bytes_copied > MOST_COPIED_BYTES:
             raise _unfit(
-                f"Unable to complete the copy, the accumulated size increase of copy is {self._bytes_copied}, "
-                f"exceeding the limit {MOST_COPIED_BYTES}"
+                f"all copies together make {self._bytes_copied} bytes, exceeding the limit {MOST_COPIED_BYTES}"
             )
-        _insert(holder, key, copied(value), "error while adding value during copy")
+        return copied(value)
 
-    def _test(self, operation: dict[str, Any]) -> None:
-        path = _pointer(operation, "path", "test")
-        value = self.root
-        if path != "":
-            holder, key = self._holder(path, f"test operation does not apply: is missing path: {path}: missing value")
-            if isinstance(holder, dict):
-                value = holder.get(key)  # what is not there counts as null
-            else:
-                value = _read(holder, key, f"error in test for path: '{path}'")
-        if not same(value, operation.get("value")):
-            raise _unfit(f"testing value {path} failed: test failed")
+    def _tested(self, path: str) -> Json:
+        """What is not there counts as null, as long as there is something that could hold it."""
+        if path == "":
+            return self.root
+        holder, name = self._place(path)
+        return holder.get(name) if isinstance(holder, dict) else holder[_index(len(holder), name)]
 
-    def _holder(self, path: str, missing: str) -> tuple[Any, str]:
-        """-> the object or list that has the last part of a path, and that part"""
-        parts = [part.replace("~1", "/").replace("~0", "~") for part in path.split("/")]
-        if len(parts) < 2:
-            raise _unfit(missing)
+    def _existing(self, path: str) -> tuple[Any, Any]:
+        """-> what holds the value at the end of a path, and the key or index that it has there"""
+        holder, name = self._place(path)
+        if isinstance(holder, list):
+            return holder, _index(len(holder), name)
+        if name not in holder:
+            raise _unfit(f"there is no {path}")
+        return holder, name
+
+    def _place(self, path: str) -> tuple[Any, str]:
+        """-> the object or list in which a path ends, and the last part of the path"""
+        first, *parts = (part.replace("~1", "/").replace("~0", "~") for part in path.split("/"))
         value = self.root
-        for part in parts[1:-1]:
-            if isinstance(value, dict) and part in value:
-                value = value[part]
-            elif isinstance(value, list):
-                value = value[_position(value, part, missing)]
+        for part in parts[:-1]:
+            if isinstance(value, list):
+                value = value[_index(len(value), part)]
             else:
-                raise _unfit(missing)
-        if not isinstance(value, dict | list):
-            raise _unfit(missing)
+                value = value.get(part) if isinstance(value, dict) else None
+        if first or not parts or not isinstance(value, dict | list):
+            raise _unfit(f"there is no place {path!r}")
         return value, parts[-1]
 
 
@@ -150,50 +113,20 @@ def _unfit(message: str) -> PatchRefused:
     return PatchRefused(message, UNPROCESSABLE)
 
 
-def _pointer(operation: dict[str, Any], name: str, what: str) -> str:
-    pointer = operation.get(name)
-    if not isinstance(pointer, str):
-        raise _unfit(f"{what} operation failed to decode {name}: missing value")
-    return pointer
+def _index(length: int, part: str) -> int:
+    """Of one of so many items; counted from the end when it is negative."""
+    if not _INDEX.fullmatch(part):
+        raise _unfit(f"{part!r} is no index of a list")
+    index = int(part)
+    if not -length <= index < length:
+        raise _unfit(f"there is no item {index} among {length}")
+    return index % length
 
 
-def _value(operation: dict[str, Any]) -> Json:
-    if "value" not in operation:
-        raise _unfit(f"{operation['op']} operation, missing value field: missing value")
-    return operation["value"]
-
-
-def _position(holder: list[Any], key: str, problem: str) -> int:
-    """Where in a list an index points to, counted from the end when it is negative."""
-    if not _INDEX.fullmatch(key):
-        raise _unfit(f"{problem}: value was not a proper array index: '{key}'")
-    index = int(key)
-    if not -len(holder) <= index < len(holder):
-        raise _unfit(f"{problem}: Unable to access invalid index: {index}: invalid index referenced")
-    return index % len(holder)
-
-
-def _read(holder: Any, key: str, problem: str) -> Json:
-    if isinstance(holder, list):
-        return holder[_position(holder, key, problem)]
-    if key not in holder:
-        raise _unfit(f"{problem}: missing value")
-    return holder[key]
-
-
-def _delete(holder: Any, key: str, problem: str) -> None:
-    if isinstance(holder, list):
-        del holder[_position(holder, key, problem)]
-    elif key in holder:
-        del holder[key]
-    else:
-        raise _unfit(f"{problem}: Unable to remove nonexistent key: {key}: missing value")
-
-
-def _insert(holder: Any, key: str, value: Json, problem: str) -> None:
+def _insert(holder: Any, name: str, value: Json) -> None:
     if isinstance(holder, dict):
-        holder[key] = value
-    elif key == "-":
+        holder[name] = value
+    elif name == "-":
         holder.append(value)
     else:
-        holder.insert(_position([*holder, None], key, problem), value)
+        holder.insert(_index(len(holder) + 1, name), value)

@@ -10,15 +10,15 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from pykubelet.apiserver.objects import timestamp
-from pykubelet.apiserver.patch import fields, managers, typed
+from pykubelet.apiserver.patch import field_managers, fields, typed
+from pykubelet.apiserver.patch.apply_conflicts import ApplyConflict, apply_conflicts, without_last_applied
 from pykubelet.apiserver.patch.created import created_fields
 from pykubelet.apiserver.patch.errors import INTERNAL, PatchRefused
-from pykubelet.apiserver.patch.fields import NO_FIELDS, Fields, Path, shown
-from pykubelet.apiserver.patch.managers import APPLY, UPDATE, Manager, Managers, Owned
+from pykubelet.apiserver.patch.field_managers import APPLY, UPDATE, Manager, Managers, Owned
+from pykubelet.apiserver.patch.fields import NO_FIELDS, Fields
 from pykubelet.apiserver.patch.reset import Reach, reach
 from pykubelet.apiserver.schema.catalogue import schema_of
 from pykubelet.apiserver.schema.schema import ANYTHING, Json, Record, Schema, copied, empty, is_too_deep, same
-from pykubelet.base.errors import Conflict
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
@@ -40,41 +40,6 @@ _STRIPPED: Final = frozenset(
         "metadata.uid",
     )
 )
-
-
-class Cause(NamedTuple):
-    """One field that is somebody else's."""
-
-    manager: Manager
-    path: Path
-
-    @property
-    def message(self) -> str:
-        return f"conflict with {self.manager.shown()}"
-
-    @property
-    def field(self) -> str:
-        return shown(self.path)
-
-
-class ApplyConflict(Conflict):
-    """What is applied would change fields that others own. Status 409; every cause is a FieldManagerConflict."""
-
-    reason: Final = "FieldManagerConflict"
-
-    def __init__(self, causes: list[Cause]) -> None:
-        super().__init__(_said(causes))
-        self.causes = causes
-
-
-def _said(causes: list[Cause]) -> str:
-    if len(causes) == 1:
-        return f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
-    lines: list[str] = []
-    for manager in dict.fromkeys(cause.manager for cause in causes):
-        lines.append(f"conflicts with {manager.shown()}:")
-        lines += [f"- {cause.field}" for cause in causes if cause.manager == manager]
-    return f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
 
 
 class _Situation(NamedTuple):
@@ -103,7 +68,7 @@ def apply(
     _check_type(applied, kind, api_version, here.schema)
     target = _bare(live) if live is not None else _empty(here.schema)
     try:
-        owners = managers.read(_metadata(live or {}).get("managedFields"))
+        owners = field_managers.read(_metadata(live or {}).get("managedFields"))
     except PatchRefused as error:
         raise PatchRefused(f"failed to decode managed fields: {error}", INTERNAL) from None
     if not owners and live is not None:
@@ -113,9 +78,10 @@ def apply(
     try:
         result, owners = _applied(target, applied, owners, who, force, here)
     except ApplyConflict as conflict:
-        remaining = _not_last_applied(conflict.causes, target, here) if manager == _KUBECTL else conflict.causes
-        if remaining:
-            raise ApplyConflict(remaining) from None
+        last = _annotations(target).get(_LAST_APPLIED) if manager == _KUBECTL else None
+        causes = without_last_applied(conflict.causes, last or "", target, here.schema, api_version)
+        if causes:
+            raise ApplyConflict(causes) from None
         result, owners = _applied(target, applied, owners, who, True, here)
     if manager == _KUBECTL and _annotations(result).get(_LAST_APPLIED):
         result["metadata"]["annotations"][_LAST_APPLIED] = _last_applied(applied)
@@ -143,7 +109,7 @@ def track_update(
     try:
         if before is None and not owners and not here.reach.included:
             return _with_first(old, new, who, here)
-        owners = managers.capped(_updated(old, new, owners, who, here))
+        owners = field_managers.capped(_updated(old, new, owners, who, here))
     except PatchRefused:
         return new  # an object that does not fit its type is stored without owners rather than not at all
     result = _with_managers(new, owners)
@@ -168,7 +134,7 @@ def _applied(
         owned = owners[who]
         time = owned.time if same(live, pruned) and owned.time else here.now
         owners[who] = Owned(owned.fields - _STRIPPED, here.api_version, time)
-    return pruned, managers.without_empty(owners.items())
+    return pruned, field_managers.without_empty(owners.items())
 
 
 def _pruned(merged: Json, owners: Managers, last: Fields, schema: Schema) -> Json:
@@ -192,16 +158,13 @@ def _taken(
     change = typed.compared(_with_parts(old, here.schema), _with_parts(new, here.schema), here.schema)
     change = typed.Comparison(*(here.reach(each) for each in change))
     changed = change.modified | change.added
-    conflicts = {other: owned.fields & changed for other, owned in owners.items() if other != who}
-    if not force:
-        causes = [Cause(other, path) for other in sorted(conflicts) for path in fields.in_order(conflicts[other])]
-        if causes:
-            raise ApplyConflict(causes)
+    if not force and (causes := apply_conflicts(owners, who, changed)):
+        raise ApplyConflict(causes)
     remaining = {
         other: owned if other == who else owned._replace(fields=owned.fields - changed - change.removed)
         for other, owned in owners.items()
     }
-    return managers.without_empty(remaining.items()), change
+    return field_managers.without_empty(remaining.items()), change
 
 
 def _updated(old: Json, new: Json, owners: Managers, who: Manager, here: _Situation) -> Managers:
@@ -216,20 +179,6 @@ def _updated(old: Json, new: Json, owners: Managers, who: Manager, here: _Situat
     result = dict(owners)
     result[who] = Owned(mine | (previous.fields if previous else NO_FIELDS), here.api_version, here.now)
     return result
-
-
-def _not_last_applied(causes: list[Cause], live: dict[str, Any], here: _Situation) -> list[Cause]:
-    """kubectl may take over what it applied from the client's side before, as far as it still is what it was."""
-    try:
-        last = json.loads(_annotations(live).get(_LAST_APPLIED) or "null")
-        if not isinstance(last, dict) or last.get("apiVersion") != here.api_version:
-            return causes
-        typed.check(last, here.schema)
-        change = typed.compared(last, live, here.schema)
-        mine = typed.field_set(last, here.schema) - change.modified - change.added - change.removed
-    except (PatchRefused, ValueError, RecursionError):
-        return causes
-    return [cause for cause in causes if cause.path not in mine]
 
 
 def _last_applied(applied: dict[str, Any]) -> str:
@@ -322,14 +271,14 @@ def _with_first(start: dict[str, Any], value: dict[str, Any], who: Manager, here
     parts = _with_parts(start, schema), _with_parts(value, schema)
     owned = created_fields(*parts, schema, here.reach.excluded, _STRIPPED)
     if owned:
-        entry = managers.entry_of(who, here.api_version, here.now, owned)
+        entry = field_managers.entry_of(who, here.api_version, here.now, owned)
         value["metadata"] = {**_metadata(value), "managedFields": [entry]}
     return value
 
 
 def _with_managers(value: dict[str, Any], owners: Managers) -> dict[str, Any]:
     if owners:
-        value["metadata"] = {**_metadata(value), "managedFields": managers.written(owners)}
+        value["metadata"] = {**_metadata(value), "managedFields": field_managers.written(owners)}
     return value
 
 
@@ -346,7 +295,7 @@ def _current(before: dict[str, Any] | None, after: dict[str, Any], subresource: 
 
 def _read_or_none(entries: Json) -> Managers:
     try:
-        return managers.read(entries)
+        return field_managers.read(entries)
     except PatchRefused:
         return {}
 

@@ -9,10 +9,11 @@ from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.patch.apply_conflicts import ApplyConflict
 from pykubelet.apiserver.patch.errors import INTERNAL, TOO_LARGE, UNPROCESSABLE, PatchRefused
 from pykubelet.apiserver.patch.json_patch import apply_json_patch
 from pykubelet.apiserver.patch.merge_patch import apply_merge_patch
-from pykubelet.apiserver.patch.server_side_apply import ApplyConflict, apply
+from pykubelet.apiserver.patch.server_side_apply import apply
 from pykubelet.apiserver.patch.strategic_merge import apply_strategic_merge_patch
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import META_GROUP, WriteOptions

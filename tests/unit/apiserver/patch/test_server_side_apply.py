@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.apiserver.patch import typed
+from pykubelet.apiserver.patch.apply_conflicts import ApplyConflict
 from pykubelet.apiserver.patch.errors import PatchRefused
-from pykubelet.apiserver.patch.managers import read
-from pykubelet.apiserver.patch.server_side_apply import ApplyConflict, apply, track_update
+from pykubelet.apiserver.patch.field_managers import read
+from pykubelet.apiserver.patch.server_side_apply import apply, track_update
 from pykubelet.apiserver.schema.catalogue import schema_of
 from pykubelet.apiserver.schema.schema import normal
 

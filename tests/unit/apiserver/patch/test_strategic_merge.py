@@ -1,4 +1,4 @@
-"""JSON patches, merge patches and strategic merge patches: what they do, and what they refuse."""
+"""Strategic merge patches: what they do, and what they refuse."""
 
 import copy
 import time
@@ -9,128 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.any_objects import values
+from kit.nested import nested
+from pykubelet.apiserver.patch import typed
 from pykubelet.apiserver.patch.errors import PatchRefused
-from pykubelet.apiserver.patch.json_patch import apply_json_patch
-from pykubelet.apiserver.patch.merge_patch import apply_merge_patch
 from pykubelet.apiserver.patch.strategic_merge import apply_strategic_merge_patch
 from pykubelet.apiserver.schema.catalogue import schema_of
 from pykubelet.apiserver.schema.schema import ANYTHING
 
 POD = schema_of("v1", "Pod")
-
-
-def operation(op: str, path: str, **more: Any) -> dict[str, Any]:
-    return {"op": op, "path": path, **more}
-
-
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = {"a": value}
-    return value
-
-
-# --- JSON patches
-
-
-@pytest.mark.parametrize(
-    ("original", "operations", "result"),
-    [
-        ({}, [operation("add", "/a", value=1)], {"a": 1}),
-        ({"a": [1, 3]}, [operation("add", "/a/1", value=2)], {"a": [1, 2, 3]}),
-        ({"a": [1]}, [operation("add", "/a/-", value=2)], {"a": [1, 2]}),
-        ({"a": [1]}, [operation("add", "/a/1", value=2)], {"a": [1, 2]}),
-        ({"a": [1, 2]}, [operation("remove", "/a/-1")], {"a": [1]}),
-        ({"a/b": {"m~n": 1}}, [operation("remove", "/a~1b/m~0n")], {"a/b": {}}),
-        ({"~1": 1}, [operation("remove", "/~01")], {}),
-        ({"a": {"b": 1}}, [operation("replace", "/a/b", value=None)], {"a": {"b": None}}),
-        ({"a": 1}, [operation("replace", "", value={"b": 2})], {"b": 2}),
-        ({"a": {"b": 1}}, [operation("move", "/c", **{"from": "/a/b"})], {"a": {}, "c": 1}),
-        (
-            {"a": [1]},
-            [operation("copy", "/b", **{"from": "/a"}), operation("add", "/b/-", value=2)],
-            {"a": [1], "b": [1, 2]},
-        ),
-        ({"a": 1}, [operation("test", "/a", value=1), operation("test", "/b", value=None)], {"a": 1}),
-    ],
-)
-def test_operations_do_what_the_standard_says(original: Any, operations: list[Any], result: Any) -> None:
-    given_ = copy.deepcopy((original, operations))
-    assert apply_json_patch(original, operations) == result
-    assert (original, operations) == given_
-
-
-@pytest.mark.parametrize(
-    ("original", "operations", "code", "message"),
-    [
-        ({}, {"op": "add"}, 400, "a JSON patch is a list of operations"),
-        ({}, [1], 400, "a JSON patch is a list of operations"),
-        ({}, [operation("bogus", "/a")], 422, "Unexpected kind: bogus"),
-        ({}, [{"path": "/a"}], 422, "Unexpected kind: unknown"),
-        ({}, [{"op": "remove"}], 422, "remove operation failed to decode path: missing value"),
-        ({}, [operation("add", "/a")], 422, "missing value field"),
-        ({}, [operation("remove", "/a")], 422, "error in remove for path: '/a': Unable to remove nonexistent key: a"),
-        ({}, [operation("add", "/a/b", value=1)], 422, 'add operation does not apply: doc is missing path: "/a/b"'),
-        ({}, [operation("replace", "/a", value=1)], 422, "replace operation does not apply: doc is missing key: /a"),
-        ({"a": [1]}, [operation("add", "/a/2", value=1)], 422, "Unable to access invalid index: 2"),
-        ({"a": [1]}, [operation("remove", "/a/x")], 422, "value was not a proper array index: 'x'"),
-        ({"a": True}, [operation("test", "/a", value=1)], 422, "testing value /a failed: test failed"),
-        ({"a": {}}, [operation("move", "/a/b", **{"from": "/a"})], 422, "lies inside of"),
-        ({}, [operation("remove", "a")], 422, "doc is missing path"),
-    ],
-)
-def test_an_operation_that_cannot_be_done_is_refused(original: Any, operations: Any, code: int, message: str) -> None:
-    with pytest.raises(PatchRefused) as caught:
-        apply_json_patch(original, operations)
-    assert message in str(caught.value)
-    assert caught.value.code == code
-
-
-def test_a_patch_is_done_as_a_whole_or_not_at_all() -> None:
-    original = {"a": 1}
-    with pytest.raises(PatchRefused):
-        apply_json_patch(original, [operation("remove", "/a"), operation("test", "/a", value=1)])
-    assert original == {"a": 1}
-
-
-def test_too_many_operations_are_too_large() -> None:
-    with pytest.raises(PatchRefused, match="maximum operations in a JSON patch is 10000, got 10001") as caught:
-        apply_json_patch({}, [operation("add", "/a", value=1)] * 10_001)
-    assert caught.value.code == 413
-
-
-def test_copies_cannot_grow_an_object_without_end() -> None:
-    double = [operation("copy", "/a/-", **{"from": "/a"})] * 60
-    with pytest.raises(PatchRefused, match="exceeding the limit 3145728"):
-        apply_json_patch({"a": ["x" * 100]}, double)
-
-
-# --- merge patches
-
-
-@pytest.mark.parametrize(
-    ("original", "patch", "result"),
-    [
-        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
-        ({"a": "b"}, {"a": None}, {}),
-        ({"a": [1]}, {"a": [2]}, {"a": [2]}),
-        ({"a": {"b": 1, "c": 2}}, {"a": {"b": None, "d": {"e": None}}}, {"a": {"c": 2, "d": {}}}),
-        ({"a": "text"}, {"a": {"b": {"c": None}}}, {"a": {"b": {}}}),
-        ({"a": 1}, {"b": [None]}, {"a": 1, "b": [None]}),
-    ],
-)
-def test_a_merge_patch_looks_like_the_change(original: Any, patch: Any, result: Any) -> None:
-    given_ = copy.deepcopy((original, patch))
-    assert apply_merge_patch(original, patch) == result
-    assert (original, patch) == given_
-
-
-def test_a_merge_patch_must_be_an_object() -> None:
-    with pytest.raises(PatchRefused, match="Invalid JSON Patch"):
-        apply_merge_patch({}, [])
-
-
-# --- strategic merge patches
 
 
 def merged(original: Any, patch: Any) -> Any:
@@ -213,13 +100,8 @@ def test_kinds_without_a_type_take_no_strategic_merge_patch() -> None:
 
 
 def test_a_patch_that_is_nested_without_end_is_refused() -> None:
-    deep = nested(50_000)
     with pytest.raises(PatchRefused, match="nested too deeply"):
-        merged({}, deep)
-    with pytest.raises(PatchRefused, match="nested too deeply"):
-        apply_merge_patch({}, deep)
-    with pytest.raises(PatchRefused, match="nested too deeply"):
-        apply_json_patch({}, [operation("add", "/a", value=deep)])
+        merged({}, nested(50_000))
 
 
 def test_long_lists_take_no_longer_than_they_must() -> None:
@@ -252,3 +134,21 @@ def test_any_strategic_merge_patch_is_done_or_refused(original: dict[str, Any], 
     with suppress(PatchRefused):
         merged(original, patch)
     assert (original, patch) == before
+
+
+@settings(max_examples=100, deadline=None)
+@given(original=values(POD), patch=values(POD))
+def test_what_a_patch_sets_is_there_afterwards_and_the_same_patch_again_changes_nothing(
+    original: dict[str, Any], patch: dict[str, Any]
+) -> None:
+    try:
+        typed.check(patch, POD)  # or it would name the items of a list twice
+        once = merged(original, patch)
+        again = merged(once, patch)
+    except PatchRefused:
+        return
+    assert again == once
+    for name, value in patch.items():
+        if not isinstance(value, dict | list):
+            assert once[name] == value
+    assert all(once[name] == value for name, value in original.items() if name not in patch)
