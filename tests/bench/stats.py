@@ -83,7 +83,7 @@ async def _real(containerd: Containerd, root: Path) -> None:
         for number in range(REAL_PODS):
             pod = make_pod(f"web-{number}")
             sandbox = sandbox_config(pod, 0, log_root=str(root / "logs"))
-            sandbox_id, container = await runtime.run_sandbox(sandbox), pod.spec.containers[0]
+            sandbox_id, container = (await runtime.run_sandbox(sandbox)).id, pod.spec.containers[0]
             config = ContainerConfig(
                 name=container.name,
                 image="busybox:1.36",

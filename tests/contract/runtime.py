@@ -113,8 +113,11 @@ async def nothing_is_seen_of_a_pod_that_never_was(outside: Dependencies) -> None
 
 async def a_sandbox_is_ready_until_it_is_stopped_and_seen_until_it_is_removed(outside: Dependencies) -> None:
     runtime = outside.runtime
-    sandbox_id = await runtime.run_sandbox(sandbox_config(attempt=2))
+    made = await runtime.run_sandbox(sandbox_config(attempt=2))
+    sandbox_id = made.id
     pod = await runtime.observe("uid-web")
+    assert pod.sandboxes == (made,)
+    assert made.ips
     assert (pod.name, pod.namespace) == ("web", "default")
     assert [(s.id, s.ready, s.attempt) for s in pod.sandboxes] == [(sandbox_id, True, 2)]
     assert pod.sandboxes[0].created_at is not None
@@ -129,7 +132,7 @@ async def a_sandbox_is_ready_until_it_is_stopped_and_seen_until_it_is_removed(ou
 
 async def a_container_goes_from_created_to_running_to_exited(outside: Dependencies) -> None:
     runtime = outside.runtime
-    sandbox_id = await runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await runtime.run_sandbox(sandbox_config())).id
     container_id = await runtime.create_container(sandbox_id, container_config(outside))
     created = await seen(runtime, "uid-web", container_id)
     assert (created.state, created.started_at, created.finished_at) == (State.CREATED, None, None)
@@ -148,7 +151,7 @@ async def a_container_goes_from_created_to_running_to_exited(outside: Dependenci
 
 
 async def a_program_that_fails_is_an_error_with_its_code(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     container_id = await started(outside, sandbox_id)
     await outside.end("uid-web", "c", FAILURE)
     exited = await ended(outside.runtime, "uid-web", container_id)
@@ -156,7 +159,7 @@ async def a_program_that_fails_is_an_error_with_its_code(outside: Dependencies) 
 
 
 async def what_a_container_was_made_from_is_read_back(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     annotations = {"io.kubernetes.container.hash": "abc", "io.kubernetes.pod.terminationGracePeriod": "45"}
     config = container_config(outside, "main", 4, image="redis:7", annotations=annotations)
     await outside.runtime.create_container(sandbox_id, config)
@@ -168,10 +171,10 @@ async def what_a_container_was_made_from_is_read_back(outside: Dependencies) -> 
 
 async def the_newest_attempts_and_sandboxes_come_first(outside: Dependencies) -> None:
     runtime = outside.runtime
-    first = await runtime.run_sandbox(sandbox_config(attempt=0))
+    first = (await runtime.run_sandbox(sandbox_config(attempt=0))).id
     old = await started(outside, first)
     await runtime.stop_sandbox(first)
-    second = await runtime.run_sandbox(sandbox_config(attempt=1))
+    second = (await runtime.run_sandbox(sandbox_config(attempt=1))).id
     new = await started(outside, second, attempt=1)
     pod = await runtime.observe("uid-web")
     assert [s.id for s in pod.sandboxes] == [second, first]
@@ -180,7 +183,7 @@ async def the_newest_attempts_and_sandboxes_come_first(outside: Dependencies) ->
 
 async def pods_are_kept_apart(outside: Dependencies) -> None:
     runtime = outside.runtime
-    a, b = await runtime.run_sandbox(sandbox_config("a")), await runtime.run_sandbox(sandbox_config("b"))
+    a, b = (await runtime.run_sandbox(sandbox_config("a"))).id, (await runtime.run_sandbox(sandbox_config("b"))).id
     in_a, in_b = await started(outside, a), await started(outside, b)
     assert {pod.uid for pod in await runtime.pods()} == {"uid-a", "uid-b"}
     await runtime.remove_sandbox(a)
@@ -190,7 +193,7 @@ async def pods_are_kept_apart(outside: Dependencies) -> None:
 
 
 async def stopping_ends_a_program_that_heeds_sigterm(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     container_id = await started(outside, sandbox_id)
     async with asyncio.timeout(DEADLINE):
         await outside.runtime.stop_container(container_id, 1000.0)
@@ -198,7 +201,7 @@ async def stopping_ends_a_program_that_heeds_sigterm(outside: Dependencies) -> N
 
 
 async def stopping_kills_a_stubborn_program_after_the_grace(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     container_id = await started(outside, sandbox_id, command=outside.stubborn())
     async with asyncio.timeout(DEADLINE):
         await outside.runtime.stop_container(container_id, 0.2)
@@ -207,7 +210,7 @@ async def stopping_kills_a_stubborn_program_after_the_grace(outside: Dependencie
 
 
 async def a_second_stop_with_a_shorter_grace_shortens_the_first(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     container_id = await started(outside, sandbox_id, command=outside.stubborn())
     async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as both:
         both.create_task(outside.runtime.stop_container(container_id, 1000.0))
@@ -217,7 +220,7 @@ async def a_second_stop_with_a_shorter_grace_shortens_the_first(outside: Depende
 
 
 async def a_container_that_never_started_can_be_stopped_and_then_not_started(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     container_id = await outside.runtime.create_container(sandbox_id, container_config(outside))
     await outside.runtime.stop_container(container_id, 1.0)
     assert (await seen(outside.runtime, "uid-web", container_id)).state is State.EXITED
@@ -226,7 +229,7 @@ async def a_container_that_never_started_can_be_stopped_and_then_not_started(out
 
 
 async def a_container_starts_only_once(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     container_id = await started(outside, sandbox_id)
     with pytest.raises(Invalid):
         await outside.runtime.start_container(container_id)
@@ -234,7 +237,7 @@ async def a_container_starts_only_once(outside: Dependencies) -> None:
 
 
 async def an_attempt_exists_only_once(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     await started(outside, sandbox_id)
     with pytest.raises(Invalid):
         await outside.runtime.create_container(sandbox_id, container_config(outside))
@@ -242,7 +245,7 @@ async def an_attempt_exists_only_once(outside: Dependencies) -> None:
 
 async def stopping_a_sandbox_ends_its_containers_at_once(outside: Dependencies) -> None:
     runtime = outside.runtime
-    sandbox_id = await runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await runtime.run_sandbox(sandbox_config())).id
     ids = [await started(outside, sandbox_id, name, command=outside.stubborn()) for name in ("a", "b")]
     await runtime.stop_sandbox(sandbox_id)
     states = [(await seen(runtime, "uid-web", each)).state for each in ids]
@@ -252,7 +255,7 @@ async def stopping_a_sandbox_ends_its_containers_at_once(outside: Dependencies) 
 
 async def removing_kills_what_runs(outside: Dependencies) -> None:
     runtime = outside.runtime
-    sandbox_id = await runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await runtime.run_sandbox(sandbox_config())).id
     container_id = await started(outside, sandbox_id, command=outside.stubborn())
     await runtime.remove_container(container_id)
     pod = await runtime.observe("uid-web")
@@ -265,7 +268,7 @@ async def removing_kills_what_runs(outside: Dependencies) -> None:
 
 async def stopping_and_removing_again_is_harmless(outside: Dependencies) -> None:
     runtime = outside.runtime
-    sandbox_id = await runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await runtime.run_sandbox(sandbox_config())).id
     container_id = await started(outside, sandbox_id)
     for _ in range(2):
         await runtime.stop_container(container_id, 1.0)
@@ -292,7 +295,7 @@ async def what_is_not_there_is_not_found(outside: Dependencies) -> None:
 
 
 async def nothing_is_made_in_a_stopped_sandbox(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     await outside.runtime.stop_sandbox(sandbox_id)
     with pytest.raises(Retry):
         await outside.runtime.create_container(sandbox_id, container_config(outside))
@@ -300,7 +303,7 @@ async def nothing_is_made_in_a_stopped_sandbox(outside: Dependencies) -> None:
 
 async def commands_run_only_in_running_containers(outside: Dependencies) -> None:
     runtime = outside.runtime
-    sandbox_id = await runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await runtime.run_sandbox(sandbox_config())).id
     container_id = await runtime.create_container(sandbox_id, container_config(outside))
     with pytest.raises(Retry):
         await runtime.exec_sync(container_id, ("echo", "hello"), 10.0)
@@ -328,7 +331,7 @@ async def it_is_known_how_much_room_images_have(outside: Dependencies) -> None:
 
 async def the_end_of_a_container_is_told_to_who_listens(outside: Dependencies) -> None:
     runtime = outside.runtime
-    sandbox_id = await runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await runtime.run_sandbox(sandbox_config())).id
     container_id = await started(outside, sandbox_id)
     heard: asyncio.Queue[str] = asyncio.Queue()
 
@@ -348,7 +351,7 @@ async def the_end_of_a_container_is_told_to_who_listens(outside: Dependencies) -
 
 
 async def a_new_agent_finds_everything_as_it_was(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     running = await started(outside, sandbox_id, "running")
     over = await started(outside, sandbox_id, "over")
     await outside.end("uid-web", "over", FAILURE)
@@ -362,7 +365,7 @@ async def a_new_agent_finds_everything_as_it_was(outside: Dependencies) -> None:
 
 
 async def a_container_that_ends_while_no_agent_looks_is_seen_as_ended(outside: Dependencies) -> None:
-    sandbox_id = await outside.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await outside.runtime.run_sandbox(sandbox_config())).id
     container_id = await started(outside, sandbox_id)
     await outside.runtime.close()
     await outside.end("uid-web", "c", FAILURE)
@@ -373,7 +376,7 @@ async def a_container_that_ends_while_no_agent_looks_is_seen_as_ended(outside: D
 
 async def many_pods_run_at_once(outside: Dependencies) -> None:
     async def run(number: int) -> None:
-        sandbox_id = await outside.runtime.run_sandbox(sandbox_config(f"p{number}"))
+        sandbox_id = (await outside.runtime.run_sandbox(sandbox_config(f"p{number}"))).id
         await started(outside, sandbox_id)
 
     async with asyncio.TaskGroup() as together:

@@ -212,7 +212,7 @@ async def test_containers_live_and_die_in_the_group_of_their_pod(
     try:
         parent = await place.cgroups.set_up(one)
         sandbox = sandbox_config(one, 0, log_root=str(tmp_path / "logs"), cgroup_parent=parent)
-        sandbox_id = await runtime.run_sandbox(sandbox)
+        sandbox_id = (await runtime.run_sandbox(sandbox)).id
         container = one.spec.containers[0]
         config = ContainerConfig(
             name="c",
@@ -254,7 +254,7 @@ async def test_the_limit_of_the_pod_is_in_force_for_containers_that_have_none(
     runtime, one = outside.runtime, pod("24Mi")
     try:
         sandbox = sandbox_config(one, 0, log_root=str(tmp_path / "logs"), cgroup_parent=await place.cgroups.set_up(one))
-        sandbox_id = await runtime.run_sandbox(sandbox)
+        sandbox_id = (await runtime.run_sandbox(sandbox)).id
         container = one.spec.containers[0]
         config = ContainerConfig(
             name="c",

@@ -37,7 +37,7 @@ async def test_a_container_runtime_with_pods_of_somebody_else_is_left_alone(
     tmp_path: Path, containerd: Containerd
 ) -> None:
     runtime = CriRuntime(containerd.endpoint)
-    sandbox = await runtime.run_sandbox(sandbox_config(make_pod("theirs"), 0, log_root=str(tmp_path / "logs")))
+    sandbox = (await runtime.run_sandbox(sandbox_config(make_pod("theirs"), 0, log_root=str(tmp_path / "logs")))).id
     try:
         choice = await asyncio.to_thread(choose_runtime, tmp_path, [containerd.socket])
         with pytest.raises(Invalid, match="runs 1 pods of somebody else"):  # also when somebody names it

@@ -51,7 +51,7 @@ async def test_a_pod_may_share_the_hosts_namespaces(node: CriNode) -> None:
 
 async def test_containers_of_a_pod_share_its_network_but_see_their_own_processes(node: CriNode) -> None:
     sandbox = node.sandbox()
-    sandbox_id = await node.runtime.run_sandbox(sandbox)
+    sandbox_id = (await node.runtime.run_sandbox(sandbox)).id
     ids = [await node.add(sandbox_id, sandbox, FOREVER, name) for name in ("a", "b")]
     networks = {await node.ask(each, "readlink", "/proc/self/ns/net") for each in ids}
     processes = {await node.ask(each, "readlink", "/proc/self/ns/pid") for each in ids}
@@ -60,14 +60,14 @@ async def test_containers_of_a_pod_share_its_network_but_see_their_own_processes
 
 async def test_containers_see_each_others_processes_when_the_pod_shares_them(node: CriNode) -> None:
     sandbox = node.sandbox(share_process_namespace=True)
-    sandbox_id = await node.runtime.run_sandbox(sandbox)
+    sandbox_id = (await node.runtime.run_sandbox(sandbox)).id
     ids = [await node.add(sandbox_id, sandbox, FOREVER, name) for name in ("a", "b")]
     assert len({await node.ask(each, "readlink", "/proc/self/ns/pid") for each in ids}) == 1
 
 
 async def test_an_ephemeral_container_sees_the_processes_of_its_target(node: CriNode) -> None:
     sandbox = node.sandbox(ephemeral_containers=(EphemeralContainer(name="debug", target_container_name="c"),))
-    sandbox_id = await node.runtime.run_sandbox(sandbox)
+    sandbox_id = (await node.runtime.run_sandbox(sandbox)).id
     with pytest.raises(Retry, match="does not run"):
         await node.add(sandbox_id, sandbox, FOREVER, "debug")
     target = await node.add(sandbox_id, sandbox, FOREVER)
@@ -212,7 +212,7 @@ async def test_the_kernel_knows_what_is_forbidden(
 async def test_a_privileged_container_sees_the_hosts_devices_and_others_do_not(node: CriNode) -> None:
     privileged = Container(name="c", security_context=SecurityContext(privileged=True))
     sandbox = node.sandbox(privileged)
-    sandbox_id = await node.runtime.run_sandbox(sandbox)
+    sandbox_id = (await node.runtime.run_sandbox(sandbox)).id
     strong, weak = [await node.add(sandbox_id, sandbox, FOREVER, name) for name in ("c", "plain")]
     devices = [set((await node.ask(each, "ls", "/dev")).split()) for each in (strong, weak)]
     assert "kmsg" in devices[0] - devices[1]

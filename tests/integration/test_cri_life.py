@@ -100,7 +100,7 @@ async def test_commands_tell_their_code_and_both_outputs(node: CriNode) -> None:
 
 async def test_a_stop_waits_for_the_grace_and_no_longer(node: CriNode) -> None:
     sandbox = node.sandbox()
-    sandbox_id = await node.runtime.run_sandbox(sandbox)
+    sandbox_id = (await node.runtime.run_sandbox(sandbox)).id
     polite = await node.add(sandbox_id, sandbox, "trap 'exit 3' TERM; while :; do sleep 1000 & wait $!; done", "polite")
     stubborn = await node.add(sandbox_id, sandbox, "trap '' TERM; while :; do sleep 1000 & wait $!; done", "stubborn")
     await node.outside.settled()
@@ -179,7 +179,7 @@ async def listening(node: CriNode) -> AsyncGenerator[str, None]:
     first = asyncio.ensure_future(anext(changes))
     async with asyncio.timeout(30):
         while not first.done():
-            sandbox_id = await node.runtime.run_sandbox(other_sandbox("other", attempt))
+            sandbox_id = (await node.runtime.run_sandbox(other_sandbox("other", attempt))).id
             await node.runtime.stop_sandbox(sandbox_id)
             await asyncio.wait({first}, timeout=1.0)
             attempt += 1
@@ -195,7 +195,7 @@ async def heard_of(changes: AsyncGenerator[str, None], uid: str) -> None:
 
 async def test_a_death_is_heard_of_within_a_tenth_of_a_second(node: CriNode) -> None:
     sandbox = node.sandbox()
-    sandbox_id = await node.runtime.run_sandbox(sandbox)
+    sandbox_id = (await node.runtime.run_sandbox(sandbox)).id
     delays = []
     async with aclosing(await listening(node)) as changes:
         for number in range(5):
@@ -212,7 +212,7 @@ async def test_a_death_is_heard_of_within_a_tenth_of_a_second(node: CriNode) -> 
 
 
 async def test_a_sandbox_that_dies_is_heard_of_and_seen(node: CriNode) -> None:
-    sandbox_id = await node.runtime.run_sandbox(node.sandbox())
+    sandbox_id = (await node.runtime.run_sandbox(node.sandbox())).id
     (pid,) = (await node.outside.pids(f"id=={sandbox_id}")).values()
     async with aclosing(await listening(node)) as changes:
         os.kill(pid, 9)

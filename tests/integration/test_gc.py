@@ -20,7 +20,7 @@ from pykubelet.api.container import Container
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.base.errors import Retry
-from pykubelet.base.tasks import supervise
+from pykubelet.base.tasks import every, supervise
 from pykubelet.host.logs import PodLogs
 from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
@@ -60,7 +60,7 @@ class Node:
         pod = Pod(metadata=ObjectMeta(name="web", namespace="default", uid=UID), spec=PodSpec(containers=(container,)))
         sandboxes = (await self.runtime.observe(UID)).sandboxes
         sandbox = sandbox_config(pod, 0, log_root=str(self.root))
-        sandbox_id = sandboxes[0].id if sandboxes else await self.runtime.run_sandbox(sandbox)
+        sandbox_id = sandboxes[0].id if sandboxes else (await self.runtime.run_sandbox(sandbox)).id
         config = ContainerConfig(
             name=name,
             image=image,
@@ -108,8 +108,12 @@ async def node(containerd: Containerd, tmp_path: Path) -> AsyncIterator[Node]:
 
 
 @asynccontextmanager
-async def running(rotation: LogRotation) -> AsyncIterator[None]:
-    task = asyncio.create_task(supervise("logs", rotation.run))
+async def running(node: Node, rotation: LogRotation) -> AsyncIterator[None]:
+    async def turn() -> None:
+        async for _ in every(0.2):
+            await rotation.turn(await node.runtime.pods())
+
+    task = asyncio.create_task(supervise("logs", turn))
     try:
         yield
     finally:
@@ -128,7 +132,7 @@ def counting(lines: int) -> str:
 
 
 async def test_no_line_is_lost_while_logs_are_rotated(node: Node) -> None:
-    async with running(node.rotation(max_size=32 << 10, max_files=1000, period=0.2)):
+    async with running(node, node.rotation(max_size=32 << 10, max_files=1000)):
         container_id = await node.start(counting(20_000))
         await eventually(lambda: node.has_said("done"), seconds=50)
     files = node.files()
@@ -143,7 +147,7 @@ async def test_there_are_never_more_files_than_people_want(node: Node) -> None:
     await node.start("while :; do echo hello; usleep 20000; done")
     for _ in range(6):
         await eventually(lambda: node.files() and node.files()[-1].stat().st_size)
-        await rotation.turn()
+        await rotation.turn(await node.runtime.pods())
         assert len(node.files()) <= 3
     assert [path.suffix == ".gz" for path in node.files()] == [True, False, False]
 
@@ -154,7 +158,7 @@ async def test_a_log_that_was_moved_and_never_reopened_is_mended_by_the_next_age
     await node.logs.move_away(str(node.files()[-1]), "20260101-000000")
     assert len(node.files()) == 1
     rotation = node.rotation()
-    await rotation.turn()
+    await rotation.turn(await node.runtime.pods())
     (container,) = (await node.runtime.observe(UID)).containers
     await node.runtime.exec_sync(container.id, ("touch", "/go"), 10.0)
     await eventually(lambda: node.files()[-1].stat().st_size)
@@ -206,17 +210,19 @@ async def test_unused_images_go_and_those_stay_that_containers_or_sandboxes_are_
     await ended(node.runtime, UID, await node.start("true", image=dead, name="dead"))
     gc = ImageGc(node.runtime, None, ImageGcSettings(high=0, low=0), now=clock)
 
-    assert await gc.free_unused() == 0  # all are new to this agent
+    with pytest.raises(Retry, match="only 0 bytes"):  # all are new to this agent
+        await gc.collect(node.runtime.pods)
     assert unused in await names(node)
     clock.time += timedelta(seconds=121)
     with pytest.raises(Retry, match="only"):  # the whole disk cannot be freed
-        await gc.collect()
+        await gc.collect(node.runtime.pods)
     assert await names(node) == {PAUSE, BUSYBOX, named, dead}
     assert (await node.runtime.observe(UID)).is_running
 
     for sandbox in (await node.runtime.observe(UID)).sandboxes:
         await node.runtime.remove_sandbox(sandbox.id)
-    assert await gc.free_unused() > 0
+    with pytest.raises(Retry, match="only"):
+        await gc.collect(node.runtime.pods)
     assert await names(node) == {PAUSE}
     assert [image.pinned for image in await node.runtime.images()] == [True]
 
@@ -239,10 +245,11 @@ async def test_an_image_that_somebody_elses_container_is_made_from_stays(images:
     )
     await channel.call(f"{service}/CreateContainer", request, cri.CreateContainerResponse)
     await channel.close()
-    gc = ImageGc(node.runtime, None, now=clock)
-    await gc.free_unused()
-    clock.time += timedelta(seconds=121)
-    await gc.free_unused()
+    gc = ImageGc(node.runtime, None, ImageGcSettings(high=0, low=0), now=clock)
+    for _ in range(2):
+        with pytest.raises(Retry, match="only"):  # the whole disk cannot be freed
+            await gc.collect(node.runtime.pods)
+        clock.time += timedelta(seconds=121)
     assert await names(node) == {PAUSE, theirs}
 
 

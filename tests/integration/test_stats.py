@@ -51,7 +51,7 @@ class Node:
         pod = Pod(metadata=meta, spec=PodSpec(containers=containers))
         parent = f"{self.group}/pod{UID}" if own_group else ""
         sandbox = sandbox_config(pod, 0, log_root=self.dirs.log_root, cgroup_parent=parent)
-        sandbox_id = await self.runtime.run_sandbox(sandbox)
+        sandbox_id = (await self.runtime.run_sandbox(sandbox)).id
         for container in containers:
             config = ContainerConfig(
                 name=container.name,

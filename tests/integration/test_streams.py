@@ -81,7 +81,7 @@ class Node:
 async def node(containerd: Containerd, tmp_path: Path) -> AsyncIterator[Node]:
     pods, channel = CriNode(containerd, tmp_path / "logs"), Channel(containerd.endpoint)
     sandbox = pods.sandbox()
-    sandbox_id = await pods.runtime.run_sandbox(sandbox)
+    sandbox_id = (await pods.runtime.run_sandbox(sandbox)).id
     container_id = await pods.add(sandbox_id, sandbox, PROGRAM, stdin=True)
     yield Node(CriStreams(channel), container_id, sandbox_id)
     await channel.close()

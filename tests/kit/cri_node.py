@@ -61,7 +61,7 @@ class CriNode:
 
     async def start(self, script: str = FOREVER, *, sandbox: SandboxConfig | None = None, **fields: Any) -> str:
         sandbox = sandbox or self.sandbox()
-        return await self.add(await self.runtime.run_sandbox(sandbox), sandbox, script, **fields)
+        return await self.add((await self.runtime.run_sandbox(sandbox)).id, sandbox, script, **fields)
 
     async def run(self, script: str, **fields: Any) -> ObservedContainer:
         return await ended(self.runtime, UID, await self.start(script, **fields))

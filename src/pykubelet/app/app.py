@@ -36,6 +36,7 @@ from pykubelet.node.log_rotation import LogRotation
 from pykubelet.node.metered import metered_cgroups, metered_runtime
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
+from pykubelet.node.pleg import Pleg
 from pykubelet.node.scene import Machine
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Runtime
@@ -185,7 +186,7 @@ class App:
         self._running.append(tasks.create_task(supervise("node status", self._reporter.run)))
         await _until(lambda: self._reporter.node is not None)  # nothing can be admitted to a node that nobody knows
         self._running += [tasks.create_task(supervise("checkpoint", self._checkpoint.run)), *agent.start()]
-        chores = self._chores(local) | self._server_parts
+        chores = self._chores(local, agent.pleg) | self._server_parts
         self._running += [tasks.create_task(supervise(name, part)) for name, part in chores.items()]
         if self._api is not None:
             self._running += [tasks.create_task(supervise(name, part)) for name, part in self._api.parts.items()]
@@ -243,16 +244,16 @@ class App:
         metrics.know_pods(agent.table.get, agent.statuses.get)
         metrics.count_pods(lambda: take_census(agent))
 
-    def _chores(self, local: MachineParts) -> dict[str, Callable[[], Awaitable[None]]]:
+    def _chores(self, local: MachineParts, pleg: Pleg) -> dict[str, Callable[[], Awaitable[None]]]:
         """What has to be done now and then."""
         rotation = self._config.log_rotation
         if not self._is_cri:
             rotation = changed(rotation, max_size=-1)  # the embedded runtime rotates its own
         chores: dict[str, Callable[[], Awaitable[None]]] = {
-            "logs": LogRotation(self._runtime, local.logs, rotation).run
+            "logs": partial(LogRotation(self._runtime, local.logs, rotation).run, lambda: pleg.seen.values())
         }
         if self._is_cri and not self._config.image_gc.is_off:
-            chores["image gc"] = self._image_gc.run
+            chores["image gc"] = partial(self._image_gc.run, pleg.look)
         return chores
 
     def _agent(self, tasks: asyncio.TaskGroup, local: MachineParts, *, runtime_name: str) -> Agent:

@@ -44,7 +44,7 @@ class Agent:
     """Made inside of the TaskGroup that owns its work."""
 
     def __init__(self, tasks: asyncio.TaskGroup, outside: Dependencies) -> None:
-        runtime, journal, api, now = outside.runtime, outside.journal, outside.api, outside.now
+        journal, api, now = outside.journal, outside.api, outside.now
         self.inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX_SIZE)
         if outside.restored:
             self.inbox.put_nowait(Said(API_SOURCE, Restored(outside.restored)))
@@ -55,7 +55,7 @@ class Agent:
         self._config = PodConfig(outside.sources, journal, now=now)
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
         self._mirrors = MirrorPods(api, self.table, outside.api_node) if api is not None else None
-        self.pleg = Pleg(runtime, self.inbox)
+        self.pleg = Pleg(outside.runtime, self.inbox)
         self.prober = Prober(outside, self.statuses.get, self.inbox)
         self.probe_results = results = ProbeResultsStore()
         self._reporter = PodReporter(
@@ -77,6 +77,7 @@ class Agent:
             usage=NodeUsage(),
             admission=_remembered(outside.node, outside.allowed_unsafe_sysctls),
             workers=self.workers,
+            pleg=self.pleg,
             statuses=self.statuses,
             results=results,
             reporter=self._reporter,
@@ -101,7 +102,7 @@ class Agent:
             "relist": supervise("relist", self.pleg.relist),
             "housekeeping": supervise(
                 "housekeeping",
-                partial(keep_house, self._outside.runtime, self._outside.host, self._outside.cgroups, self.inbox),
+                partial(keep_house, self.pleg, self._outside.host, self._outside.cgroups, self.inbox),
             ),
             "status manager": supervise("status manager", self.statuses.run),
             "probes": supervise("probes", self.prober.run),
@@ -138,7 +139,7 @@ class Agent:
         self.handlers.remove(self.pods())
         while True:
             try:
-                self.handlers.stop_strangers(await self._outside.runtime.pods())
+                self.handlers.stop_strangers(await self.pleg.look())
                 break
             except PykubeletError as error:
                 log.warning("what else runs here cannot be seen yet: %s", error)

@@ -9,6 +9,7 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE, is_mirror, is_static, source_of
 from pykubelet.base.journal import Journal
+from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.status_manager import StatusManager
@@ -54,6 +55,7 @@ class PodHandlers:
         usage: NodeUsage,
         admission: Callable[[], Admission],
         workers: PodWorkers,
+        pleg: Pleg,
         statuses: StatusManager,
         results: ProbeResultsStore,
         reporter: PodReporter,
@@ -68,6 +70,7 @@ class PodHandlers:
         self.usage = usage
         self.workers = workers
         self._admission = admission
+        self._pleg = pleg
         self._statuses = statuses
         self._results = results
         self._reporter = reporter
@@ -167,6 +170,7 @@ class PodHandlers:
 
     def gone(self, uid: str) -> None:
         """Nothing is left of a pod, and nobody asks for it."""
+        self._pleg.forget(uid)
         self._statuses.forget(uid)
         self._reporter.forget(uid)
         self._results.forget(uid)
@@ -174,12 +178,12 @@ class PodHandlers:
         if (pod := self.table.get(uid)) is not None:  # somebody does: its manifest has come back
             self.add((pod,))
 
-    def clean_up(self, runtime: Iterable[ObservedPod], folders: Iterable[str]) -> None:
+    def clean_up(self, folders: Iterable[str]) -> None:
         """Stop and remove what no source knows. Only when all sources have spoken."""
-        found = list(runtime)
-        bare = set(folders) - {observed.uid for observed in found}
-        self.stop_strangers(each for each in (*found, *map(_only_a_folder, bare)) if each.uid not in self.table)
-        for uid in {observed.uid for observed in found} & self._rejected:
+        found = self._pleg.seen
+        bare = map(_only_a_folder, set(folders) - found.keys())
+        self.stop_strangers([each for each in (*found.values(), *bare) if each.uid not in self.table])
+        for uid in found.keys() & self._rejected:
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
                 self.workers.tell(pod, grace=pod_grace(pod))  # an earlier agent ran what this one turns away
         if self._mirrors is None:

@@ -1,7 +1,7 @@
 """Every five minutes: look at the images, and remove what nobody uses when the disk runs full."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -9,12 +9,16 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.tasks import every
 from pykubelet.pod.images.image_gc import ImageGcSettings, ImageRecord, excess, outdated, removable, seen
+from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.node import NodeRecorder
 from pykubelet.pod.ports.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
 PERIOD: Final = 300.0
+
+Look = Callable[[], Awaitable[Iterable[ObservedPod]]]
+"""Shows all pods as they are from now on."""
 
 
 class ImageGc:
@@ -36,19 +40,19 @@ class ImageGc:
         self._records: dict[str, ImageRecord] = {}
         self._has_failed = False
 
-    async def run(self) -> None:
+    async def run(self, look: Look) -> None:
         """Until cancelled."""
         async for _ in every(PERIOD):
             try:
-                await self.collect()
+                await self.collect(look)
             except PykubeletError as error:
                 self._complain(error)
             else:
                 self._has_failed = False
 
-    async def collect(self) -> None:
+    async def collect(self, look: Look) -> None:
         """One round. Raises Retry when an image could not be removed, or when too little could be freed."""
-        now = await self._look()
+        now = await self._look(look)
         failures: list[PykubeletError] = []
         await self._free(outdated(self._records.values(), self._settings, now), None, failures)
         wanted = await self._wanted()
@@ -60,15 +64,6 @@ class ImageGc:
             self._tell("FreeDiskSpaceFailed", message)
             raise Retry(message)
 
-    async def free_unused(self) -> int:
-        """Remove every image that may go, because the node is short of room. -> the bytes that they held"""
-        now = await self._look()
-        failures: list[PykubeletError] = []
-        freed = await self._free(removable(self._records.values(), self._settings, now), None, failures)
-        if failures:
-            raise Retry("; ".join(str(failure) for failure in failures))
-        return freed
-
     def keep(self, image_id: str) -> None:
         """A container is about to be made from this image, so that it is as good as new; also for a round that is
         under way. One that is not known yet will be new at the next look."""
@@ -77,9 +72,9 @@ class ImageGc:
 
     # --- inside
 
-    async def _look(self) -> datetime:
+    async def _look(self, look: Look) -> datetime:
         images = await self._runtime.images()
-        pods = await self._runtime.pods()  # afterwards, so that what was made from them meanwhile is seen
+        pods = await look()  # afterwards, so that what was made from them meanwhile is seen
         now = self._now()
         self._records = seen(self._records, images, pods, now)
         return now

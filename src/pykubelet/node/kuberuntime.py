@@ -21,7 +21,7 @@ from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.pod.lifecycle.crash_loop_backoff import crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.lifecycle.plan import Kill, PodActions
 from pykubelet.pod.lifecycle.termination_grace import MINIMUM_GRACE, container_grace, stop_waves
-from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
+from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
 
 _SOON: Final = 10.0
@@ -59,19 +59,22 @@ class KubeRuntime:
         if actions.kill_pod:
             await self.stop(pod, scene.observed, container_grace(pod))
         else:
-            await _together(self._kill(pod, kill) for kill in actions.kills)
+            address = self._address(scene.observed)
+            await _together(self._kill(pod, kill, address) for kill in actions.kills)
         scene.sandbox_attempt, names = actions.attempt, actions.starts
         if actions.create_sandbox:
             await self._clear_init_containers(pod, scene.observed)
-            scene.sandbox_id = await self._run_sandbox(scene)
+            sandbox = await self._run_sandbox(scene)
+            scene.sandbox_id, scene.pod_ips = sandbox.id, sandbox.ips
         elif not actions.kill_pod:
             scene.sandbox_id = actions.sandbox_id
+            scene.pod_ips = next((each.ips for each in scene.observed.sandboxes if each.id == scene.sandbox_id), ())
             if names:
                 with suppress(PykubeletError):  # its class may be gone by now, but the pod has what it needs of it
                     scene.runtime_handler = await self._handler(pod)
         if not (scene.sandbox_id and names):
             return True
-        scene.pod_ips = await self._pod_ips(scene)
+        scene.pod_ips = scene.pod_ips or self._machine().facts.host_ips
         return await self._start_all(scene, actions) > 0
 
     async def stop(self, pod: Pod, observed: ObservedPod, grace: float) -> None:
@@ -106,17 +109,18 @@ class KubeRuntime:
         """Hooks run at once, whosever turn it is; the stop itself waits for those who go first, or for the deadline."""
         alive = [container for container in observed.containers if container.id in wave]
         try:
-            await _together(self._stop_container(pod, each, deadline, before) for each in alive)
+            address = self._address(observed)
+            await _together(self._stop_container(pod, each, address, deadline, before) for each in alive)
         finally:
             ended.set()
 
     async def _stop_container(
-        self, pod: Pod, seen: ObservedContainer, deadline: float, before: tuple[asyncio.Event, ...]
+        self, pod: Pod, seen: ObservedContainer, address: str, deadline: float, before: tuple[asyncio.Event, ...]
     ) -> None:
         loop = asyncio.get_running_loop()
         self._note(pod, "stopping container", seen.name)
         self._recorder.event(pod, "Normal", "Killing", f"Stopping container {seen.name}")
-        await self._pre_stop(pod, seen.id, _container(pod, seen.name), deadline - loop.time())
+        await self._pre_stop(pod, seen.id, _container(pod, seen.name), address, deadline - loop.time())
         try:
             async with asyncio.timeout(max(deadline - loop.time(), 0.0)):
                 for event in before:
@@ -125,49 +129,51 @@ class KubeRuntime:
             pass
         await self._runtime.stop_container(seen.id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
 
-    async def _kill(self, pod: Pod, kill: Kill) -> None:
+    async def _kill(self, pod: Pod, kill: Kill, address: str) -> None:
         container = _container(pod, kill.name)
         message = kill.message or f"Container {kill.name} definition changed, will be restarted"
         self._note(pod, "killing container", f"{kill.name}: {message}")
         self._recorder.event(pod, "Normal", "Killing", message)
-        await self._end(pod, kill.container_id, container, container_grace(pod, container, kill.reason))
+        await self._end(pod, kill.container_id, container, address, container_grace(pod, container, kill.reason))
 
-    async def _end(self, pod: Pod, container_id: str, container: Container | None, grace: float) -> None:
+    async def _end(self, pod: Pod, container_id: str, container: Container | None, address: str, grace: float) -> None:
         """One container of a pod that goes on: its hook, then the stop with what is left of the grace."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace
-        await self._pre_stop(pod, container_id, container, grace)
+        await self._pre_stop(pod, container_id, container, address, grace)
         await self._runtime.stop_container(container_id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
 
-    async def _pre_stop(self, pod: Pod, container_id: str, container: Container | None, seconds: float) -> None:
+    async def _pre_stop(
+        self, pod: Pod, container_id: str, container: Container | None, address: str, seconds: float
+    ) -> None:
         hook = container.lifecycle.pre_stop if container and container.lifecycle else None
         if container is None or hook is None or seconds <= 0:
             return
         try:
             async with asyncio.timeout(seconds):
-                await run_hook(self._runtime, container_id, container, hook, await self._pod_ip(pod))
+                await run_hook(self._runtime, container_id, container, hook, address)
         except TimeoutError:
             self._note(pod, "hook", f"the preStop hook of {container.name} has used up the grace")
         except PykubeletError as error:  # its text may hold secrets: it goes to the journal, not into an event
             self._note(pod, "hook", f"the preStop hook of {container.name} failed: {error}")
             self._recorder.event(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
 
-    async def _post_start(self, pod: Pod, container_id: str, container: Container) -> None:
+    async def _post_start(self, pod: Pod, container_id: str, container: Container, address: str) -> None:
         """A container whose postStart hook fails has failed to start."""
         hook = container.lifecycle.post_start if container.lifecycle else None
         if hook is None:
             return
         try:
-            await run_hook(self._runtime, container_id, container, hook, await self._pod_ip(pod))
+            await run_hook(self._runtime, container_id, container, hook, address)
         except PykubeletError as error:
             self._note(pod, "hook", f"the postStart hook of {container.name} failed: {error}")
             self._recorder.event(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
-            await self._end(pod, container_id, container, container_grace(pod, container))
+            await self._end(pod, container_id, container, address, container_grace(pod, container))
             raise NotStarted("PostStartHookError", str(error), again_in=_SOON) from None
 
-    async def _pod_ip(self, pod: Pod) -> str:
-        seen = await self._runtime.observe(pod.metadata.uid)
-        ips = (*(ip for sandbox in seen.sandboxes for ip in sandbox.ips), *self._machine().facts.host_ips)
+    def _address(self, observed: ObservedPod) -> str:
+        """Where hooks find the pod; empty: nowhere."""
+        ips = (*(ip for sandbox in observed.sandboxes for ip in sandbox.ips), *self._machine().facts.host_ips)
         return ips[0] if ips else ""
 
     async def _clear_init_containers(self, pod: Pod, observed: ObservedPod) -> None:
@@ -183,18 +189,18 @@ class KubeRuntime:
 
     # --- the sandbox
 
-    async def _run_sandbox(self, scene: Scene) -> str:
+    async def _run_sandbox(self, scene: Scene) -> ObservedSandbox:
         pod = scene.pod
         try:
             scene.runtime_handler = await self._handler(pod)
             for left_out in pod_dns(pod, self._machine().dns)[1]:
                 self._recorder.event(pod, "Warning", "DNSConfigForming", left_out)
-            sandbox_id = await self._runtime.run_sandbox(self._sandbox_config(scene))
+            sandbox = await self._runtime.run_sandbox(self._sandbox_config(scene))
         except PykubeletError as error:
             self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise
         self._note(pod, "sandbox", f"attempt {scene.sandbox_attempt}")
-        return sandbox_id
+        return sandbox
 
     def _sandbox_config(self, scene: Scene) -> SandboxConfig:
         """The same for the sandbox itself and for each container that is made in it."""
@@ -221,11 +227,6 @@ class KubeRuntime:
         if self._classes is None:
             raise Invalid(f"runtime class {name} is not known: this node has no API server; leave runtimeClassName out")
         return await self._classes.handler(name)
-
-    async def _pod_ips(self, scene: Scene) -> tuple[str, ...]:
-        seen = await self._runtime.observe(scene.pod.metadata.uid)
-        ips = next((sandbox.ips for sandbox in seen.sandboxes if sandbox.id == scene.sandbox_id), ())
-        return ips or self._machine().facts.host_ips
 
     # --- starting
 
@@ -269,7 +270,7 @@ class KubeRuntime:
         if self._logs is not None:
             meta = pod.metadata
             await self._logs.link(meta.namespace, meta.name, meta.uid, container.name, attempt, container_id)
-        await self._post_start(pod, container_id, container)
+        await self._post_start(pod, container_id, container, next(iter(scene.pod_ips), ""))
 
     async def _create(self, scene: Scene, container: Container, attempt: int, image: Image) -> str:
         try:

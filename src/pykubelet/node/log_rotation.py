@@ -2,13 +2,13 @@
 runtimes that leave that to the agent, as those that speak CRI do; logs are kept tidy for all."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from msgspec import Struct
 
-from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.base.tasks import every
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.runtime import Runtime
@@ -68,17 +68,16 @@ class LogRotation:
         self._complaints: dict[str, str] = {}
         """By container: what was said of it last."""
 
-    async def run(self) -> None:
-        """Until cancelled."""
+    async def run(self, pods: Callable[[], Collection[ObservedPod]]) -> None:
+        """Until cancelled. `pods` are those that the runtime was last seen to hold."""
         async for _ in every(self._settings.period):
             try:
-                await self.turn()
+                await self.turn(tuple(pods()))
             except PykubeletError as error:
                 log.debug("logs cannot be looked at: %s", error)
 
-    async def turn(self) -> None:
-        """One look at all logs."""
-        pods = await self._runtime.pods()
+    async def turn(self, pods: Collection[ObservedPod]) -> None:
+        """One look at the logs of all pods."""
         if self._settings.max_size >= 0:
             await self._rotate_all(dict(self._running(pods)))
         await self._logs.tidy(pods)
@@ -105,6 +104,8 @@ class LogRotation:
                     await self._runtime.reopen_log(container_id)
                 elif size >= self._settings.max_size:
                     await self._rotate(container_id, path)
+            except NotFound:  # it has gone since it was seen
+                continue
             except PykubeletError as error:
                 self._complain(container_id, error)
             else:

@@ -4,7 +4,6 @@ from msgspec import Struct
 
 from pykubelet.pod.lifecycle.pod_update import SourceEvent
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
-from pykubelet.pod.observed import ObservedPod
 
 
 class Said(Struct, frozen=True):
@@ -31,9 +30,8 @@ class Tick(Struct, frozen=True):
 
 
 class Housekeep(Struct, frozen=True):
-    """Time to look for what nobody wants any more, with all that was found on the machine just now."""
+    """Time to look for what nobody wants any more."""
 
-    runtime: tuple[ObservedPod, ...]
     folders: frozenset[str]
     """Uids of the pods that have a folder or a control group."""
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast
 
 from pykubelet.api.pod import Pod
-from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 from pykubelet.pod.ports.machine import PodCgroups
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, PullCredentials, Runtime, SandboxConfig
 from pykubelet.pod.ports.syncer import Synced, Syncer
@@ -185,15 +185,15 @@ class _MeteredRuntime:
         self._meters.pod_seen(observed)
         return observed
 
-    async def run_sandbox(self, config: SandboxConfig) -> str:
+    async def run_sandbox(self, config: SandboxConfig) -> ObservedSandbox:
         loop = asyncio.get_running_loop()
         began, failed = loop.time(), True
         try:
-            sandbox_id = cast(str, await self._counted("run_sandbox")(config))
+            sandbox = cast(ObservedSandbox, await self._counted("run_sandbox")(config))
             failed = False
         finally:
             self._meters.sandbox_run(config, loop.time() - began, failed)
-        return sandbox_id
+        return sandbox
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
         pod = config.sandbox.pod if config.sandbox is not None else Pod()

@@ -81,9 +81,9 @@ class SyncLoop:
                     self._handlers.wake(uid)  # its worker brings the files up to date
             case Tick():
                 self._handlers.wake_due()
-            case Housekeep(runtime, folders):
+            case Housekeep(folders):
                 if self.all_sources_ready:
-                    self._handlers.clean_up(runtime, folders)
+                    self._handlers.clean_up(folders)
             case Probed(kind, uid, container_id, result):
                 self._handlers.probed(kind, uid, container_id, result)
             case Closed():

@@ -137,14 +137,14 @@ class FakeRuntime:
         await self._call("observe", uid)
         return self.seen(uid)
 
-    async def run_sandbox(self, config: SandboxConfig) -> str:
+    async def run_sandbox(self, config: SandboxConfig) -> ObservedSandbox:
         await self._call("run_sandbox", config.pod.metadata.uid)
         number = next(self._ids)
         sandbox_id = f"sandbox-{number}"
         ip = f"10.0.{number // 250 % 250}.{number % 250 + 1}"
         self._sandboxes[sandbox_id] = sandbox = _Sandbox(sandbox_id, config, self._now(), ip)
         self._by_uid.setdefault(config.pod.metadata.uid, []).append(sandbox)
-        return sandbox_id
+        return sandbox.observed()
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
         await self._call("stop_sandbox", sandbox_id)

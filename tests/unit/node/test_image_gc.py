@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -46,16 +47,19 @@ class Node:
 
     async def use(self, name: str) -> str:
         """-> the sandbox of the container that uses it"""
-        sandbox_id = await self.runtime.run_sandbox(sandbox_config(name))
+        sandbox_id = (await self.runtime.run_sandbox(sandbox_config(name))).id
         await self.runtime.create_container(sandbox_id, ContainerConfig(name="c", image=name, image_id=f"id-{name}"))
         return sandbox_id
+
+    async def collect(self) -> None:
+        await self.gc.collect(self.runtime.pods)
 
     async def names(self) -> list[str]:
         return sorted(image.names[0] for image in await self.runtime.images())
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(supervise("images", self.gc.run))
+        task = asyncio.create_task(supervise("images", partial(self.gc.run, self.runtime.pods)))
         yield
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -129,7 +133,7 @@ async def test_an_old_image_that_a_container_is_about_to_be_made_from_is_as_good
 async def test_an_image_is_spared_that_is_needed_while_others_are_being_removed() -> None:
     node = Node("a", "b", "c", available=0, minimum_age=0.0)
     node.runtime.delays["remove_image"] = 5
-    collecting = asyncio.create_task(node.gc.collect())
+    collecting = asyncio.create_task(node.collect())
     await asyncio.sleep(1)
     node.gc.keep("id-b")
     await collecting
@@ -174,35 +178,25 @@ async def test_a_failure_stops_neither_the_other_images_nor_the_next_round() -> 
     node = Node("a", "b", available=10, minimum_age=0.0)
     node.runtime.failures["remove_image"] = [Retry("busy")]
     with pytest.raises(Retry, match="id-a cannot be removed: busy"):
-        await node.gc.collect()
+        await node.collect()
     assert await node.names() == ["a"]
-    await node.gc.collect()
+    await node.collect()
 
 
 @virtual_time
 async def test_an_image_that_somebody_else_has_removed_is_gone_all_the_same() -> None:
     node = Node("a", available=10, minimum_age=0.0)
     node.runtime.failures["remove_image"] = [NotFound("no such image")]
-    await node.gc.collect()
+    await node.collect()
 
 
 @virtual_time
 async def test_without_a_word_on_the_disk_nothing_goes_and_one_without_any_room_is_told() -> None:
     node = Node("a", minimum_age=0.0)
     node.runtime.storage = None
-    await node.gc.collect()
+    await node.collect()
     node.runtime.storage = Storage(capacity=0, available=0)
     with pytest.raises(Retry):
-        await node.gc.collect()
+        await node.collect()
     assert node.events.all == [("Warning", "InvalidDiskCapacity")]
     assert await node.names() == ["a"]
-
-
-@virtual_time
-async def test_all_that_is_unused_can_be_freed_at_once() -> None:
-    node = Node("a", "b", "used", available=90)
-    await node.use("used")
-    assert await node.gc.free_unused() == 0  # all are new to this agent
-    await asyncio.sleep(120)
-    assert await node.gc.free_unused() == 20
-    assert await node.names() == ["used"]

@@ -22,13 +22,18 @@ class Line:
         self.looks: list[float] = []
         self.seen: tuple[ObservedPod, ...] = ()
         self.failure: Exception | None = None
+        self.seconds = 0.0
+        """How long a look takes. It shows what there was when it began."""
         self.told: asyncio.Queue[str | Exception] = asyncio.Queue()
 
     async def pods(self) -> tuple[ObservedPod, ...]:
         self.looks.append(asyncio.get_running_loop().time())
+        seen = self.seen
+        if self.seconds:
+            await asyncio.sleep(self.seconds)
         if self.failure is not None:
             raise self.failure
-        return self.seen
+        return seen
 
     async def status(self) -> RuntimeStatus:
         return RuntimeStatus(ready=True, network_ready=True)
@@ -125,3 +130,68 @@ async def test_events_that_stay_lost_for_one_reason_are_told_of_once(caplog: pyt
             await asyncio.sleep(10)
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert [text.rpartition(": ")[2] for text in told] == ["cut", "refused"]
+
+
+@virtual_time
+async def test_who_wants_to_know_what_is_there_now_gets_a_look_that_begins_now() -> None:
+    line, now = Line(), asyncio.get_running_loop().time
+    async with followed(line) as (pleg, _):
+        await asyncio.sleep(RELIST_WITH_EVENTS + 5)
+        line.seen = (ObservedPod(uid="u"),)
+        assert await pleg.look() == line.seen
+        assert line.looks[-1] == now()
+        assert set(pleg.seen) == {"u"}
+
+
+@virtual_time
+async def test_a_look_that_was_under_way_is_not_enough_and_one_new_look_serves_all_who_wait() -> None:
+    line = Line()
+    async with followed(line) as (pleg, _):
+        await asyncio.sleep(RELIST_WITH_EVENTS + 5)
+        line.seconds = 3.0
+        first = asyncio.create_task(pleg.look())
+        await asyncio.sleep(1)
+        line.seen = (ObservedPod(uid="u"),)
+        others = [asyncio.create_task(pleg.look()) for _ in range(3)]
+        so_far = len(line.looks)
+        assert await first == ()
+        assert [await each for each in others] == [line.seen] * 3
+        assert len(line.looks) == so_far + 1
+
+
+@virtual_time
+async def test_who_wants_to_know_is_told_when_nothing_can_be_seen() -> None:
+    line = Line()
+    async with followed(line) as (pleg, _):
+        blind = [pleg.is_blind]  # nobody has looked yet
+        await asyncio.sleep(1)
+        blind.append(pleg.is_blind)
+        line.failure = Retry("busy")
+        with pytest.raises(Retry, match="busy"):
+            await pleg.look()
+        blind.append(pleg.is_blind)
+        line.failure = None
+        await asyncio.sleep(2 * RELIST)
+        blind.append(pleg.is_blind)
+        assert blind == [True, False, True, False]
+
+
+@virtual_time
+async def test_a_pod_that_is_gone_is_not_seen_again_by_a_look_that_began_before() -> None:
+    line = Line()
+    line.seen = (ObservedPod(uid="gone"), ObservedPod(uid="there"))
+    async with followed(line) as (pleg, inbox):
+        await asyncio.sleep(RELIST_WITH_EVENTS + 5)
+        pleg.forget("gone")
+        assert set(pleg.seen) == {"there"}
+        line.seconds = 3.0
+        look = asyncio.create_task(pleg.look())
+        await asyncio.sleep(1)
+        pleg.forget("gone")
+        while not inbox.empty():
+            inbox.get_nowait()
+        await look
+        assert set(pleg.seen) == {"there"}
+        assert inbox.empty()
+        await pleg.look()  # what is there all the same, such as a sandbox that came late, the next one shows
+        assert set(pleg.seen) == {"gone", "there"}

@@ -11,6 +11,7 @@ from pykubelet.node.kuberuntime import KubeRuntime
 from pykubelet.node.scene import Machine, Memory, Scene
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.lifecycle.probe_results import ProbeResults
+from pykubelet.pod.observed import ObservedSandbox
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.fake import FakeRuntime
 
@@ -20,7 +21,7 @@ class Listening(FakeRuntime):
         super().__init__()
         self.handlers: list[str] = []
 
-    async def run_sandbox(self, config: SandboxConfig) -> str:
+    async def run_sandbox(self, config: SandboxConfig) -> ObservedSandbox:
         self.handlers.append(config.runtime_handler)
         return await super().run_sandbox(config)
 

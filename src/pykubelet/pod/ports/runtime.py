@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pykubelet.api.pod import Pod
 from pykubelet.pod.container.user_namespaces import IdMapping
-from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 
 
 class PortMapping(Struct, frozen=True, kw_only=True):
@@ -169,8 +169,8 @@ class Runtime(Protocol):
         """One pod, seen now. Empty when there is nothing of it."""
         ...
 
-    async def run_sandbox(self, config: SandboxConfig) -> str:
-        """Create and start a sandbox. -> its id. What a failed call leaves behind is seen by `observe`."""
+    async def run_sandbox(self, config: SandboxConfig) -> ObservedSandbox:
+        """Create and start a sandbox. -> what is seen of it then. What a failed call leaves behind, `observe` shows."""
         ...
 
     async def stop_sandbox(self, sandbox_id: str) -> None:

@@ -80,6 +80,10 @@ class Observer:
         found = await self._pods(sandboxes, containers, patience=None)
         return next((pod for pod in found if pod.uid == uid), ObservedPod(uid=uid))
 
+    async def sandbox(self, sandbox_id: str) -> ObservedSandbox:
+        """One that has just been made. The next look at its pod need not ask about it again."""
+        return self._remembered(await self.sandbox_status(sandbox_id)).observed
+
     async def container_status(self, container_id: str, *, deadline: float | None = None) -> cri.ContainerStatus:
         """Asked now. NotFound when it is gone."""
         request, reply = cri.ContainerStatusRequest(container_id=container_id), cri.ContainerStatusResponse
@@ -167,10 +171,13 @@ class Observer:
             if patience is None:
                 raise
             return _Sandbox(meta.uid, meta.name, meta.namespace, listed.created_at, _listed_sandbox(listed))
-        observed = observed_sandbox(status)
+        return self._remembered(status)
+
+    def _remembered(self, status: cri.PodSandboxStatus) -> _Sandbox:
+        meta, observed = status.metadata, observed_sandbox(status)
         sandbox = _Sandbox(meta.uid, meta.name, meta.namespace, status.created_at, observed)
         if observed.host_network or observed.ips or not observed.ready:
-            self._sandboxes[listed.id] = sandbox
+            self._sandboxes[status.id] = sandbox
         return sandbox
 
     async def _container(self, patience: float | None, listed: cri.Container) -> _Container | None:

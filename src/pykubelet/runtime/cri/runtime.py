@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.pod.container.labels import CONTAINER_NAME, POD_UID
-from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 from pykubelet.pod.ports.runtime import (
     ContainerConfig,
     ExecResult,
@@ -112,7 +112,7 @@ class CriRuntime:
 
     # --- sandboxes
 
-    async def run_sandbox(self, config: SandboxConfig) -> str:
+    async def run_sandbox(self, config: SandboxConfig) -> ObservedSandbox:
         wanted = sandbox_config(config, self._machine.kernel)
         if config.id_mappings:
             await self._check_user_namespaces(config.runtime_handler)
@@ -120,7 +120,7 @@ class CriRuntime:
         await _make_folder(config.log_directory)
         longer = 2 * self._deadline  # its network may take its time
         answer = await self._whole("RunPodSandbox", request, cri.RunPodSandboxResponse, deadline=longer)
-        return answer.pod_sandbox_id
+        return await self._observer.sandbox(answer.pod_sandbox_id)
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
         request = cri.StopPodSandboxRequest(pod_sandbox_id=sandbox_id)

@@ -10,11 +10,11 @@ from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pykubelet import __version__
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.pod.observed import ObservedPod, State
+from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import (
     ContainerConfig,
     ExecResult,
@@ -39,6 +39,8 @@ from pykubelet.runtime.process.streams import ProcessStreams
 from pykubelet.runtime.process.table import Table
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _STARTING: Final = 60.0
 _KILLING: Final = 10.0
@@ -137,15 +139,14 @@ class ProcessRuntime:
 
     # --- sandboxes
 
-    async def run_sandbox(self, config: SandboxConfig) -> str:
+    async def run_sandbox(self, config: SandboxConfig) -> ObservedSandbox:
         assembly = await self._open()
         assert self._abilities is not None
         specs.check_sandbox(config, self._abilities)
         record = SandboxRecord(id=secrets.token_hex(16), config=config, created_at=datetime.now(UTC))
-        await self._whole(self._run_sandbox(record, assembly))
-        return record.id
+        return await self._whole(self._run_sandbox(record, assembly))
 
-    async def _run_sandbox(self, record: SandboxRecord, assembly: Assembly) -> None:
+    async def _run_sandbox(self, record: SandboxRecord, assembly: Assembly) -> ObservedSandbox:
         await asyncio.to_thread(self._store.add, record)
         sandbox = Sandbox(record)
         self._table.add_sandbox(sandbox)
@@ -158,6 +159,7 @@ class ProcessRuntime:
         except (OSError, PykubeletError) as error:
             await self._forget_sandbox(sandbox)
             raise error if isinstance(error, PykubeletError) else Retry(str(error)) from error
+        return self._table.seen_sandbox(sandbox)
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
         await self._open()
@@ -367,12 +369,12 @@ class ProcessRuntime:
             raise NotFound(f"container {container_id} does not exist")
         return container
 
-    async def _whole(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Who is cancelled meanwhile does not leave half of it behind."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._over)
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
 
     def _over(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 from pykubelet.runtime.process import cgroups
 from pykubelet.runtime.process.known import Container, Sandbox, observed_pod
 from pykubelet.runtime.process.process import Process, kill_holders
@@ -62,6 +62,9 @@ class Table:
 
     def seen(self, uid: str) -> ObservedPod:
         return observed_pod(uid, self._pods.get(uid, ()), self._machine_ips)
+
+    def seen_sandbox(self, sandbox: Sandbox) -> ObservedSandbox:
+        return sandbox.observed(self._machine_ips)
 
     def all_seen(self) -> tuple[ObservedPod, ...]:
         return tuple(observed_pod(uid, sandboxes, self._machine_ips) for uid, sandboxes in self._pods.items())

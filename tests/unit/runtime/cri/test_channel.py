@@ -241,7 +241,7 @@ async def test_users_of_its_own_are_only_for_pods_whose_runtime_can_do_it(
     async with server(tmp_path / "s", Status=status, RunPodSandbox=run):
         runtime = CriRuntime(f"{tmp_path}/s")
         if why is None:
-            assert await runtime.run_sandbox(config) == "s-1"
+            assert (await runtime.run_sandbox(config)).id == "s-1"
         else:
             with pytest.raises(Invalid, match=why):
                 await runtime.run_sandbox(config)

@@ -70,7 +70,7 @@ class Machine:
 
     async def start(self, script: str, *, sandbox: SandboxConfig | None = None, **fields: Any) -> str:
         """A container with a shell script, in a sandbox of its own. -> its id"""
-        sandbox_id = await self.runtime.run_sandbox(sandbox or sandbox_config())
+        sandbox_id = (await self.runtime.run_sandbox(sandbox or sandbox_config())).id
         command = fields.pop("command", ("sh", "-c", script))
         config = container_config(self, command=command, **fields)
         container_id = await self.runtime.create_container(sandbox_id, config)

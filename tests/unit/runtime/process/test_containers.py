@@ -75,7 +75,7 @@ async def test_a_file_that_cannot_be_run_is_a_start_error(
 
 
 async def test_a_container_without_a_command_is_refused_with_the_reason(any_machine: Machine) -> None:
-    sandbox_id = await any_machine.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await any_machine.runtime.run_sandbox(sandbox_config())).id
     for fields in ({"command": ()}, {"command": (), "args": ("-v",)}):
         with pytest.raises(Invalid, match="image nginx:1 has no default command here"):
             await any_machine.runtime.create_container(

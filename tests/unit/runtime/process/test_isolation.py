@@ -104,7 +104,7 @@ async def test_an_unpacked_image_is_the_root(isolated: Machine, tmp_path: Path) 
         '"Env": ["A=7", "PATH=/usr/bin"], "WorkingDir": "/etc"}}'
     )
     config = container_config(isolated, image="example.com/tools:1", command=(), mounts=tuple(mounts))
-    sandbox_id = await isolated.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await isolated.runtime.run_sandbox(sandbox_config())).id
     container_id = await isolated.runtime.create_container(sandbox_id, config)
     await isolated.runtime.start_container(container_id)
     container = await ended(isolated.runtime, UID, container_id)
@@ -243,7 +243,7 @@ async def test_the_monitor_cannot_be_reached_from_inside(isolated: Machine) -> N
 
 
 async def test_a_pods_containers_share_a_hostname_and_memory_but_not_processes(isolated: Machine) -> None:
-    sandbox_id = await isolated.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await isolated.runtime.run_sandbox(sandbox_config())).id
     ids = []
     for name in ("a", "b"):
         config = container_config(isolated, name, command=("sleep", "1000"))
@@ -264,7 +264,7 @@ async def test_a_pods_containers_share_a_hostname_and_memory_but_not_processes(i
 
 
 async def test_a_pods_containers_share_processes_if_it_wants_that(isolated: Machine) -> None:
-    sandbox_id = await isolated.runtime.run_sandbox(sandbox_of(share_process_namespace=True))
+    sandbox_id = (await isolated.runtime.run_sandbox(sandbox_of(share_process_namespace=True))).id
     ids = []
     for name, script in (("a", "sleep 1000"), ("b", "(sleep 1001 &) ; (sleep 1002 &) ; sleep 1003")):
         config = container_config(isolated, name, command=("sh", "-c", script))

@@ -94,7 +94,7 @@ async def test_a_reused_pid_is_never_taken_for_a_container(any_machine: Machine,
 
 
 async def test_a_reused_pid_is_never_taken_for_a_sandbox(any_machine: Machine) -> None:
-    sandbox_id = await any_machine.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await any_machine.runtime.run_sandbox(sandbox_config())).id
     await any_machine.runtime.stop_sandbox(sandbox_id)
     stranger = subprocess.Popen(["sleep", "1000"])
     try:
@@ -142,7 +142,7 @@ async def test_what_cannot_be_read_is_taken_away(any_machine: Machine) -> None:
 
 
 async def test_two_agents_cannot_start_one_container_twice(any_machine: Machine, tmp_path: Path) -> None:
-    sandbox_id = await any_machine.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await any_machine.runtime.run_sandbox(sandbox_config())).id
     config = container_config(any_machine, command=("sleep", "1000"))
     container_id = await any_machine.runtime.create_container(sandbox_id, config)
     other = ProcessRuntime(any_machine.root, **any_machine._options)
@@ -168,7 +168,7 @@ async def test_a_spawner_that_was_killed_is_started_again(any_machine: Machine) 
 
 
 async def test_a_start_that_nobody_waits_for_is_still_whole(any_machine: Machine) -> None:
-    sandbox_id = await any_machine.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await any_machine.runtime.run_sandbox(sandbox_config())).id
     config = container_config(any_machine, command=("sleep", "1000"))
     container_id = await any_machine.runtime.create_container(sandbox_id, config)
     starting = asyncio.create_task(any_machine.runtime.start_container(container_id))
@@ -212,7 +212,7 @@ async def test_a_kernel_without_process_handles_will_do(any_machine: Machine, mo
 
 
 async def test_a_stop_in_the_middle_of_a_start_waits_for_it(any_machine: Machine) -> None:
-    sandbox_id = await any_machine.runtime.run_sandbox(sandbox_config())
+    sandbox_id = (await any_machine.runtime.run_sandbox(sandbox_config())).id
     config = container_config(any_machine, command=("sleep", "1000"))
     container_id = await any_machine.runtime.create_container(sandbox_id, config)
     async with asyncio.timeout(30), asyncio.TaskGroup() as both:
