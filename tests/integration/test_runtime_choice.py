@@ -11,7 +11,7 @@ from kit.pods import make_pod
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.runtime.cri.runtime import CriRuntime
-from pykubelet.up.choice import check_runtime, choose_runtime
+from pykubelet.up.runtime_choice import check_runtime, choose_runtime
 
 
 def test_without_a_socket_containers_are_processes_of_this_machine(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
-"""What is wrong with manifests, told to the person who gives them at once instead of in a log."""
+"""What is wrong with manifests, for a person who has not started anything with them yet."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from pykubelet.api.documents import MAX_BYTES
@@ -9,8 +8,9 @@ from pykubelet.base.errors import Invalid
 from pykubelet.sources.manifest import BadManifest, Place, read_manifest
 
 
-def faults_of(manifests: Path, say: Callable[[str], None]) -> list[str]:
-    """Says each fault. Raises Invalid when there is nothing to run at all."""
+def checked_manifests(manifests: Path) -> tuple[int, tuple[str, ...]]:
+    """How many pods a manifest or a folder of them has, and what is wrong with the rest. Raises Invalid when there is
+    no such thing."""
     manifests = manifests.absolute()
     if not manifests.exists():
         raise Invalid(f"{manifests}: there is no such file or folder of manifests")
@@ -26,8 +26,4 @@ def faults_of(manifests: Path, say: Callable[[str], None]) -> list[str]:
             faults += error.faults
         except OSError as error:
             faults.append(f"{file}: cannot be read: {error.strerror}")
-    for fault in faults:
-        say(fault)
-    if not pods:
-        raise Invalid(f"{manifests}: there is no pod to run" + (", as told above" if faults else ""))
-    return faults
+    return pods, tuple(faults)

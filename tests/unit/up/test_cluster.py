@@ -1,12 +1,9 @@
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from pykubelet.api.rules.printed_pod import PrintedPod
-from pykubelet.up.show import is_settled, pod_table
-
-NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
+from pykubelet.up.cluster import is_settled
 
 
 def pod(phase: str = "Running", *, reason: str = "", deleting: bool = False, **statuses: Any) -> dict[str, Any]:
@@ -44,12 +41,3 @@ def waiting(reason: str) -> list[dict[str, Any]]:
 )
 def test_a_pod_is_shown_as_kubectl_shows_it(shown: str, settled: bool, given: dict[str, Any]) -> None:
     assert (PrintedPod(given).reason, is_settled(given)) == (shown, settled)
-
-
-def test_the_table_has_a_line_for_each_pod() -> None:
-    text = pod_table([pod(containerStatuses=[container(ready=True, restarts=3, running={})])], NOW)
-    assert [line.split() for line in text.splitlines()] == [
-        ["NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE"],
-        ["default", "web", "1/1", "Running", "3", "10m"],
-    ]
-    assert pod_table([]) == "No pods here."

@@ -6,7 +6,6 @@ from typing import Any
 from pykubelet.api.durations import ago
 from pykubelet.api.rules.printed_pod import PrintedPod
 
-_FAILING = ("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName")
 _COLUMNS = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE")
 
 
@@ -18,15 +17,6 @@ def pod_table(pods: list[dict[str, Any]], now: datetime | None = None) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
     return "\n".join(lines)
-
-
-def is_settled(pod: dict[str, Any]) -> bool:
-    """Whether a pod has come to what it will be for a while: up, done, failed, or failing again and again."""
-    shown = PrintedPod(pod).reason.removeprefix("Init:")
-    if pod.get("status", {}).get("phase") in ("Succeeded", "Failed") or shown in _FAILING:
-        return True
-    statuses = pod.get("status", {}).get("containerStatuses") or []
-    return shown == "Running" and bool(statuses) and all(status.get("ready") for status in statuses)
 
 
 def _row(pod: dict[str, Any], now: datetime) -> tuple[str, ...]:

@@ -1,0 +1,59 @@
+"""`apiserver`: the embedded API server alone."""
+
+from typing import Any
+
+import click
+
+from pykubelet.cli.common import logging_options, start_logging
+
+
+@click.command()
+@click.option("--data-dir", metavar="PATH", help="Where its state, keys and kubeconfig are [as for `up`].")
+@click.option("--kubeconfig", default="", metavar="FILE", help="Where to write the administrator's [in the data].")
+@click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where to serve.")
+@click.option("--port", type=click.IntRange(1, 65535), default=6443, show_default=True)
+@click.option("--tls-san", "names", multiple=True, metavar="NAME", help="Another name that clients use; repeatable.")
+@click.option("--store", type=click.Choice(["sqlite", "memory", "etcd"]), default="sqlite", show_default=True)
+@click.option("--etcd-servers", default="", metavar="URL[,URL]", help="Where etcd is, with --store=etcd.")
+@click.option("--etcd-cafile", default="", metavar="FILE", help="Whose certificate etcd has.")
+@click.option("--etcd-certfile", default="", metavar="FILE", help="By which etcd knows us.")
+@click.option("--etcd-keyfile", default="", metavar="FILE", help="Its key.")
+@click.option("--import-from", default="", metavar="FILE", help="A state.db whose objects go into the store first.")
+@click.option("--no-scheduler", is_flag=True, help="Leave it to others to bind pods to nodes.")
+@click.option("--insecure-kubelets", is_flag=True, help="Believe kubelets without a certificate of ours.")
+@logging_options
+def apiserver(
+    data_dir: str | None,
+    names: tuple[str, ...],
+    etcd_servers: str,
+    no_scheduler: bool,
+    logging_format: str,
+    verbosity: int,
+    **given: Any,
+) -> None:
+    """Run the embedded API server alone, until it is told to stop."""
+    import asyncio
+    from pathlib import Path
+
+    from pykubelet.app.apiserver import run_apiserver
+    from pykubelet.config.apiserver import ApiServerConfig
+    from pykubelet.up.folder import default_folder
+
+    start_logging(verbosity, logging_format)
+    data = Path(data_dir).absolute() if data_dir else default_folder() / "apiserver"
+    config = ApiServerConfig(
+        data=data,
+        kubeconfig=Path(given["kubeconfig"]).absolute() if given["kubeconfig"] else data / "kubeconfig",
+        address=given["bind_address"],
+        port=given["port"],
+        names=names,
+        store=given["store"],
+        etcd_servers=tuple(filter(None, (part.strip() for part in etcd_servers.split(",")))),
+        etcd_ca=given["etcd_cafile"],
+        etcd_certificate=given["etcd_certfile"],
+        etcd_key=given["etcd_keyfile"],
+        import_from=Path(given["import_from"]).absolute() if given["import_from"] else None,
+        scheduler=not no_scheduler,
+        insecure_kubelets=given["insecure_kubelets"],
+    )
+    asyncio.run(run_apiserver(config))

@@ -1,0 +1,64 @@
+"""`join` and `token`: a node of this machine for an API server somewhere else, and the other way round."""
+
+import click
+
+from pykubelet.cli.common import data_flag, data_option, folder
+
+
+@click.command()
+@data_option
+@click.option("--bootstrap-kubeconfig", default="", metavar="FILE", help="What `pykubelet token` has made.")
+@click.option("--kubeconfig", default="", metavar="FILE", help="Of a node that is known already.")
+@click.option("--node-name", default="", metavar="NAME", help="Name of this node instead of the host's name.")
+@click.option("--container-runtime-endpoint", default="", metavar="URL", help="The runtime [the best there is].")
+def join(
+    data: str | None, bootstrap_kubeconfig: str, kubeconfig: str, node_name: str, container_runtime_endpoint: str
+) -> None:
+    """Start a node on this machine for an API server somewhere else, and return when it is ready."""
+    from pykubelet.up import join as joining
+
+    ours = folder(data)
+    credential = joining.Credential(bootstrap_kubeconfig=bootstrap_kubeconfig, kubeconfig=kubeconfig)
+    plan = joining.join(ours, click.echo, credential, node=node_name, runtime=container_runtime_endpoint)
+    more = data_flag(ours)
+    click.echo(
+        f"Node {plan.node} has joined {joining.api_url(plan)}. Next:\n"
+        f"  see what runs here      pykubelet pods{more}\n"
+        f"  stop the node           pykubelet down{more}\n"
+        f"  leave for good          pykubelet reset{more}"
+    )
+
+
+@click.command()
+@click.option("--data", metavar="PATH", help="The API server's folder.  [default: as for `up`]")
+@click.option("--ttl", default="24h", show_default=True, metavar="TIME", help="For how long it lets nodes join.")
+@click.option("--server", default="", metavar="URL", help="Where new nodes find the API server [as we know it].")
+@click.option("-o", "--output", default="", metavar="FILE", help="Where to write it, - to print it [in the data].")
+def token(data: str | None, ttl: str, server: str, output: str) -> None:
+    """Make a file with which a new node can `join` the API server of this machine."""
+    import json
+    from pathlib import Path
+
+    from pykubelet.apiserver.security.kubeconfig import write_kubeconfig
+    from pykubelet.up.token import make_token, parsed_ttl
+
+    ours = folder(data)
+    made = make_token(ours, parsed_ttl(ttl), server)
+    if output == "-":
+        click.echo(json.dumps(made.kubeconfig, indent=2))
+        return
+    file = Path(output) if output else ours.path / f"bootstrap-{made.id}.kubeconfig"
+    write_kubeconfig(file, made.kubeconfig)
+    click.echo(
+        f"{file} lets a node join until {made.until:%Y-%m-%d %H:%M} UTC. "
+        f"Whoever has it can join: keep it to yourself.\n"
+        f"Copy it to the machine of the new node, and there:\n"
+        f"  pykubelet join --bootstrap-kubeconfig {file.name}\n"
+        f"Take it back before its time with:\n"
+        f"  kubectl -n {made.namespace} delete secret {made.secret}"
+    )
+    if made.is_for_this_machine:
+        click.echo(
+            f"The API server is at {made.url}, for nodes of this machine alone. For others: `pykubelet down`, "
+            "`pykubelet up --bind-address 0.0.0.0`, and another token."
+        )

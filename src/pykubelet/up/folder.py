@@ -1,0 +1,110 @@
+"""The folder of `up` and `join`: all that they have is in it. It is marked as ours when it is made, and only what is
+ours is ever removed."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from pykubelet.base.errors import Invalid, Retry
+from pykubelet.server.control import ask
+
+_MARK: Final = ".pykubelet"
+
+Say = Callable[[str], None]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What `up` or `join` has decided: the mark of the folder, and all that the parts need to know."""
+
+    node: str
+    address: str
+    api_port: int
+    kubelet_port: int
+    runtime: str
+    manifests: str = ""
+    bind: str = "127.0.0.1"
+    """Where the API server serves."""
+    kubeconfig: str = ""
+    """Of a node alone, which has joined an API server somewhere else: how it reaches that."""
+    bootstrap: str = ""
+    """How such a node gets that kubeconfig."""
+    asks_for_certificate: bool = False
+    """Whether its serving certificate comes from the API server, too."""
+
+    @property
+    def made_by(self) -> str:
+        return "join" if self.kubeconfig else "up"
+
+
+class Folder:
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self.state = self.path / "state"
+        """Of the agent."""
+        self.lock = self.path / "up.lock"
+        """Held by whoever keeps the parts."""
+        self.apiserver = self.path / "apiserver"
+        self.admin_kubeconfig = self.path / "kubeconfig"
+        self.node_kubeconfig = self.path / "kubelet.conf"
+        self.client_ca = self.path / "ca.crt"
+        """Of a node alone: whom the API server's own client certificate is from."""
+        self.mark = self.path / _MARK
+
+    def is_empty(self) -> bool:
+        return not self.path.exists() or not any(self.path.iterdir())
+
+    def is_ours(self) -> bool:
+        """Raises Invalid when it is somebody else's."""
+        if self.is_empty():
+            return False
+        if not self.mark.exists():
+            raise Invalid(f"{self.path} was not made by `pykubelet up`; nothing in it was touched")
+        return True
+
+    def has_run(self) -> bool:
+        """Whether there was ever an agent that may have started pods."""
+        return (self.state / "agent.lock").exists()
+
+    def plan(self) -> Plan:
+        """Raises Invalid when there is none that can be read."""
+        if plan := self.known_plan():
+            return plan
+        raise Invalid(f"{self.mark} cannot be read; was it made by another version? Remove {self.path}")
+
+    def known_plan(self) -> Plan | None:
+        """None, too, for one that cannot be read: what is wrong with it is told by who cannot do without."""
+        try:
+            return msgspec.json.decode(self.mark.read_bytes(), type=Plan)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def save(self, plan: Plan) -> Plan:
+        self.mark.write_bytes(msgspec.json.encode(plan))
+        return plan
+
+    def log(self, part: str) -> Path:
+        return self.path / f"{part}.log"
+
+    def pods(self) -> list[dict[str, Any]]:
+        """What runs here now; nothing while no agent does."""
+        try:
+            return asked_pods(self.state)
+        except Retry:
+            return []
+
+
+def default_folder() -> Path:
+    """Where `up` keeps what it has, unless told otherwise."""
+    if os.geteuid() == 0:
+        return Path("/var/lib/pykubelet")
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "pykubelet"
+
+
+def asked_pods(state: Path) -> list[dict[str, Any]]:
+    """The pods of the agent with that state. Raises Retry when there is none."""
+    answer = asyncio.run(ask(state / "pykubelet.sock", "pods"))
+    return list(answer.get("items") or [])

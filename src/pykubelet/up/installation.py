@@ -1,0 +1,125 @@
+"""What runs in a folder, an API server and a node or a node alone: started, waited for, stopped, removed.
+
+`down` stops everything and keeps what the API server knows; `reset` takes that away, too.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from typing import Final
+
+from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.host.removal import remove_tree
+from pykubelet.up.folder import Folder, Plan, Say
+from pykubelet.up.parts import PROGRAM, parts
+from pykubelet.up.supervisor import PARTS, holder, left_something, write_parts
+
+_START_SECONDS: Final = 60.0
+_LOOK: Final = 0.1
+_PATIENCE: Final = 10.0
+
+
+class Installation:
+    def __init__(self, folder: Folder, say: Say) -> None:
+        self._folder = folder
+        self._say = say
+
+    @property
+    def is_running(self) -> bool:
+        return holder(self._folder.lock) is not None
+
+    def start(self, plan: Plan) -> None:
+        """Returns when its keeper is there."""
+        folder, what = self._folder, _what(plan)
+        write_parts(folder.path / PARTS, parts(folder, plan))
+        command = [*PROGRAM, "supervise", "--data", str(folder.path)]
+        with folder.log("up").open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self._say(f"Starting {what} (data and logs in {folder.path}) ...")
+        deadline = time.monotonic() + _PATIENCE
+        while not self.is_running:
+            if process.poll() is not None or time.monotonic() > deadline:
+                self._tell_log("up")
+                raise Invalid(f"{what} cannot be started; above is what was said")
+            time.sleep(_LOOK)
+
+    def wait(self, plan: Plan) -> None:
+        """Until the node is ready. Raises Invalid when that takes too long."""
+        from pykubelet.up.wait import wait_until_ready  # an HTTP client takes long to load: others start meanwhile
+
+        conf = plan.kubeconfig or str(self._folder.admin_kubeconfig)
+        why = asyncio.run(wait_until_ready(conf, plan.node, self._say, _START_SECONDS))
+        if why:
+            for name in ("agent",) if plan.made_by == "join" else ("apiserver", "agent"):
+                self._tell_log(name)
+            raise Invalid(f"{why}; above is what was said last, more is in {self._folder.path}/*.log")
+
+    def down(self) -> None:
+        """Stop everything, pods and all. What the API server knows is there again after the next `up`."""
+        folder = self._folder
+        if not folder.is_ours():
+            self._say("There is nothing to stop.")
+            return
+        if left_something(folder.lock) and folder.has_run():
+            # Whoever was killed has left pods running: it takes an agent to stop them.
+            plan = folder.plan()
+            self.start(plan)
+            self._wait_to_stop(plan)
+        plan_or_none = folder.known_plan()
+        self._stop(_what(plan_or_none))
+        again = f"pykubelet {plan_or_none.made_by if plan_or_none else 'up'}"
+        self._say(f"All is stopped. `{again}` goes on from here; `pykubelet reset` removes {folder.path}.")
+
+    def reset(self) -> None:
+        """Stop everything and remove all that was made."""
+        folder = self._folder
+        if not folder.is_ours():
+            self._say("There is nothing to remove.")
+            return
+        plan = folder.known_plan()
+        if folder.state.exists():
+            self.down()
+        try:
+            remove_tree(str(folder.path))
+        except (OSError, PykubeletError) as error:
+            raise Invalid(f"{folder.path} could not be removed: {error}") from None
+        self._say("All is cleared away.")
+        if plan and plan.made_by == "join":
+            self._say(f"The API server still knows the node: `kubectl delete node {plan.node}` takes it from there.")
+
+    def _wait_to_stop(self, plan: Plan) -> None:
+        try:
+            self.wait(plan)
+        except Invalid as error:
+            if plan.made_by == "up":
+                raise
+            # An API server that is gone for good must not keep anybody from stopping.
+            self._say(f"{error}; stopping what runs here all the same")
+
+    def _stop(self, what: str) -> None:
+        """However long the pods take: each has a grace of its own."""
+        pid = holder(self._folder.lock)
+        if pid is None:
+            return
+        self._say(f"Stopping the pods, then {what} ...")
+        os.kill(pid, signal.SIGTERM)
+        told = time.monotonic()
+        while holder(self._folder.lock) == pid:
+            if time.monotonic() - told > _PATIENCE:
+                told = time.monotonic()
+                names = [pod["metadata"].get("name", "?") for pod in self._folder.pods()]
+                self._say(f"still stopping: {', '.join(names) or 'the node'} (the log is {self._folder.log('agent')})")
+            time.sleep(_LOOK)
+
+    def _tell_log(self, name: str) -> None:
+        path = self._folder.log(name)
+        for line in path.read_text(errors="replace").splitlines()[-5:] if path.exists() else ():
+            self._say(line)
+
+
+def _what(plan: Plan | None) -> str:
+    return "the node" if plan and plan.made_by == "join" else "the API server and the node"

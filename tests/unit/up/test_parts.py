@@ -1,0 +1,23 @@
+from pathlib import Path
+
+from pykubelet.api.struct import changed
+from pykubelet.up.folder import Folder, Plan
+from pykubelet.up.parts import parts
+
+PLAN = Plan(node="n1", address="10.0.0.1", api_port=6443, kubelet_port=10250, runtime="process")
+
+
+def test_up_keeps_an_api_server_and_a_node(tmp_path: Path) -> None:
+    server, agent = parts(Folder(tmp_path), changed(PLAN, manifests="/m"))
+    assert [server.name, agent.name] == ["the API server", "the node"]
+    assert " ".join(agent.command).endswith("--pod-manifest-path /m")
+    assert "--port 6443 --bind-address 127.0.0.1" in " ".join(server.command)
+
+
+def test_join_keeps_a_node_alone_which_renews_what_it_was_given(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.client_ca.write_text("ca")
+    (agent,) = parts(folder, changed(PLAN, kubeconfig="/k", bootstrap="/b", asks_for_certificate=True))
+    told = " ".join(agent.command)
+    assert f"--kubeconfig /k --client-ca-file {folder.client_ca} --bootstrap-kubeconfig /b" in told
+    assert told.endswith("--rotate-certificates=true --rotate-server-certificates=true")
