@@ -11,12 +11,12 @@ from pathlib import Path
 from pykubelet.api import codec
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE
-from pykubelet.base.journal import Journal
 from pykubelet.kube.pods import slim
 from pykubelet.kube.watch import WatchLine
 from pykubelet.node.messages import Said
 from pykubelet.node.pod_config import PodConfig
 from pykubelet.pod.lifecycle.pod_update import Applied, Listed, Op
+from pykubelet.pod.moments import Journal
 
 SIZES = (10, 100, 1_000, 10_000)
 ROUNDS = 2_000

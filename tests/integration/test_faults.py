@@ -27,12 +27,12 @@ from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.rules.pod_kinds import API_SOURCE
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
-from pykubelet.base.journal import Journal
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.local import LocalHost
 from pykubelet.node.agent import Agent
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.scene import Machine
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.status.pod_status import NodeFacts
 from pykubelet.runtime.cri.runtime import CriRuntime

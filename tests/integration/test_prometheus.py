@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import pytest
@@ -19,11 +19,10 @@ from kit.certificates import Authority, server_context
 from kit.node import World
 from kit.pods import make_pod
 from kit.waiting import eventually
-from pykubelet.base.errors import Retry
 from pykubelet.node.census import take_census
-from pykubelet.node.metered import metered_runtime
+from pykubelet.pod.lifecycle.probe_results import Result
+from pykubelet.pod.moments import ApiAnswered, Probed, RuntimeCalled, about
 from pykubelet.pod.ports.server import Decision, Identity
-from pykubelet.runtime.fake import FakeRuntime
 from pykubelet.server.endpoints import health
 from pykubelet.server.http import application, serving
 from pykubelet.server.metrics import metric_names
@@ -53,19 +52,17 @@ class TokenGate:
 async def node(authority: Authority) -> AsyncIterator[tuple[int, Metrics]]:
     """An agent that runs one pod, wired to its metrics as the application does it. -> the port of its HTTP API"""
     world = World()
-    metrics = Metrics("n1", cgroup_version=2, now=world.now)
-    world.runtime = cast(FakeRuntime, metered_runtime(world.runtime, metrics, calls=True))
-    world.journal.read_by(metrics.read)
     async with world.agent() as running:
         agent = running.agent
-        agent.workers.metered_by(metrics)
-        agent.pleg.on_relist = metrics.relisted
-        metrics.know_pods(agent.table.get, agent.statuses.get)
-        metrics.count_pods(lambda: take_census(agent))
-        metrics.evicted("memory.available")
-        metrics.runtime_call("PullImage", 0.5, Retry("no"))
-        metrics.api_answered("GET", "127.0.0.1:6443", "200")
-        metrics.probed("Readiness", "default", "web", "uid-web", "c", "successful", 0.01)
+        metrics = Metrics("n1", cgroup_version=2, census=lambda: take_census(agent), now=world.now)
+        world.journal.read_by(metrics.read)
+        metrics.meters.count("kubelet_evictions", "memory.available")
+        for moment in (
+            RuntimeCalled("PullImage", 0.5, "no"),
+            ApiAnswered("GET", "127.0.0.1:6443", "200"),
+            Probed("readiness", "c", Result.SUCCESS, 0.01),
+        ):
+            world.journal.note(moment, about(make_pod()))
         checks = metrics.checked(health.checks(lambda: agent.loop.lateness))
         app = application((*metrics.routes(), *health.routes(checks)), TokenGate())
         metrics.attend(app)

@@ -17,10 +17,10 @@ from kit.pods import make_pod
 from kit.registry import PASSWORD, USER, LoopbackRegistry, loopback_registry
 from pykubelet.api.objects import Secret
 from pykubelet.api.struct import changed
-from pykubelet.base.journal import Journal
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.node.images import Images
 from pykubelet.node.scene import Memory, NotStarted, Scene
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import Keyring
 from pykubelet.pod.ports.runtime import Image, Runtime
@@ -81,7 +81,7 @@ class Puller:
         return raised.value.waiting.message
 
     def told(self) -> str:
-        return f"{self.events.all} {list(self.journal)} {self.memory.pull_errors}"
+        return f"{self.events.all} {self.journal.of('uid-web')} {self.memory.pull_errors}"
 
 
 class Plugin:

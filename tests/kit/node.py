@@ -11,12 +11,13 @@ from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.quantity import parse
 from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE
-from pykubelet.base.journal import Journal
 from pykubelet.node.agent import Agent
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.scene import Machine
 from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import PodApi, PodObjects
 from pykubelet.pod.ports.runtime import ContainerMounts
 from pykubelet.pod.status.pod_status import NodeFacts
@@ -142,12 +143,12 @@ class World:
 
     def __init__(self, api: PodApi | None = None) -> None:
         self.now = loop_clock()
-        self.runtime = FakeRuntime(now=self.now)
+        self.journal = Journal(rule, now=self.now)
+        self.runtime = FakeRuntime(now=self.now, journal=self.journal)
         self.host = FakeHost()
         self.files = ScriptedSource()
         self.pods = ScriptedSource()
         self.events = Events()
-        self.journal = Journal(now=self.now)
         self.node = make_node()
         self.is_registered = True
         self.api = api

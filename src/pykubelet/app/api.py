@@ -7,12 +7,10 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
-from pykubelet.base.journal import Journal
 from pykubelet.config.agent import Config
 from pykubelet.kube import kubeconfig
 from pykubelet.kube.bootstrap import bootstrap, rotating
@@ -32,9 +30,7 @@ from pykubelet.kube.pods import ApiSource
 from pykubelet.kube.reviews import KubeReviews
 from pykubelet.kube.services import ServiceView
 from pykubelet.kube.settings import ClientSettings
-
-if TYPE_CHECKING:
-    from pykubelet.server.metrics.metrics import Metrics
+from pykubelet.pod.moments import Journal
 
 
 class ApiParts(Struct, frozen=True, kw_only=True):
@@ -53,16 +49,18 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     """What has to run, by name."""
     own_parts: Mapping[str, Callable[[], Awaitable[None]]]
     """What has to run while the node is ours."""
+    gauges: Mapping[str, Callable[[], Mapping[tuple[str, ...], float]]]
+    """What monitoring may ask for at any time, by the name that upstream has for it."""
 
 
-async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metrics: "Metrics | None") -> ApiParts:
+async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> ApiParts:
     """Raises Invalid for a kubeconfig that cannot be used; a server that does not answer is waited for later, but for
     the one that is to issue the first certificate."""
     client, client_store, at_once = await _client(config.client)
     credentials = Credentials(client)
-    server = await stack.enter_async_context(ApiClient(credentials, meter=metrics))
+    server = await stack.enter_async_context(ApiClient(credentials, journal=journal))
     # The node's sign of life must not wait behind hundreds of pods.
-    heartbeat = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, qps=0, meter=metrics))
+    heartbeat = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, qps=0, journal=journal))
     view = NodeView(server, config.node.name)
     recorder = EventRecorder(server, config.node.name, journal=journal)
     services = ServiceView(server)
@@ -70,37 +68,31 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metri
     objects = KubeObjects(server, services)
     parts |= {"services": services.follow, "config maps and secrets": objects.run}
     own_parts: dict[str, Callable[[], Awaitable[None]]] = {}
+    keepers: dict[str, CertificateKeeper] = {}
     if config.node.register:
         own_parts["lease"] = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds).run
     if client_store is not None:
-        parts["client certificate"] = _measured(
-            metrics,
-            "client",
-            CertificateKeeper(
-                server,
-                client_store,
-                CLIENT_SIGNER,
-                lambda: node_template(config.node.name),
-                at_once=at_once,
-                fallback=await _bootstrap_server(config.client.bootstrap_kubeconfig, stack),
-                failed=partial(metrics.certificate_renewal_failed, "client") if metrics else _untold,
-            ),
-        ).run
+        keepers["client"] = CertificateKeeper(
+            server,
+            client_store,
+            CLIENT_SIGNER,
+            lambda: node_template(config.node.name),
+            at_once=at_once,
+            fallback=await _bootstrap_server(config.client.bootstrap_kubeconfig, stack),
+            journal=journal,
+        )
+        parts["client certificate"] = keepers["client"].run
     if config.server.enabled and config.server.tls.issued:
-        parts["serving certificate"] = _measured(
-            metrics,
-            "server",
-            CertificateKeeper(
-                server,
-                CertificateStore(config.server.tls.cert_dir, SERVING),
-                SERVING_SIGNER,
-                lambda: serving_template(config.node.name, view.node.status.addresses if view.node else ()),
-                rotated=lambda age: metrics.certificate_rotated(age) if metrics and age else None,
-                failed=partial(metrics.certificate_renewal_failed, "server") if metrics else _untold,
-            ),
-        ).run
+        keepers["server"] = CertificateKeeper(
+            server,
+            CertificateStore(config.server.tls.cert_dir, SERVING),
+            SERVING_SIGNER,
+            lambda: serving_template(config.node.name, view.node.status.addresses if view.node else ()),
+            journal=journal,
+        )
+        parts["serving certificate"] = keepers["server"].run
     # Strangers decide how often it is asked: that must not slow down anything else.
-    asked = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, meter=metrics))
+    asked = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, journal=journal))
     return ApiParts(
         pods=KubePods(server),
         objects=objects,
@@ -113,6 +105,10 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, metri
         reviews=KubeReviews(asked),
         parts=parts,
         own_parts=own_parts,
+        gauges={
+            f"kubelet_certificate_manager_{kind}_ttl_seconds": partial(_seconds_left, keeper)
+            for kind, keeper in keepers.items()
+        },
     )
 
 
@@ -137,15 +133,6 @@ async def _bootstrap_server(path: str, stack: AsyncExitStack) -> ApiClient | Non
     return await stack.enter_async_context(ApiClient(Credentials(kubeconfig.load(path))))
 
 
-def _measured(metrics: "Metrics | None", kind: str, keeper: CertificateKeeper) -> CertificateKeeper:
-    def seconds_left() -> Mapping[tuple[str, ...], float]:
-        expires = keeper.expires
-        return {(): (expires - datetime.now(UTC)).total_seconds() if expires else math.inf}
-
-    if metrics is not None:
-        metrics.sample(f"kubelet_certificate_manager_{kind}_ttl_seconds", seconds_left)
-    return keeper
-
-
-def _untold(*_: object) -> None:
-    """Nobody counts."""
+def _seconds_left(keeper: CertificateKeeper) -> Mapping[tuple[str, ...], float]:
+    expires = keeper.expires
+    return {(): (expires - datetime.now(UTC)).total_seconds() if expires else math.inf}

@@ -20,7 +20,6 @@ from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
 from pykubelet.api.struct import changed
 from pykubelet.app.machine import MachineParts, VolumeNeeds, check_reserved, machine_parts
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise, unless
 from pykubelet.config.agent import Config
 from pykubelet.host.checkpoint import PodCheckpoint
@@ -33,11 +32,12 @@ from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_recorder import LogRecorder
 from pykubelet.node.log_rotation import LogRotation
-from pykubelet.node.metered import metered_cgroups, metered_runtime
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.scene import Machine
+from pykubelet.pod.journal_rule import rule
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
@@ -96,7 +96,6 @@ class App:
         runtime: Runtime,
         journal: Journal,
         api: "ApiParts | None",
-        metrics: "Metrics | None",
     ) -> None:
         self._config = config
         self._machine = machine
@@ -104,7 +103,6 @@ class App:
         self._runtime = runtime
         self._journal = journal
         self._api = api
-        self._metrics = metrics
         self._local: MachineParts | None = None
         self._has_begun = False
         """The runtime has answered: from now on there may be something to stop."""
@@ -119,7 +117,7 @@ class App:
         self._reporter = self._made_reporter()
         self._sources = _sources(config, api, self._reporter.ownership)
         self._is_cri = config.runtime.endpoint.startswith(("unix://", "/"))
-        self._image_gc = ImageGc(runtime, self._recorder, config.image_gc)
+        self._image_gc = ImageGc(runtime, self._recorder, config.image_gc, journal=journal)
         plugins = config.credential_providers
         self._keyring = load_credential_providers(plugins.config, plugins.bin_dir) if plugins.config else None
 
@@ -130,22 +128,14 @@ class App:
         machine = LocalMachine(str(config.root_dir), hostname=config.node.name, node_ips=config.node_ips)
         facts = await machine.facts()
         check_reserved(config, facts)
-        journal = Journal()
-        api, metrics = None, None
-        if config.server.enabled:
-            from pykubelet.server.metrics.metrics import Metrics  # a web server and its libraries take long to load
-
-            metrics = Metrics(config.node.name)
-            journal.read_by(metrics.read)
+        journal, api = Journal(rule), None
         if config.client.kubeconfig:
-            from pykubelet.app.api import connect  # so does an HTTP client
+            from pykubelet.app.api import connect  # an HTTP client takes long to load
 
-            api = await connect(config, journal, stack, metrics)
-        runtime = make_runtime(
-            changed(config.runtime, node_ips=facts.ips, on_call=metrics.runtime_call if metrics else None)
-        )
+            api = await connect(config, journal, stack)
+        runtime = make_runtime(changed(config.runtime, node_ips=facts.ips, journal=journal))
         stack.push_async_callback(runtime.close)
-        app = cls(config, machine, facts, runtime, journal, api, metrics)
+        app = cls(config, machine, facts, runtime, journal, api)
         await stack.enter_async_context(control_socket(config.socket, {"ping": lambda: "pong", "pods": app.pods}))
         await app.serve(stack)
         return app
@@ -165,7 +155,7 @@ class App:
                 facts=self._machine.facts,
                 reviews=self._api.reviews if self._api else None,
                 addresses=self._facts.ips,
-                metrics=self._metrics,
+                metrics=self._made_metrics() if config.server.enabled else None,
             ),
         )
         ports = await server.start(stack)
@@ -179,10 +169,9 @@ class App:
         self._has_begun = True
         objects = self._api.objects if self._api else None
         needs = VolumeNeeds(objects=objects, recorder=self._recorder, node=lambda: self._reporter.node)
-        local = self._local = await machine_parts(config, self._facts, self._runtime, status, needs)
+        local = self._local = await machine_parts(config, self._facts, self._runtime, status, needs, self._journal)
         agent = self._agent(tasks, local, runtime_name=version.name)
         agent.pleg.on_change = self._reporter.changed
-        self._measure(agent)
         self._running.append(tasks.create_task(supervise("node status", self._reporter.run)))
         await _until(lambda: self._reporter.node is not None)  # nothing can be admitted to a node that nobody knows
         self._running += [tasks.create_task(supervise("checkpoint", self._checkpoint.run)), *agent.start()]
@@ -233,16 +222,16 @@ class App:
             lease_renewed=partial(api.leases.renewed_at, config.node.name) if api else None,
         )
 
-    def _measure(self, agent: Agent) -> None:
-        metrics = self._metrics
-        if metrics is None:
-            return
-        agent.workers.metered_by(metrics)
-        agent.pleg.on_relist = metrics.relisted
-        agent.statuses.on_synced = metrics.status_synced
-        agent.prober.on_probed, agent.prober.on_ended = metrics.probed, metrics.probe_ended
-        metrics.know_pods(agent.table.get, agent.statuses.get)
-        metrics.count_pods(lambda: take_census(agent))
+    def _made_metrics(self) -> "Metrics":
+        from pykubelet.server.metrics.metrics import Metrics  # its libraries take long to load
+
+        metrics = Metrics(
+            self._config.node.name,
+            census=lambda: take_census(self.agent) if self.agent else None,
+            gauges=self._api.gauges if self._api else {},
+        )
+        self._journal.read_by(metrics.read)
+        return metrics
 
     def _chores(self, local: MachineParts, pleg: Pleg) -> dict[str, Callable[[], Awaitable[None]]]:
         """What has to be done now and then."""
@@ -257,7 +246,7 @@ class App:
         return chores
 
     def _agent(self, tasks: asyncio.TaskGroup, local: MachineParts, *, runtime_name: str) -> Agent:
-        api, facts, metrics = self._api, self._facts, self._metrics
+        api, facts = self._api, self._facts
         node_facts = NodeFacts(host_ips=facts.ips, runtime_name=runtime_name)
 
         def machine() -> Machine:
@@ -272,9 +261,9 @@ class App:
 
         outside = Dependencies(
             sources=self._sources,
-            runtime=metered_runtime(self._runtime, metrics, calls=not self._is_cri) if metrics else self._runtime,
+            runtime=self._runtime,
             host=local.host,
-            cgroups=metered_cgroups(local.cgroups, metrics) if local.cgroups and metrics else local.cgroups,
+            cgroups=local.cgroups,
             logs=local.logs,
             image_used=self._image_gc.keep,
             recorder=self._recorder,

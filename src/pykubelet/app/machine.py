@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -18,6 +19,7 @@ from pykubelet.host.logs import PodLogs
 from pykubelet.host.threads import in_thread
 from pykubelet.host.user_namespaces import UserNamespaces, subordinate_ids
 from pykubelet.pod.container.user_namespaces import checked_space
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import PodObjects, Recorder
 from pykubelet.pod.ports.machine import MakesCgroups, PodCgroups
 from pykubelet.pod.ports.node import MachineFacts
@@ -65,6 +67,7 @@ async def machine_parts(
     runtime: Runtime,
     status: RuntimeStatus,
     needs: VolumeNeeds,
+    journal: Journal,
 ) -> MachineParts:
     """Once the runtime has answered: much depends on what it can do."""
     dirs = PodDirs(str(config.root_dir), str(config.pod_logs_dir))
@@ -87,11 +90,13 @@ async def machine_parts(
         recorder=needs.recorder,
     )
     dns = HostDns(config.dns)
-    cgroups, limitation = await _cgroups(config, facts, runtime)
+    cgroups, limitation = await _cgroups(config, facts, runtime, journal)
     return MachineParts(host=host, logs=logs, dns=dns, cgroups=cgroups, limitations=(limitation,) if limitation else ())
 
 
-async def _cgroups(config: Config, facts: MachineFacts, runtime: Runtime) -> tuple[PodCgroups | None, str]:
+async def _cgroups(
+    config: Config, facts: MachineFacts, runtime: Runtime, journal: Journal
+) -> tuple[PodCgroups | None, str]:
     """None for a runtime that sees to it itself. With the one that the runtime says it has, not the one configured:
     otherwise no container would start."""
     if not isinstance(runtime, MakesCgroups):
@@ -105,5 +110,5 @@ async def _cgroups(config: Config, facts: MachineFacts, runtime: Runtime) -> tup
         reserved=config.node.reserved,
         driver="systemd" if (said or configured) == "systemd" else "cgroupfs",
     )
-    made = await in_thread(pod_cgroups, settings)
+    made = await in_thread(partial(pod_cgroups, settings, journal=journal))
     return made, made.limitation

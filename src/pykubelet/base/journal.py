@@ -1,83 +1,161 @@
-"""The pods' journal: each room notes the moments of a pod's life, and everything that wants to know reads them here.
+"""The journal: rooms note the moments of a pod's life, and everything that wants to know reads them here.
 
-One bounded mechanism. Metrics, explanations, pages and traces are its readers; none of them needs a hook of its own.
+One bounded mechanism for whatever type of moments its owner has. Metrics, the log, explanations, pages and traces are
+its readers; none of them needs a hook of its own.
 """
 
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Final, Generic, NamedTuple, TypeVar
 
 log = logging.getLogger(__name__)
 
+M = TypeVar("M")
+
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """Something happened to a pod."""
+class About:
+    """Which pod. All empty: the node as a whole."""
 
-    uid: str
-    pod: str
-    """`namespace/name`, for people."""
-    stage: str
-    detail: str
+    uid: str = ""
+    namespace: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Noted(Generic[M]):
+    """A moment, and how often it came. What came again and said nothing new is counted here instead of kept."""
+
     at: datetime
+    about: About
+    moment: M
+    times: int = 1
+    until: datetime | None = None
+    """When it came last, if that was more than once."""
 
 
-Reader = Callable[[Moment], None]
+class Rule(NamedTuple):
+    """What the journal keeps of a moment. Readers are shown all of them."""
+
+    about: Hashable = None
+    """What it speaks of, such as one probe of one container; None: of nothing that comes again."""
+    says: Hashable = None
+    """A moment that says the same of the same thing as the last one is counted, not kept."""
+    keep: bool = True
+    """False: it leaves no trace, but for ending what it speaks of."""
+    opens: bool = False
+    """It holds until the next word on what it speaks of, and is forgotten then."""
 
 
-class Journal:
-    """The last moments of the last pods: at most `per_pod` of each, of at most `pods` pods. The longest silent pod is
-    forgotten first."""
+Reader = Callable[[Noted[M]], None]
+_NODE: Final = About()
+_whose: ContextVar[About] = ContextVar("whose", default=_NODE)
+
+
+class Journal(Generic[M]):
+    """The first `first` and the last `last` moments of each of at most `pods` pods: however long a pod lives, its start
+    and its last troubles are there. The longest silent pod is forgotten first."""
 
     def __init__(
-        self, *, pods: int = 2000, per_pod: int = 64, now: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        rule: Callable[[M], Rule] = lambda moment: Rule(),
+        *,
+        pods: int = 2000,
+        first: int = 32,
+        last: int = 64,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self._rule = rule
         self._most_pods = pods
-        self._per_pod = per_pod
+        self._bounds = first, last
         self._now = now
-        self._moments: OrderedDict[str, deque[Moment]] = OrderedDict()
-        self._readers: list[Reader] = []
+        self._pods: OrderedDict[str, _History[M]] = OrderedDict()
+        self._readers: list[Reader[M]] = []
 
-    def note(self, uid: str, pod: str, stage: str, detail: str = "", *, at: datetime | None = None) -> None:
-        """Write a moment down. Costs microseconds and never fails: notes are taken in the middle of hot paths."""
-        moment = Moment(uid, pod, stage, detail, at or self._now())
-        moments = self._moments.get(uid)
-        if moments is None:
-            moments = self._moments[uid] = deque(maxlen=self._per_pod)
-            if len(self._moments) > self._most_pods:
-                self._moments.popitem(last=False)
+    def note(self, moment: M, about: About | None = None, *, at: datetime | None = None) -> None:
+        """Write a moment down. Costs microseconds and never fails: notes are taken in the middle of hot paths.
+
+        Without `about` it is of the pod that this task works for, if any (`work_for`)."""
+        noted = Noted(at or self._now(), about or _whose.get(), moment)
+        uid = noted.about.uid
+        history = self._pods.get(uid)
+        if history is None:
+            history = self._pods[uid] = _History(*self._bounds)
+            if len(self._pods) > self._most_pods:
+                self._pods.popitem(last=False)
         else:
-            self._moments.move_to_end(uid)
-        moments.append(moment)
+            self._pods.move_to_end(uid)
+        history.add(noted, self._rule(moment))
         for reader in self._readers:
             try:
-                reader(moment)
+                reader(noted)
             except Exception:  # a reader's trouble is not the pod's
-                log.exception("a reader of the journal failed at %s", stage)
+                log.exception("a reader of the journal failed at %s", type(moment).__name__)
 
-    def note_first(self, uid: str, pod: str, stage: str, detail: str = "", *, at: datetime | None = None) -> None:
-        """Write a moment down unless this pod has had one of its stage."""
-        if all(moment.stage != stage for moment in self._moments.get(uid, ())):
-            self.note(uid, pod, stage, detail, at=at)
+    def of(self, uid: str) -> tuple[Noted[M], ...]:
+        """A pod's moments, oldest first. What goes on now is among them."""
+        history = self._pods.get(uid)
+        return history.moments() if history is not None else ()
 
-    def of(self, uid: str) -> tuple[Moment, ...]:
-        """A pod's moments, oldest first."""
-        return tuple(self._moments.get(uid, ()))
-
-    def named(self, pod: str) -> tuple[Moment, ...]:
-        """The moments of every pod that had this `namespace/name`, oldest first."""
-        found = (moment for moments in self._moments.values() for moment in moments if moment.pod == pod)
-        return tuple(sorted(found, key=lambda moment: moment.at))
-
-    def read_by(self, reader: Reader) -> None:
+    def read_by(self, reader: Reader[M]) -> None:
         """From now on `reader` is shown every moment, at once and in order. It must not wait."""
         self._readers.append(reader)
 
-    def __iter__(self) -> Iterator[Moment]:
-        for moments in list(self._moments.values()):
-            yield from list(moments)
 
-    def __len__(self) -> int:
-        return len(self._moments)
+def work_for(about: About) -> None:
+    """This task, and those that it starts, work for a pod: what they note is its."""
+    _whose.set(about)
+
+
+class _History(Generic[M]):
+    """Of one pod."""
+
+    __slots__ = ("_first", "_kept", "_last", "_newest", "_next", "_open", "_rules")
+
+    def __init__(self, first: int, last: int) -> None:
+        self._first, self._last = first, last
+        self._next = 0
+        self._kept: dict[int, Noted[M]] = {}
+        self._rules: deque[tuple[int, Rule]] = deque()
+        """Of those after the first, the oldest first."""
+        self._newest: dict[Hashable, tuple[int, Hashable]] = {}
+        """By what it speaks of: which was the last to be kept, and what it said."""
+        self._open: dict[Hashable, Noted[M]] = {}
+
+    def add(self, noted: Noted[M], rule: Rule) -> None:
+        about = rule.about
+        if rule.opens:
+            self._open[about] = noted
+            return
+        self._open.pop(about, None)
+        newest = self._newest.get(about)
+        if not rule.keep:
+            if newest is not None:
+                del self._newest[about]  # should that come again, it is another time
+            return
+        if newest is not None and newest[1] == rule.says:
+            before = self._kept[newest[0]]
+            self._kept[newest[0]] = replace(before, moment=noted.moment, times=before.times + 1, until=noted.at)
+            return
+        number, self._next = self._next, self._next + 1
+        self._kept[number] = noted
+        if about is not None:
+            self._newest[about] = number, rule.says
+        if number < self._first:
+            return
+        self._rules.append((number, rule))
+        if len(self._rules) > self._last:
+            oldest, its = self._rules.popleft()
+            del self._kept[oldest]
+            if its.about is not None and self._newest.get(its.about, (None,))[0] == oldest:
+                del self._newest[its.about]
+
+    def moments(self) -> tuple[Noted[M], ...]:
+        return tuple(sorted((*self._kept.values(), *self._open.values()), key=lambda noted: noted.at))

@@ -9,15 +9,17 @@ import logging
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from pykubelet.api.rules.well_known import CLIENT_SIGNER
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.kube.certificate_store import CertificateStore, StoredPair, key_pem
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.csr import Outdated, Template, issued_certificate, request_certificate, satisfies
+from pykubelet.pod.moments import CertificateRenewalFailed, CertificateRotated, Journal
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +47,8 @@ class CertificateKeeper:
 
     `template` says what it has to say; None means that it cannot be asked for yet. With `at_once` the certificate
     in force is replaced whatever its age, as one that was given by hand should be. `fallback` is asked when the
-    certificate in force has expired, and the usual server would not know us any more. `rotated` is told of every new
-    certificate: for how many seconds the former one was in force, 0 when there was none; `failed` of every time that
-    none could be had.
+    certificate in force has expired, and the usual server would not know us any more. The journal is told of every new
+    certificate, and of every time that none could be had.
     """
 
     def __init__(
@@ -59,8 +60,7 @@ class CertificateKeeper:
         *,
         at_once: bool = False,
         fallback: ApiClient | None = None,
-        rotated: Callable[[float], None] = lambda age: None,
-        failed: Callable[[], None] = lambda: None,
+        journal: Journal | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         spread: Callable[[], float] = _spread,
     ) -> None:
@@ -70,8 +70,8 @@ class CertificateKeeper:
         self._template = template
         self._at_once = at_once
         self._fallback = fallback
-        self._rotated = rotated
-        self._failed = failed
+        self._journal = journal or Journal()
+        self._kind: Literal["client", "server"] = "client" if signer == CLIENT_SIGNER else "server"
         self._now = now
         self._spread = spread
         self._pair: StoredPair | None = None
@@ -100,7 +100,7 @@ class CertificateKeeper:
                 log.info("%s; asking anew", error)
             except PykubeletError as error:
                 self.failures += 1
-                self._failed()
+                self._journal.note(CertificateRenewalFailed(self._kind))
                 delay = backoff.next()
                 log.warning("no new certificate from %s; the next try is in %.0f s: %s", self._signer, delay, error)
                 await asyncio.sleep(delay)
@@ -147,4 +147,5 @@ class CertificateKeeper:
             log.warning("the certificate of %s says less than was asked for", name)
         self._at_once, self._given_for = False, template
         self._take(pair)
-        self._rotated((self._now() - former.begins).total_seconds() if former else 0.0)
+        age = (self._now() - former.begins).total_seconds() if former else 0.0
+        self._journal.note(CertificateRotated(self._kind, age))

@@ -22,6 +22,7 @@ from pykubelet.kube.answers import no_answer, refusal
 from pykubelet.kube.credentials import Credentials, Grant
 from pykubelet.kube.errors import BadAnswer, Expired, TooLarge
 from pykubelet.kube.rate_limit import TokenBucket
+from pykubelet.pod.moments import ApiAnswered, ApiRequested, Journal
 
 T = TypeVar("T")
 Params = Mapping[str, str | int | bool | None]
@@ -61,21 +62,6 @@ def object_path(resource: str, *, namespace: str = "", name: str = "", subresour
     return "/".join(part for part in parts if part)
 
 
-class ApiMeter(Protocol):
-    """Told of what is asked of an API server. Neither method waits or fails."""
-
-    def api_answered(self, method: str, host: str, code: str) -> None:
-        """One request, one answer: its status, or `<error>` when there was none."""
-        ...
-
-    def api_request(
-        self, method: str, host: str, *, waited: float, seconds: float, sent: int, received: int | None
-    ) -> None:
-        """A request is over, with all tries: seconds that the rate limit and the server took, bytes out and in. None:
-        it failed."""
-        ...
-
-
 class ApiClient:
     """A client of one API server: `async with ApiServer(credentials) as server: ...`.
 
@@ -93,14 +79,14 @@ class ApiClient:
         burst: int = 100,
         max_answer: int = 512 << 20,
         max_line: int = 16 << 20,
-        meter: ApiMeter | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self._credentials = credentials
         self._timeout = timeout
         self._bucket = TokenBucket(qps, burst)
         self._max_answer = max_answer
         self._max_line = max_line
-        self._meter = meter
+        self._journal = journal or Journal()
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -209,11 +195,8 @@ class ApiClient:
             received = len(answer)
             return answer
         finally:
-            if self._meter is not None:
-                waited, seconds, sent = began - asked, now() - began, len(data or b"")
-                self._meter.api_request(
-                    method, url.authority, waited=waited, seconds=seconds, sent=sent, received=received
-                )
+            waited, seconds, sent = began - asked, now() - began, len(data or b"")
+            self._journal.note(ApiRequested(method, url.authority, waited, seconds, sent, received))
 
     @asynccontextmanager
     async def stream(
@@ -292,8 +275,7 @@ class ApiClient:
             code = str(response.status)
             return response
         finally:
-            if self._meter is not None:
-                self._meter.api_answered(method, url.authority, code)
+            self._journal.note(ApiAnswered(method, url.authority, code))
 
     async def _raise_refusal(self, response: aiohttp.ClientResponse, method: str, path: str) -> None:
         if response.status >= 300:

@@ -18,10 +18,11 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
-from pykubelet.base.journal import Journal
+from pykubelet.base.journal import About
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import AlreadyExists, ApiError
 from pykubelet.kube.rate_limit import TokenBucket
+from pykubelet.pod.moments import EventRecorded, Journal
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class EventRecorder:
         self.dropped = 0
         self._server = server
         self._node_name = node_name
-        self._journal = journal
+        self._journal = journal or Journal()
         self._now = now
         self._most = queue
         self._correlator = _Correlator()
@@ -80,12 +81,12 @@ class EventRecorder:
             resource_version=meta.resource_version,
             field_path=field_path,
         )
-        self._record(about, f"{meta.namespace}/{meta.name}", kind, reason, message)
+        self._record(about, About(meta.uid, meta.namespace, meta.name), kind, reason, message)
 
     def node_event(self, kind: Kind, reason: str, message: str) -> None:
         """About this node. Its name stands for its uid, as people's tools expect it."""
         about = ObjectReference(kind="Node", name=self._node_name, uid=self._node_name)
-        self._record(about, f"node {self._node_name}", kind, reason, message)
+        self._record(about, About(), kind, reason, message)
 
     async def run(self) -> None:
         """Send what there is, one after the other, until cancelled. May be called again after that."""
@@ -118,10 +119,9 @@ class EventRecorder:
 
     # --- inside
 
-    def _record(self, about: ObjectReference, name: str, kind: Kind, reason: str, message: str) -> None:
+    def _record(self, about: ObjectReference, whose: About, kind: Kind, reason: str, message: str) -> None:
         now = self._now()
-        if self._journal is not None:
-            self._journal.note(about.uid, name, "event", f"{reason}: {message}", at=now)
+        self._journal.note(EventRecorded(kind, reason, message), whose, at=now)
         second = now.replace(microsecond=0)
         event = Event(
             api_version="v1",

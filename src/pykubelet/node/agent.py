@@ -55,11 +55,11 @@ class Agent:
         self._config = PodConfig(outside.sources, journal, now=now)
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
         self._mirrors = MirrorPods(api, self.table, outside.api_node) if api is not None else None
-        self.pleg = Pleg(outside.runtime, self.inbox)
+        self.pleg = Pleg(outside.runtime, self.inbox, journal)
         self.prober = Prober(outside, self.statuses.get, self.inbox)
         self.probe_results = results = ProbeResultsStore()
         self._reporter = PodReporter(
-            self.statuses, results, self.prober, node=lambda: outside.machine().facts, now=outside.now
+            self.statuses, results, self.prober, node=lambda: outside.machine().facts, journal=journal, now=now
         )
         self._syncer = syncer = PodSync(
             outside,

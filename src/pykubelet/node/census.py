@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from pykubelet.node.worker import Phase
+from pykubelet.pod.moments import Phase
 from pykubelet.pod.stats.census import Census, Lifecycle, Working, census
 from pykubelet.pod.status.phase import is_terminal_phase
 

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
-from pykubelet.base.journal import Journal
 from pykubelet.node.scene import Machine
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses
 from pykubelet.pod.ports.machine import Checkpoint, LogFiles, PodCgroups, PodHost
 from pykubelet.pod.ports.runtime import Runtime

@@ -8,18 +8,19 @@ from typing import Protocol
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE, is_mirror, is_static, source_of
-from pykubelet.base.journal import Journal
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.workers import PodWorkers
+from pykubelet.pod import moments
 from pykubelet.pod.admission.admission import Admission, Rejected
 from pykubelet.pod.admission.fit import NodeUsage
 from pykubelet.pod.lifecycle.mirror_pod import is_mirror_of
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.lifecycle.table import PodTable
 from pykubelet.pod.lifecycle.termination_grace import orphan_grace, pod_grace
+from pykubelet.pod.moments import Admitted, Journal, OrphanFound, Preempted, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.api import Recorder
 from pykubelet.pod.ports.machine import Checkpoint
@@ -123,7 +124,7 @@ class PodHandlers:
             self.usage.remove(pod.metadata.uid)
             if self._checkpoint is not None:
                 self._checkpoint.drop(pod.metadata.uid)
-            self.workers.tell(pod, grace=pod_grace(pod), removed=True)
+            self.workers.tell(pod, grace=pod_grace(pod), by="removed", removed=True)
 
     def reconcile(self, pods: Iterable[Pod]) -> None:
         """Somebody else's word on a pod's status: ours counts, except for conditions that are not ours."""
@@ -185,7 +186,8 @@ class PodHandlers:
         self.stop_strangers([each for each in (*found.values(), *bare) if each.uid not in self.table])
         for uid in found.keys() & self._rejected:
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
-                self.workers.tell(pod, grace=pod_grace(pod))  # an earlier agent ran what this one turns away
+                # An earlier agent ran what this one turns away.
+                self.workers.tell(pod, grace=pod_grace(pod), by="rejected")
         if self._mirrors is None:
             return
         for mirror in self.table.orphaned_mirrors():
@@ -201,7 +203,9 @@ class PodHandlers:
             if observed.uid not in self.workers.workers:
                 name = f"{observed.namespace}/{observed.name}" if observed.name else "of which only a folder is left"
                 log.info("pod %s (%s) belongs to nobody and is removed", name, observed.uid)
-                self.workers.tell(_stranger(observed), grace=_stranger_grace(observed), removed=True)
+                stranger = _stranger(observed)
+                self._journal.note(OrphanFound(in_runtime=bool(observed.name)), about(stranger))
+                self.workers.tell(stranger, grace=_stranger_grace(observed), by="orphaned", removed=True)
 
     # --- inside
 
@@ -214,13 +218,13 @@ class PodHandlers:
         for uid in displaced:
             self._preempt(uid, pod)
         self.usage.add(pod)
-        self._journal.note(pod.metadata.uid, _name(pod), "admitted")
+        self._journal.note(Admitted(is_static(pod)), about(pod))
         self._save(pod)
         self.workers.tell(pod, after=displaced)
 
     def _reject(self, pod: Pod, answer: Rejected) -> None:
         self._rejected.add(pod.metadata.uid)
-        self._journal.note(pod.metadata.uid, _name(pod), "rejected", f"{answer.reason}: {answer.message}")
+        self._journal.note(moments.Rejected(answer.reason, answer.message), about(pod))
         self._recorder.event(pod, "Warning", answer.reason, answer.message)
         self._statuses.set(pod, rejected_status(pod, answer.reason, answer.message, self._now()))
 
@@ -229,10 +233,10 @@ class PodHandlers:
         if victim is None:
             return
         self._recorder.event(victim, "Warning", _PREEMPTING.reason, _PREEMPTING.message)
-        self._journal.note(uid, _name(victim), "preempted", f"for {_name(critical)}")
+        self._journal.note(Preempted(critical.metadata.uid, str(about(critical))), about(victim))
         self._reporter.note_failure(uid, _PREEMPTING)
         self.usage.remove(uid)
-        self.workers.tell(victim, grace=pod_grace(victim))
+        self.workers.tell(victim, grace=pod_grace(victim), by="preempted")
 
     def _tell(self, pod: Pod) -> None:
         ending = pod.metadata.deletion_timestamp is not None
@@ -267,10 +271,6 @@ def _age(pod: Pod) -> tuple[datetime, str]:
 
 def _is_ending(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None or is_terminal_phase(pod.status.phase)
-
-
-def _name(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def _only_a_folder(uid: str) -> ObservedPod:

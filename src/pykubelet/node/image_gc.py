@@ -3,12 +3,13 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.tasks import every
 from pykubelet.pod.images.image_gc import ImageGcSettings, ImageRecord, excess, outdated, removable, seen
+from pykubelet.pod.moments import ImageRemoved, Journal
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.node import NodeRecorder
 from pykubelet.pod.ports.runtime import Runtime
@@ -31,9 +32,11 @@ class ImageGc:
         recorder: NodeRecorder | None = None,
         settings: ImageGcSettings | None = None,
         *,
+        journal: Journal | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._runtime = runtime
+        self._journal = journal or Journal()
         self._recorder = recorder
         self._settings = settings or ImageGcSettings()
         self._now = now
@@ -54,7 +57,7 @@ class ImageGc:
         """One round. Raises Retry when an image could not be removed, or when too little could be freed."""
         now = await self._look(look)
         failures: list[PykubeletError] = []
-        await self._free(outdated(self._records.values(), self._settings, now), None, failures)
+        await self._free(outdated(self._records.values(), self._settings, now), None, failures, "age")
         wanted = await self._wanted()
         freed = await self._free(removable(self._records.values(), self._settings, now), wanted, failures)
         if failures:
@@ -89,7 +92,13 @@ class ImageGc:
             raise Retry(message)
         return excess(storage, self._settings)
 
-    async def _free(self, images: Iterable[ImageRecord], wanted: int | None, failures: list[PykubeletError]) -> int:
+    async def _free(
+        self,
+        images: Iterable[ImageRecord],
+        wanted: int | None,
+        failures: list[PykubeletError],
+        reason: Literal["age", "space"] = "space",
+    ) -> int:
         """Remove images until `wanted` bytes are free, or all of them. -> how much that was"""
         freed = 0
         for image in images:
@@ -106,6 +115,7 @@ class ImageGc:
                 failures.append(Retry(f"image {image.id} cannot be removed: {error}"))
                 continue
             log.info("removed image %s, which nobody uses: %d bytes", image.id, image.size)
+            self._journal.note(ImageRemoved(image.id, reason))
             self._records.pop(image.id, None)
             freed += image.size
         return freed

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -12,10 +12,20 @@ from pykubelet.api.container import Container
 from pykubelet.api.image import parse_image
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import PykubeletError, Retry
-from pykubelet.base.journal import Journal
+from pykubelet.base.timed import CANCELLED
 from pykubelet.node.scene import NotStarted, Scene
-from pykubelet.pod.images.pull_messages import combined, duration_text, hidden, pull_failure, pulled_message, quoted
+from pykubelet.pod.images.pull_messages import combined, hidden, pull_failure, pulled_message, quoted
 from pykubelet.pod.images.pull_secrets import credentials_for
+from pykubelet.pod.moments import (
+    Awaiting,
+    BackedOff,
+    Journal,
+    Moment,
+    PullBegun,
+    PullEnded,
+    PullProgressed,
+    about,
+)
 from pykubelet.pod.ports.api import Keyring, Recorder
 from pykubelet.pod.ports.runtime import Image, PullCredentials, Runtime
 
@@ -23,7 +33,7 @@ _SOON: Final = 10.0
 _SLOWLY: Final = 30.0
 _TELL_EVERY: Final = 10.0
 _TELL_SELDOM: Final = 60.0
-"""After the first minute: what else the journal has to say of the pod must not be pushed out of it."""
+"""After the first minute."""
 
 
 class _Pulled(Struct, frozen=True):
@@ -102,7 +112,7 @@ class Images:
                 message = f"Container image {quoted(name)} is not present with pull policy of Never"
                 self._recorder.event(pod, "Warning", "ErrImageNeverPull", message)
                 raise NotStarted("ErrImageNeverPull", message, again_in=_SLOWLY)
-        self._check_back_off(scene, name)
+        self._check_back_off(scene, container)
         return await self._pull(scene, name, must_be_own=policy == "Always")
 
     async def _here(self, pod: Pod, name: str) -> Image | None:
@@ -114,11 +124,12 @@ class Images:
             again_in = _SOON if isinstance(error, Retry) else _SLOWLY
             raise NotStarted("ImageInspectError", message, again_in=again_in) from None
 
-    def _check_back_off(self, scene: Scene, name: str) -> None:
+    def _check_back_off(self, scene: Scene, container: Container) -> None:
         """Events tell of the wait alone, so that they are the same each time; the status also says what went wrong."""
-        memory = scene.memory
-        wait = memory.pulls.wait(name, memory.failed_pulls.get(name), self._now())
+        memory, name, now = scene.memory, container.image, self._now()
+        wait = memory.pulls.wait(name, memory.failed_pulls.get(name), now)
         if wait > 0:
+            self._note(scene.pod, BackedOff(container.name, now + timedelta(seconds=wait), name))
             message = f"Back-off pulling image {quoted(name)}"
             self._recorder.event(scene.pod, "Normal", "BackOff", message)
             why = memory.pull_errors.get(name)
@@ -136,20 +147,25 @@ class Images:
         with self._telling(pod, name), self._turn(name) as turn:
             before = turn.pulls
             credentials = await self._credentials(scene, name)
+            if turn.lock.locked():
+                self._note(pod, Awaiting("pull", name))
             async with turn.lock:
                 pulled = turn.last if turn.pulls > before else None
-                if pulled is None or (must_be_own and pulled.credentials != credentials):
+                is_shared = pulled is not None and not (must_be_own and pulled.credentials != credentials)
+                if pulled is None or not is_shared:
                     pulled = await self._pulled(scene, name, credentials)
                     turn.last, turn.pulls = pulled, turn.pulls + 1
         whole = loop.time() - asked
+        self._note(pod, PullEnded(name, pulled.seconds, whole, pulled.image.size, is_shared))
         self._recorder.event(pod, "Normal", "Pulled", pulled_message(name, pulled.image, pulled.seconds, whole))
-        self._note(pod, "image", f"{name} in {duration_text(whole)}")
         return pulled.image
 
     async def _pulled(self, scene: Scene, name: str, credentials: tuple[PullCredentials, ...]) -> _Pulled:
         loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             if self._room is not None:
+                if self._room.locked():
+                    self._note(scene.pod, Awaiting("pull slot", name))
                 await stack.enter_async_context(self._room)
             began = loop.time()
             try:
@@ -200,20 +216,24 @@ class Images:
         """As long as it takes, the journal says now and then that it still goes on."""
         loop = asyncio.get_running_loop()
         began = loop.time()
+        self._note(pod, PullBegun(name))
         timer: asyncio.TimerHandle
 
         def tell() -> None:
             nonlocal timer
             so_far = loop.time() - began
-            self._note(pod, "pulling", f"pulling image {name}: {so_far:.0f} s so far")
+            self._note(pod, PullProgressed(name, so_far))
             timer = loop.call_later(_TELL_EVERY if so_far < _TELL_SELDOM else _TELL_SELDOM, tell)
 
         timer = loop.call_later(_TELL_EVERY, tell)
         try:
             yield
+        except (Exception, asyncio.CancelledError) as error:
+            so_far = loop.time() - began
+            self._note(pod, PullEnded(name, so_far, so_far, error=str(error) or CANCELLED))
+            raise
         finally:
             timer.cancel()
 
-    def _note(self, pod: Pod, stage: str, detail: str) -> None:
-        meta = pod.metadata
-        self._journal.note(meta.uid, f"{meta.namespace}/{meta.name}", stage, detail)
+    def _note(self, pod: Pod, moment: Moment) -> None:
+        self._journal.note(moment, about(pod))

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Iterable
 from contextlib import suppress
+from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from pykubelet.api.container import Container
@@ -10,6 +12,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.base.timed import timed
 from pykubelet.node.container_env import container_environment
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.hooks import run_hook
@@ -21,6 +24,18 @@ from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.pod.lifecycle.crash_loop_backoff import crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.lifecycle.plan import Kill, PodActions
 from pykubelet.pod.lifecycle.termination_grace import MINIMUM_GRACE, container_grace, stop_waves
+from pykubelet.pod.moments import (
+    BackedOff,
+    ContainerCreated,
+    ContainerStarted,
+    ContainerStopping,
+    HookFailed,
+    Moment,
+    SandboxMade,
+    StartFailed,
+    about,
+    container_kind,
+)
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
 
@@ -118,7 +133,7 @@ class KubeRuntime:
         self, pod: Pod, seen: ObservedContainer, address: str, deadline: float, before: tuple[asyncio.Event, ...]
     ) -> None:
         loop = asyncio.get_running_loop()
-        self._note(pod, "stopping container", seen.name)
+        self._note(pod, ContainerStopping(seen.name, deadline - loop.time()))
         self._recorder.event(pod, "Normal", "Killing", f"Stopping container {seen.name}")
         await self._pre_stop(pod, seen.id, _container(pod, seen.name), address, deadline - loop.time())
         try:
@@ -132,9 +147,10 @@ class KubeRuntime:
     async def _kill(self, pod: Pod, kill: Kill, address: str) -> None:
         container = _container(pod, kill.name)
         message = kill.message or f"Container {kill.name} definition changed, will be restarted"
-        self._note(pod, "killing container", f"{kill.name}: {message}")
+        grace = container_grace(pod, container, kill.reason)
+        self._note(pod, ContainerStopping(kill.name, grace, message))
         self._recorder.event(pod, "Normal", "Killing", message)
-        await self._end(pod, kill.container_id, container, address, container_grace(pod, container, kill.reason))
+        await self._end(pod, kill.container_id, container, address, grace)
 
     async def _end(self, pod: Pod, container_id: str, container: Container | None, address: str, grace: float) -> None:
         """One container of a pod that goes on: its hook, then the stop with what is left of the grace."""
@@ -153,9 +169,9 @@ class KubeRuntime:
             async with asyncio.timeout(seconds):
                 await run_hook(self._runtime, container_id, container, hook, address)
         except TimeoutError:
-            self._note(pod, "hook", f"the preStop hook of {container.name} has used up the grace")
+            self._note(pod, HookFailed(container.name, "preStop", "it has used up the grace"))
         except PykubeletError as error:  # its text may hold secrets: it goes to the journal, not into an event
-            self._note(pod, "hook", f"the preStop hook of {container.name} failed: {error}")
+            self._note(pod, HookFailed(container.name, "preStop", str(error)))
             self._recorder.event(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
 
     async def _post_start(self, pod: Pod, container_id: str, container: Container, address: str) -> None:
@@ -166,7 +182,7 @@ class KubeRuntime:
         try:
             await run_hook(self._runtime, container_id, container, hook, address)
         except PykubeletError as error:
-            self._note(pod, "hook", f"the postStart hook of {container.name} failed: {error}")
+            self._note(pod, HookFailed(container.name, "postStart", str(error)))
             self._recorder.event(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
             await self._end(pod, container_id, container, address, container_grace(pod, container))
             raise NotStarted("PostStartHookError", str(error), again_in=_SOON) from None
@@ -195,12 +211,12 @@ class KubeRuntime:
             scene.runtime_handler = await self._handler(pod)
             for left_out in pod_dns(pod, self._machine().dns)[1]:
                 self._recorder.event(pod, "Warning", "DNSConfigForming", left_out)
-            sandbox = await self._runtime.run_sandbox(self._sandbox_config(scene))
+            made = partial(SandboxMade, scene.sandbox_attempt, scene.runtime_handler, pod.spec.host_users is False)
+            with timed(self._journal, made, about(pod)):
+                return await self._runtime.run_sandbox(self._sandbox_config(scene))
         except PykubeletError as error:
             self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise
-        self._note(pod, "sandbox", f"attempt {scene.sandbox_attempt}")
-        return sandbox
 
     def _sandbox_config(self, scene: Scene) -> SandboxConfig:
         """The same for the sandbox itself and for each container that is made in it."""
@@ -240,7 +256,10 @@ class KubeRuntime:
                 await self._start(scene, container)
                 started += 1
             except NotStarted as failure:
-                scene.not_started[name] = failure.waiting
+                why = failure.waiting
+                kind = container_kind(scene.pod, name)
+                self._note(scene.pod, StartFailed(name, kind, why.reason, why.message, failure.again_in))
+                scene.not_started[name] = why
                 scene.due.append(failure.again_in)
                 if name in actions.init_containers and not is_sidecar(container):
                     break  # the next ones count on this one
@@ -254,6 +273,7 @@ class KubeRuntime:
         if wait > 0:
             message = crash_loop_message(pod, container.name, memory.loops.length(key))
             self._recorder.event(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
+            self._note(pod, BackedOff(container.name, now + timedelta(seconds=wait)))
             raise NotStarted("CrashLoopBackOff", message, again_in=wait)
         image = await self._images.ensure(scene, container)
         self._image_used(image.id)
@@ -265,7 +285,7 @@ class KubeRuntime:
             await self._runtime.start_container(container_id)
         except PykubeletError as error:
             raise self._failure(pod, "RunContainerError", error) from None
-        self._note(pod, "started", f"{container.name}, attempt {attempt}")
+        self._note(pod, ContainerStarted(container.name, container_kind(pod, container.name), attempt))
         self._recorder.event(pod, "Normal", "Started", f"Started container {container.name}")
         if self._logs is not None:
             meta = pod.metadata
@@ -281,6 +301,7 @@ class KubeRuntime:
             container_id = await self._runtime.create_container(scene.sandbox_id, config)
         except PykubeletError as error:
             raise self._failure(scene.pod, "CreateContainerError", error) from None
+        self._note(scene.pod, ContainerCreated(container.name, attempt))
         self._recorder.event(scene.pod, "Normal", "Created", f"Created container: {container.name}")
         return container_id
 
@@ -303,14 +324,12 @@ class KubeRuntime:
     # --- telling
 
     def _failure(self, pod: Pod, reason: str, error: PykubeletError) -> NotStarted:
-        self._note(pod, "failed", str(error))
         self._recorder.event(pod, "Warning", "Failed", f"Error: {error}")
         after = error.after if isinstance(error, Retry) else _SLOWLY
         return NotStarted(reason, str(error), again_in=_SOON if after is None else after)
 
-    def _note(self, pod: Pod, stage: str, detail: str = "") -> None:
-        meta = pod.metadata
-        self._journal.note(meta.uid, f"{meta.namespace}/{meta.name}", stage, detail)
+    def _note(self, pod: Pod, moment: Moment) -> None:
+        self._journal.note(moment, about(pod))
 
 
 def _container(pod: Pod, name: str) -> Container | None:

@@ -4,11 +4,13 @@ import logging
 from typing import Final, Literal
 
 from pykubelet.api.pod import Pod
-from pykubelet.base.journal import Journal
+from pykubelet.base.journal import About
+from pykubelet.pod.moments import EventRecorded, Journal, about
 
 log = logging.getLogger(__name__)
 
-_LEVELS: Final = {"Normal": logging.INFO, "Warning": logging.WARNING}
+Kind = Literal["Normal", "Warning"]
+_LEVELS: Final[dict[Kind, int]] = {"Normal": logging.INFO, "Warning": logging.WARNING}
 
 
 class LogRecorder:
@@ -16,20 +18,15 @@ class LogRecorder:
 
     def __init__(self, node_name: str, *, journal: Journal | None = None) -> None:
         self._node_name = node_name
-        self._journal = journal
+        self._journal = journal or Journal()
 
-    def event(
-        self, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, message: str, *, field_path: str = ""
-    ) -> None:
-        meta = pod.metadata
-        self._tell(meta.uid, f"{meta.namespace}/{meta.name}", kind, reason, message, field_path)
+    def event(self, pod: Pod, kind: Kind, reason: str, message: str, *, field_path: str = "") -> None:
+        whose = about(pod)
+        self._tell(whose, f"{whose} {field_path}" if field_path else str(whose), kind, reason, message)
 
-    def node_event(self, kind: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        self._tell(self._node_name, f"node {self._node_name}", kind, reason, message)
+    def node_event(self, kind: Kind, reason: str, message: str) -> None:
+        self._tell(About(), f"node {self._node_name}", kind, reason, message)
 
-    def _tell(self, uid: str, name: str, kind: str, reason: str, message: str, field_path: str = "") -> None:
-        log.log(
-            _LEVELS.get(kind, logging.INFO), "%s: %s: %s", " ".join(filter(None, (name, field_path))), reason, message
-        )
-        if self._journal is not None:
-            self._journal.note(uid, name, "event", f"{reason}: {message}")
+    def _tell(self, whose: About, name: str, kind: Kind, reason: str, message: str) -> None:
+        log.log(_LEVELS[kind], "%s: %s: %s", name, reason, message)
+        self._journal.note(EventRecorded(kind, reason, message), whose)

@@ -14,6 +14,7 @@ from typing import Final
 
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.node.messages import Message, RuntimeChanged
+from pykubelet.pod.moments import Journal, Relisted
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.runtime import Runtime
 
@@ -27,8 +28,9 @@ _LONGEST_SILENCE: Final = 180.0
 
 
 class Pleg:
-    def __init__(self, runtime: Runtime, inbox: "asyncio.Queue[Message]") -> None:
+    def __init__(self, runtime: Runtime, inbox: "asyncio.Queue[Message]", journal: Journal) -> None:
         self._runtime = runtime
+        self._journal = journal
         self._inbox = inbox
         self._seen: dict[str, ObservedPod] = {}
         self._gone: set[str] = set()
@@ -50,8 +52,6 @@ class Pleg:
         """What is wrong with its network, if anything."""
         self.on_change: Callable[[], None] = lambda: None
         """Told when one of these has changed."""
-        self.on_relist: Callable[[float, float | None], None] = lambda seconds, interval: None
-        """Told of each look at everything: how long it took, and how long after the one before it began."""
         self._relisted: float | None = None
         self._looked_at: float | None = None
         """When everything was last seen, or for the first time asked for, on the loop's clock."""
@@ -147,7 +147,7 @@ class Pleg:
     def _tell(self, began: float) -> None:
         before, self._relisted = self._relisted, began
         seconds = asyncio.get_running_loop().time() - began
-        self.on_relist(seconds, None if before is None else began - before)
+        self._journal.note(Relisted(seconds, None if before is None else began - before))
 
     async def _rest(self, began: float) -> None:
         """Until the next look is due. The long rest needs a look that began well after the stream was opened: nobody

@@ -10,29 +10,18 @@ from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
-from pykubelet.base.journal import Journal
 from pykubelet.base.tasks import supervise
 from pykubelet.node.messages import Message, Said
 from pykubelet.pod.lifecycle.merge import Merge, Notify
 from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
+from pykubelet.pod.moments import Journal, Merged, Watched, about
 from pykubelet.pod.ports.syncer import PodSource
+from pykubelet.pod.stats.startup_latency import watched
 
 log = logging.getLogger(__name__)
 
 INBOX_SIZE: Final = 1000
 """How many events may wait. A source that finds the inbox full waits itself, and its server feels it."""
-
-WATCHED: Final = "watched"
-"""Journal: a pod that has never run was first seen on a watch. The pod-startup SLI counts from the pod's creation and
-needs to know which pods it saw from the beginning."""
-
-_STAGES: Final = {
-    Op.ADD: "added",
-    Op.UPDATE: "updated",
-    Op.DELETE: "deleting",
-    Op.REMOVE: "removed",
-    Op.RESTORE: "restored",
-}
 
 
 class PodConfig:
@@ -67,15 +56,16 @@ class PodConfig:
         return updates
 
     def _note(self, update: PodUpdate, now: datetime) -> None:
-        stage = _STAGES.get(update.op)
-        if stage is None:
+        if update.op in (Op.SET, Op.RECONCILE):
             return
         for pod in update.pods:
-            meta = pod.metadata
-            name = f"{meta.namespace}/{meta.name}"
-            if update.op is Op.ADD and not is_static(pod) and not pod.status.start_time:
-                self._journal.note_first(meta.uid, name, WATCHED, at=now)
-            self._journal.note(meta.uid, name, stage, f"by source {update.source}", at=now)
+            whose = about(pod)
+            if update.op is Op.ADD and not is_static(pod) and not pod.status.start_time and not self._knows(whose.uid):
+                self._journal.note(watched(pod), whose, at=now)
+            self._journal.note(Merged(update.op, update.source), whose, at=now)
+
+    def _knows(self, uid: str) -> bool:
+        return any(isinstance(noted.moment, Watched) for noted in self._journal.of(uid))
 
 
 async def _follow(name: str, source: PodSource, inbox: "asyncio.Queue[Message]") -> None:

@@ -11,6 +11,7 @@ from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.status_manager import StatusManager
+from pykubelet.pod.moments import Journal, about, exits
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.status.pod_status import Failure, NodeFacts, Waiting, finished_status, pod_status
 
@@ -25,12 +26,14 @@ class PodReporter:
         prober: Prober,
         *,
         node: Callable[[], NodeFacts],
+        journal: Journal,
         now: Callable[[], datetime],
     ) -> None:
         self._statuses = statuses
         self._results = results
         self._prober = prober
         self._node = node
+        self._journal = journal
         self._now = now
         self._seen: dict[str, ObservedPod] = {}
         self._waiting: dict[str, Mapping[str, Waiting]] = {}
@@ -38,7 +41,10 @@ class PodReporter:
 
     def saw(self, pod: Pod, observed: ObservedPod) -> None:
         """Somebody has looked at the pod: that is told."""
-        self._seen[pod.metadata.uid] = observed
+        uid = pod.metadata.uid
+        for exited in exits(self._seen.get(uid), observed):
+            self._journal.note(exited, about(pod))
+        self._seen[uid] = observed
         self.report(pod)
 
     def report(self, pod: Pod) -> None:

@@ -18,10 +18,12 @@ from pykubelet.api.container import Container
 from pykubelet.api.handlers import Probe
 from pykubelet.api.pod import ContainerStatus, Pod, PodStatus
 from pykubelet.api.rules.resources import is_sidecar
+from pykubelet.node import messages
 from pykubelet.node.dependencies import Dependencies
-from pykubelet.node.messages import Message, Probed
+from pykubelet.node.messages import Message
 from pykubelet.node.probes import Answer, Attempts, Verdict
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
+from pykubelet.pod.moments import HealthChanged, Moment, Probed, ProbingEnded, about
 from pykubelet.pod.ports.api import Recorder
 from pykubelet.pod.status.phase import is_terminal_phase
 
@@ -30,12 +32,6 @@ log = logging.getLogger(__name__)
 _KINDS: Final[tuple[ProbeKind, ...]] = ("startup", "readiness", "liveness")
 _TRIES: Final = 3
 """Of one probe, when the attempt itself goes wrong."""
-_COUNTED: Final = {Result.SUCCESS: "successful", Result.FAILURE: "failed", Result.UNKNOWN: "unknown"}
-
-OnProbed = Callable[[str, str, str, str, str, str, float], None]
-"""Kind (Liveness ...), namespace, pod, uid, container, result (successful ...), seconds."""
-OnEnded = Callable[[str, str, str, str, str], None]
-"""Kind, namespace, pod, uid, container."""
 
 
 class Asking(Protocol):
@@ -63,8 +59,6 @@ class Prober:
         self.journal = outside.journal
         self.now = outside.now
         self.asking: Asking = asking or Attempts(outside.runtime)
-        self.on_probed: OnProbed = lambda *_: None
-        self.on_ended: OnEnded = lambda *_: None
         self._workers: dict[str, dict[tuple[str, ProbeKind], ProbeWorker]] = {}
         self._specs: dict[str, object] = {}
         """By uid: the spec that the workers were made for."""
@@ -143,8 +137,7 @@ class ProbeWorker:
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         if not self._is_over:
-            meta = self._pod.metadata
-            name = f"{self._kind} of {meta.namespace}/{meta.name}/{self.container.name}"
+            name = f"{self._kind} of {about(self._pod)}/{self.container.name}"
             self._task = tasks.create_task(self._live(), name=name)
 
     def stop(self) -> None:
@@ -176,7 +169,7 @@ class ProbeWorker:
                     due = loop.time()
             self._is_over = True
         finally:
-            self._prober.on_ended(self._kind.title(), *self._labels())
+            self._note(ProbingEnded(self._kind, self.container.name))
 
     async def _is_nudged_before(self, due: float) -> bool:
         with suppress(TimeoutError):
@@ -213,7 +206,7 @@ class ProbeWorker:
         try:
             await self._ask_if_due(seen, status.pod_ip)
         except Exception:  # the boundary: what one probe does wrong must not end all others
-            log.exception("the %s probe of %s failed in a way that nobody foresaw", self._kind, self._name())
+            log.exception("the %s probe of %s failed in a way that nobody foresaw", self._kind, about(self._pod))
         return True
 
     def _begin(self, seen: ContainerStatus) -> None:
@@ -275,7 +268,7 @@ class ProbeWorker:
             self._warn("ProbeWarning", f"{kind} probe warning: {answer.output}")
         is_good = answer.verdict in (Verdict.SUCCESS, Verdict.WARNING)
         result = Result.SUCCESS if is_good else Result.FAILURE
-        self._prober.on_probed(kind, *self._labels(), _COUNTED[result], loop.time() - began)
+        self._note(Probed(self._kind, self.container.name, result, loop.time() - began))
         return result
 
     async def _attempt(self, pod_ip: str) -> Answer:
@@ -287,21 +280,16 @@ class ProbeWorker:
     async def _tell(self, result: Result) -> None:
         if result is self._told:
             return
-        uid = self._pod.metadata.uid
-        self._prober.journal.note(uid, self._name(), "probed", f"{self._kind} of {self.container.name}: {result}")
-        await self._prober.inbox.put(Probed(self._kind, uid, self._raw_id(), result))
+        self._note(HealthChanged(self._kind, self.container.name, result))
+        await self._prober.inbox.put(messages.Probed(self._kind, self._pod.metadata.uid, self._raw_id(), result))
         self._told = result
 
     def _raw_id(self) -> str:
         """As the runtime knows it."""
         return self._container_id.partition("://")[2]
 
-    def _name(self) -> str:
-        return f"{self._pod.metadata.namespace}/{self._pod.metadata.name}"
-
-    def _labels(self) -> tuple[str, str, str, str]:
-        meta = self._pod.metadata
-        return meta.namespace, meta.name, meta.uid, self.container.name
+    def _note(self, moment: Moment) -> None:
+        self._prober.journal.note(moment, about(self._pod))
 
 
 def _probes(pod: Pod) -> list[tuple[Container, ProbeKind, Probe]]:

@@ -15,18 +15,14 @@ from pykubelet.api.rules.pod_kinds import is_mirror, is_static
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
-from pykubelet.base.journal import Journal
+from pykubelet.pod.moments import Journal, Moment, PodDeleted, StatusAcknowledged, StatusSent, StatusSet, about
 from pykubelet.pod.ports.api import PodApi
+from pykubelet.pod.stats.startup_latency import has_started, running_since
 from pykubelet.pod.status.patch import status_patch
 from pykubelet.pod.status.phase import is_terminal_phase
 from pykubelet.pod.status.pod_status import illegal_transition, merge_status, same_status
 
 log = logging.getLogger(__name__)
-
-REPORTED: Final = "reported"
-"""Journal: the API server has the pod's status; the detail is its phase."""
-DELETED: Final = "deleted"
-"""Journal: the API server's pod was deleted, because nothing of it is left on this node."""
 
 _CONCURRENCY: Final = 10
 _SOONEST: Final = 0.5
@@ -89,7 +85,7 @@ class StatusManager:
     ) -> None:
         self._api = api
         self._now = now
-        self._journal = journal
+        self._journal = journal or Journal()
         self._could_be_running = could_be_running
         self._concurrency = concurrency
         self._entries: dict[str, _Entry] = {}
@@ -97,8 +93,6 @@ class StatusManager:
         self._static_uids: dict[str, str] = {}
         self._line: asyncio.Queue[_Entry] = asyncio.Queue()
         self._is_away = False
-        self.on_synced: Callable[[float], None] = lambda seconds: None
-        """Told how long it took until the API server knew all that was to be told of a pod."""
 
     # --- what the node says
 
@@ -115,6 +109,7 @@ class StatusManager:
                 status = changed(status, phase=before.phase, reason=before.reason, message=before.message)
         if news or entry.is_held_back or entry.status is None or not same_status(status, entry.status):
             entry.status = status
+            self._note(entry, StatusSet(status.phase, status.reason, running_since(status)))
             self._want(entry)
 
     def get(self, uid: str) -> PodStatus | None:
@@ -218,7 +213,7 @@ class StatusManager:
             await self._fresh(entry, shown)
             raise
         entry.is_gone = True
-        self._note(entry, DELETED)
+        self._note(entry, PodDeleted())
 
     async def _report(self, entry: _Entry, shown: Pod) -> None:
         assert self._api is not None
@@ -232,7 +227,7 @@ class StatusManager:
         if patch is None:
             return
         self._learn(entry, await self._api.patch_status(meta.namespace, meta.name, meta.uid, patch))
-        self._note(entry, REPORTED, status.phase)
+        self._note(entry, StatusSent(status.phase, has_started(status)))
 
     async def _fresh(self, entry: _Entry, shown: Pod) -> Pod:
         """The API server's copy now, after it did not agree with ours."""
@@ -282,7 +277,7 @@ class StatusManager:
     def _succeeded(self, entry: _Entry, turn: int) -> None:
         entry.done = turn
         if turn == entry.wanted:
-            self.on_synced(asyncio.get_running_loop().time() - entry.since)
+            self._note(entry, StatusAcknowledged(asyncio.get_running_loop().time() - entry.since))
         entry.backoff = None
         entry.refusal = ""
         if self._is_away:
@@ -323,9 +318,8 @@ class StatusManager:
             entry.retry.cancel()
             entry.retry = None
 
-    def _note(self, entry: _Entry, stage: str, detail: str = "") -> None:
-        if self._journal is not None:
-            self._journal.note(entry.uid, entry.name, stage, detail, at=self._now())
+    def _note(self, entry: _Entry, moment: Moment) -> None:
+        self._journal.note(moment, about(entry.pod), at=self._now())
 
 
 def _may_be_deleted(pod: Pod, shown: Pod) -> bool:

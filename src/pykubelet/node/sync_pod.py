@@ -6,12 +6,14 @@ Setting up stops at the first step that fails; tearing down runs every step and 
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.tasks import every
+from pykubelet.base.timed import timed
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.kuberuntime import KubeRuntime
 from pykubelet.node.pod_reporter import PodReporter
@@ -21,6 +23,7 @@ from pykubelet.node.scene import Memory, Scene
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.pod.container.mount_failed import MountFailed
 from pykubelet.pod.lifecycle.plan import plan
+from pykubelet.pod.moments import Awaiting, DeadlinePassed, StepBegun, StepEnded, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.syncer import Synced
 from pykubelet.pod.status.phase import is_terminal_phase
@@ -61,6 +64,7 @@ class PodSync:
         self._cgroups = outside.cgroups
         self._statuses = statuses
         self._recorder = outside.recorder
+        self._journal = outside.journal
         self._machine = outside.machine
         self._show = show
         self._objects = outside.objects
@@ -92,7 +96,10 @@ class PodSync:
             self._run_containers,
             self._tidy,
         ):
-            await step(scene)
+            name = step.__name__.strip("_")
+            self._journal.note(StepBegun(name), about(pod))
+            with timed(self._journal, partial(StepEnded, name), about(pod)):
+                await step(scene)
             if is_terminal_phase(self._phase(pod)):
                 return Synced(ended=True)
         return Synced(again_in=min(scene.due, default=None))
@@ -162,6 +169,7 @@ class PodSync:
         if left > 0:
             scene.due.append(left)
             return
+        self._journal.note(DeadlinePassed(), about(scene.pod))
         self._reporter.note_failure(scene.pod.metadata.uid, _DEADLINE)
         self._recorder.event(scene.pod, "Normal", _DEADLINE.reason, _DEADLINE.message)
         self._reporter.report(scene.pod)
@@ -173,6 +181,7 @@ class PodSync:
     async def _await_network(self, scene: Scene) -> None:
         trouble = "" if scene.pod.spec.host_network else self._network_trouble()
         if trouble:
+            self._journal.note(Awaiting("network", "", trouble), about(scene.pod))
             self._recorder.event(scene.pod, "Warning", "NetworkNotReady", f"network is not ready: {trouble}")
             raise Retry(f"network is not ready: {trouble}")
 
@@ -181,6 +190,7 @@ class PodSync:
             try:
                 await self._show(scene.pod)
             except PykubeletError as error:  # the pod runs, shown or not
+                self._journal.note(Awaiting("mirror pod", "", str(error)), about(scene.pod))
                 level = logging.DEBUG if scene.memory.mirror_trouble == str(error) else logging.WARNING
                 log.log(level, "pod %s has no mirror pod: %s", scene.pod.metadata.name, error)
                 scene.memory.mirror_trouble = str(error)
@@ -222,6 +232,8 @@ class PodSync:
             scene.id_mappings = await self._host.id_mappings(scene.pod)
         except PykubeletError as error:
             what = str(error) if isinstance(error, MountFailed) else f"Unable to attach or mount volumes: {error}"
+            volume = error.volume if isinstance(error, MountFailed) else ""
+            self._journal.note(Awaiting("volume", volume, str(error)), about(scene.pod))
             self._recorder.event(scene.pod, "Warning", "FailedMount", what)
             spec, waiting = scene.pod.spec, Waiting(_CREATING, str(error))
             everyone = {each.name: waiting for each in (*spec.init_containers, *spec.containers)}

@@ -5,18 +5,35 @@ import logging
 import math
 import random
 from collections.abc import Callable, Coroutine, Iterable
-from enum import StrEnum
+from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from msgspec import Struct
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.well_known import SEEN_ANNOTATION
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import PykubeletError, Retry
-from pykubelet.base.journal import Journal
+from pykubelet.base.journal import work_for
+from pykubelet.base.timed import timed
 from pykubelet.base.turnstile import Turnstile
 from pykubelet.pod.lifecycle.termination_grace import pod_grace
+from pykubelet.pod.moments import (
+    Awaiting,
+    Began,
+    Journal,
+    Moment,
+    Operation,
+    Phase,
+    PhaseEntered,
+    StopAsked,
+    StopReason,
+    WorkBegun,
+    WorkEnded,
+    about,
+)
 from pykubelet.pod.ports.syncer import Synced, Syncer
 
 log = logging.getLogger(__name__)
@@ -38,6 +55,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     pod: Pod
     grace: float | None = None
     """Seconds to stop within; None: keep running."""
+    by: StopReason = "deleted"
+    """Who asks it to stop."""
     removed: bool = False
     """No source knows the pod any more."""
 
@@ -46,18 +65,6 @@ def newer(old: Wish, new: Wish) -> Wish:
     """The newest pod counts. A wish to stop is never taken back, and its grace only shrinks; nor is a removal."""
     graces = [wish.grace for wish in (old, new) if wish.grace is not None]
     return changed(new, grace=min(graces, default=None), removed=old.removed or new.removed)
-
-
-class Phase(StrEnum):
-    WAITING = "waiting"
-    """For another pod to end that has its name, or its room."""
-    RUNNING = "running"
-    STOPPING = "stopping"
-    RELEASING = "releasing"
-    RELEASED = "released"
-    """Nothing of it runs; it stays known as long as its source has it, so that it never starts again."""
-    REMOVING = "removing"
-    GONE = "gone"
 
 
 class PodWorker:
@@ -82,6 +89,8 @@ class PodWorker:
         self._news = asyncio.Event()
         self._step: asyncio.Task[Any] | None = None
         self._is_interrupted = False
+        self._synced: Pod | None = None
+        """As it was last brought to run."""
         self._deadline = math.inf
         """When the stop has to be over, on the loop's clock: trying again gives nobody more time."""
         self._set_deadline()
@@ -110,23 +119,26 @@ class PodWorker:
         self._news.set()
 
     async def live(self, on_released: Callable[[Pod], None] = lambda pod: None) -> None:
+        work_for(about(self.wish.pod))
         await self._wait_for_predecessors()
         await self._keep_running()
         self._enter(Phase.STOPPING)
-        await self._insist(lambda: self._syncer.stop(self.wish.pod, self._grace_left()))
+        await self._insist("kill", lambda: self._syncer.stop(self.wish.pod, self._grace_left()))
         self._enter(Phase.RELEASING)
-        await self._insist(lambda: self._syncer.release(self.wish.pod))
+        await self._insist("terminated", lambda: self._syncer.release(self.wish.pod))
         self._enter(Phase.RELEASED)
         self.released.set()
         on_released(self.wish.pod)
         await self._wait_for_removal()
         self._enter(Phase.REMOVING)
-        await self._insist(lambda: self._syncer.remove(self.wish.pod.metadata.uid))
+        await self._insist("remove", lambda: self._syncer.remove(self.wish.pod.metadata.uid))
         self._enter(Phase.GONE)
 
     async def _wait_for_predecessors(self) -> None:
         """Two pods of one name never run together, and a critical pod starts when those it displaces have ended."""
         while self._predecessors and self.wish.grace is None:  # to stop, nobody has to wait for anybody
+            for other in self._predecessors:
+                self._note(Awaiting("pod", other.wish.pod.metadata.uid, str(about(other.wish.pod))))
             others = [asyncio.ensure_future(other.released.wait()) for other in self._predecessors]
             news = asyncio.ensure_future(self._news.wait())
             try:
@@ -142,29 +154,39 @@ class PodWorker:
             self._enter(Phase.RUNNING)
         while self.wish.grace is None:
             await self._turnstile.pass_through()
-            synced = await self._attempt(self._syncer.sync(self.wish.pod))
+            synced = await self._attempt(self._operation(), self._syncer.sync(self.wish.pod))
             if isinstance(synced, Synced) and synced.ended:
-                self.tell(changed(self.wish, grace=pod_grace(self.wish.pod)))
+                self.tell(changed(self.wish, grace=pod_grace(self.wish.pod), by="ended"))
             elif self.wish.grace is None:
                 await self._nap(self._pause(synced))
+
+    def _operation(self) -> Operation:
+        before, pod = self._synced, self.wish.pod
+        self._synced = pod
+        if before is None:
+            self._note(Began(len(pod.spec.containers), _first_seen(pod), pod.status.phase in ("", "Pending")))
+            return "create"
+        return "sync" if before is pod else "update"
 
     async def _wait_for_removal(self) -> None:
         while not self.wish.removed:
             self._news.clear()
             await self._news.wait()
 
-    async def _insist(self, step: Step) -> None:
+    async def _insist(self, operation: Operation, step: Step) -> None:
         """Until it succeeds: what is stopped has to be stopped."""
-        while (failure := await self._attempt(step())) is not None:
+        while (failure := await self._attempt(operation, step())) is not None:
             await self._nap(self._pause(failure))
 
-    async def _attempt(self, step: Coroutine[Any, Any, Any]) -> Any:
+    async def _attempt(self, operation: Operation, step: Coroutine[Any, Any, Any]) -> Any:
         """Run one step. -> its result, or the error that it ended with; `Interrupted` when `tell` cut it short."""
         self._news.clear()
         self._is_interrupted = False
+        self._note(WorkBegun(operation))
         self._step = asyncio.create_task(step)
         try:
-            result = await self._step
+            with timed(self._journal, partial(WorkEnded, operation), about(self.wish.pod)):
+                result = await self._step
         except asyncio.CancelledError:
             me = asyncio.current_task()
             if me is not None and me.cancelling():  # the agent is shutting down, not the pod
@@ -174,10 +196,10 @@ class PodWorker:
             self._news.set()
             return Interrupted()
         except PykubeletError as error:
-            log.warning("pod %s: %s", self._name(), error)
+            log.warning("pod %s: %s", about(self.wish.pod), error)
             return error
         except Exception as error:  # the worker's boundary: one pod's failure stays with that pod
-            log.exception("pod %s: a step failed in a way that nobody foresaw", self._name())
+            log.exception("pod %s: a step failed in a way that nobody foresaw", about(self.wish.pod))
             return error
         finally:
             self._step = None
@@ -204,14 +226,21 @@ class PodWorker:
     def _set_deadline(self) -> None:
         if self.wish.grace is not None:
             self._deadline = min(self._deadline, asyncio.get_running_loop().time() + self.wish.grace)
+            self._note(StopAsked(self.wish.by, self.wish.grace))
 
     def _grace_left(self) -> float:
         return max(self._deadline - asyncio.get_running_loop().time(), 0.0)
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase
-        self._journal.note(self.wish.pod.metadata.uid, self._name(), phase)
+        self._note(PhaseEntered(phase))
 
-    def _name(self) -> str:
-        meta = self.wish.pod.metadata
-        return f"{meta.namespace}/{meta.name}"
+    def _note(self, moment: Moment) -> None:
+        self._journal.note(moment, about(self.wish.pod))
+
+
+def _first_seen(pod: Pod) -> datetime | None:
+    try:
+        return datetime.fromisoformat(pod.metadata.annotations.get(SEEN_ANNOTATION, ""))
+    except ValueError:
+        return None

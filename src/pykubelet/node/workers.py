@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import full_name
-from pykubelet.base.journal import Journal
 from pykubelet.base.turnstile import Turnstile
-from pykubelet.node.metered import MeteredSyncer, Meters
-from pykubelet.node.worker import Phase, PodWorker, Wish
+from pykubelet.node.worker import PodWorker, Wish
+from pykubelet.pod.moments import Journal, Phase, StopReason
 from pykubelet.pod.ports.syncer import Syncer
 
 
@@ -30,16 +29,20 @@ class PodWorkers:
         self._holders: dict[str, PodWorker] = {}
         """By full name: the newest pod of that name, whom the next one has to wait for."""
 
-    def metered_by(self, meters: Meters) -> None:
-        """Whoever begins to live from now on is timed."""
-        self._syncer = MeteredSyncer(self._syncer, meters)
-
-    def tell(self, pod: Pod, *, grace: float | None = None, removed: bool = False, after: Iterable[str] = ()) -> None:
+    def tell(
+        self,
+        pod: Pod,
+        *,
+        grace: float | None = None,
+        by: StopReason = "deleted",
+        removed: bool = False,
+        after: Iterable[str] = (),
+    ) -> None:
         """The newest word on a pod. A pod that is not known begins its life, if only to end it properly.
 
-        `after` names the pods (by uid) that have to end before it may start.
+        `by` says who asks it to stop; `after` names the pods (by uid) that have to end before it may start.
         """
-        wish = Wish(pod=pod, grace=grace, removed=removed)
+        wish = Wish(pod=pod, grace=grace, by=by, removed=removed)
         worker = self._workers.get(pod.metadata.uid)
         if worker is None:
             self._start(wish, after)

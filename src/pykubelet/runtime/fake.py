@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, NotFound, Retry
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import (
     ContainerConfig,
@@ -19,6 +20,7 @@ from pykubelet.pod.ports.runtime import (
     SandboxConfig,
     Storage,
 )
+from pykubelet.runtime.measured import measured
 
 Now = Callable[[], datetime]
 STUBBORN = "stubborn"
@@ -87,10 +89,12 @@ class _Container:
         )
 
 
+@measured
 class FakeRuntime:
     """Keeps the port's promises. What is below `# --- the script` is the test's side of it."""
 
-    def __init__(self, *, now: Now | None = None) -> None:
+    def __init__(self, *, now: Now | None = None, journal: Journal | None = None) -> None:
+        self.journal = journal or Journal()
         loop = asyncio.get_running_loop()
         began = datetime(2026, 1, 1, tzinfo=UTC)
         self._now: Now = now or (lambda: began + timedelta(seconds=loop.time()))

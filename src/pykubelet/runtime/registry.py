@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.runtime import Runtime
 
 GROUP: Final = "pykubelet.runtimes"
@@ -36,8 +37,8 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     log_max_files: int = 5
     single_process_oom_kill: bool = False
     """When a container's memory runs out, only one of its processes is killed."""
-    on_call: Callable[[str, float, Exception | None], None] | None = None
-    """Told of each call to a runtime outside of the agent: its name, the seconds that it took, and how it failed."""
+    journal: Journal | None = None
+    """Where each call is noted: on the wire, or by `runtime.measured`."""
 
 
 Factory = Callable[[RuntimeSettings], Runtime]
@@ -57,6 +58,7 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
             log_files=settings.log_max_files,
             machine_ips=settings.node_ips,
             hidden=settings.hidden,
+            journal=settings.journal,
         )
     if name == "unix" or name.startswith("/"):
         from pykubelet.runtime.cri.factory import make

@@ -15,9 +15,9 @@ from kit.signing import SigningApi
 from kit.waiting import eventually
 from pykubelet.api.struct import changed
 from pykubelet.app.api import connect
-from pykubelet.base.journal import Journal
 from pykubelet.config.agent import Config, make_config
 from pykubelet.kube.certificate_store import CLIENT, CertificateStore
+from pykubelet.pod.moments import Journal
 from pykubelet.server.http import application, serving
 from pykubelet.server.metrics.metrics import Metrics
 
@@ -60,9 +60,10 @@ async def ttl(metrics: Metrics, kind: str) -> float:
 
 
 async def test_how_long_the_certificates_are_valid_is_measured(tmp_path: Path) -> None:
-    config, metrics = config_in(tmp_path), Metrics("n1")
+    config = config_in(tmp_path)
     async with AsyncExitStack() as stack:
-        parts = (await connect(config, Journal(), stack, metrics)).parts
+        connected = await connect(config, Journal(), stack)
+        parts, metrics = connected.parts, Metrics("n1", gauges=connected.gauges)
         keeping = [asyncio.ensure_future(parts[f"{kind} certificate"]()) for kind in ("client", "serving")]
         async with asyncio.timeout(10):
             while await ttl(metrics, "client") == math.inf:
@@ -85,7 +86,7 @@ async def test_an_expired_node_turns_to_whom_its_bootstrap_kubeconfig_names(tmp_
         with_bootstrap = changed(
             config, client=changed(config.client, bootstrap_kubeconfig=str(tmp_path / "bootstrap"))
         )
-        parts = (await connect(with_bootstrap, Journal(), stack, None)).parts
+        parts = (await connect(with_bootstrap, Journal(), stack)).parts
         former = expire(CertificateStore(tmp_path / "pki", CLIENT))
         keeping = asyncio.ensure_future(parts["client certificate"]())
         await eventually(lambda: current_serial(tmp_path) not in (0, former))

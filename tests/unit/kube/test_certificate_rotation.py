@@ -24,6 +24,7 @@ from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.csr import Template, node_template, serving_template
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
+from pykubelet.pod.moments import CertificateRotated, Journal, Noted
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LIFE = 3600.0
@@ -61,8 +62,16 @@ async def keeping(
         async with ApiClient(Credentials(config, environ={})) as server:
             store = CertificateStore(folder, CLIENT if signer == CLIENT_SIGNER else SERVING, now=now)
             ages: list[float] = []
+            journal = Journal()
+
+            def read(noted: Noted) -> None:
+                if isinstance(noted.moment, CertificateRotated):
+                    assert noted.moment.kind == ("client" if signer == CLIENT_SIGNER else "server")
+                    ages.append(noted.moment.age)
+
+            journal.read_by(read)
             keeper = CertificateKeeper(
-                server, store, signer, lambda: scene.wanted, now=now, spread=lambda: 0.8, rotated=ages.append, **more
+                server, store, signer, lambda: scene.wanted, now=now, spread=lambda: 0.8, journal=journal, **more
             )
             scene = Scene(api, server, store, keeper, ages, wanted)
             scene.task = asyncio.create_task(keeper.run())

@@ -14,11 +14,11 @@ from kit.loopback import serving
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
-from pykubelet.base.journal import Journal
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.events import EventRecorder
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
+from pykubelet.pod.moments import EventRecorded, Journal
 from pykubelet.pod.ports.api import Recorder
 
 HANG_UP = -1
@@ -136,8 +136,9 @@ async def test_an_event_about_a_pod_looks_as_a_kubelets() -> None:
         "reportingComponent": "kubelet",
         "reportingInstance": "n1",
     }
-    moments = [(each.pod, each.stage, each.detail, each.at) for each in journal.of("uid-web")]
-    assert moments == [("shop/web", "event", "BackOff: Back-off restarting", START)]
+    (noted,) = journal.of("uid-web")
+    assert (str(noted.about), noted.at) == ("shop/web", START)
+    assert noted.moment == EventRecorded("Warning", "BackOff", "Back-off restarting")
 
 
 @virtual_time
@@ -159,7 +160,8 @@ async def test_an_event_about_the_node_lives_in_the_default_namespace() -> None:
     _, path, body = events.asked[0]
     assert path == "/api/v1/namespaces/default/events"
     assert body["involvedObject"] == {"kind": "Node", "name": "n1", "uid": "n1"}
-    assert [each.pod for each in journal.of("n1")] == ["node n1"]
+    (noted,) = journal.of("")
+    assert noted.moment == EventRecorded("Normal", "Starting", "Starting kubelet.")
 
 
 @virtual_time
@@ -242,7 +244,7 @@ async def test_after_ten_quiet_minutes_similar_events_are_told_one_by_one_again(
 @virtual_time
 async def test_one_object_may_tell_twenty_five_things_and_then_one_in_five_minutes() -> None:
     events = Events()
-    journal = Journal(per_pod=1000)
+    journal = Journal(last=1000)
     async with recording(events, journal=journal) as recorder:
         for _ in range(40):
             recorder.event(make_pod("noisy"), "Warning", "Unhealthy", "probe failed")

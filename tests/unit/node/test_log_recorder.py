@@ -3,8 +3,8 @@ import logging
 import pytest
 
 from kit.pods import make_pod
-from pykubelet.base.journal import Journal
 from pykubelet.node.log_recorder import LogRecorder
+from pykubelet.pod.moments import EventRecorded, Journal
 from pykubelet.pod.ports.api import Recorder
 
 
@@ -18,9 +18,9 @@ def test_an_event_goes_to_the_log_and_the_journal(caplog: pytest.LogCaptureFixtu
         ("INFO", "default/web: Pulled: image is here"),
         ("WARNING", "default/web: BackOff: crashes"),
     ]
-    assert [(each.pod, each.stage, each.detail) for each in journal.of("uid-web")] == [
-        ("default/web", "event", "Pulled: image is here"),
-        ("default/web", "event", "BackOff: crashes"),
+    assert [(str(each.about), each.moment) for each in journal.of("uid-web")] == [
+        ("default/web", EventRecorded("Normal", "Pulled", "image is here")),
+        ("default/web", EventRecorded("Warning", "BackOff", "crashes")),
     ]
 
 

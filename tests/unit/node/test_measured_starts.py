@@ -9,7 +9,6 @@ from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.struct import changed
-from pykubelet.node.log_recorder import LogRecorder
 from pykubelet.server.metrics.exposition import text
 from pykubelet.server.metrics.metrics import Metrics
 
@@ -24,7 +23,6 @@ async def test_the_start_of_a_pod_is_measured_from_its_creation_and_pulls_are_ex
     api = MemoryPods()
     world = World(api)
     metrics = Metrics("n1", now=world.now)
-    world.events = LogRecorder("n1", journal=world.journal)  # type: ignore[assignment]
     world.journal.read_by(metrics.read)
     pull = world.runtime.pull_image
 
@@ -34,9 +32,7 @@ async def test_the_start_of_a_pod_is_measured_from_its_creation_and_pulls_are_ex
 
     world.runtime.pull_image = slow_pull  # type: ignore[method-assign, assignment]
     made = make_pod()
-    async with world.agent() as node:
-        node.agent.workers.metered_by(metrics)
-        metrics.know_pods(node.agent.table.get, node.agent.statuses.get)
+    async with world.agent():
         await asyncio.sleep(5)
         created = changed(made, metadata=changed(made.metadata, creation_timestamp=world.now() - timedelta(seconds=3)))
         world.pods.apply(api.put(created))

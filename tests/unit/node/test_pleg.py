@@ -11,6 +11,7 @@ from kit.virtual_time import virtual_time
 from pykubelet.base.errors import Retry
 from pykubelet.node.messages import Message, RuntimeChanged
 from pykubelet.node.pleg import RELIST, RELIST_WITH_EVENTS, Pleg
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.runtime import Runtime, RuntimeStatus
 
@@ -52,7 +53,7 @@ class Line:
 @asynccontextmanager
 async def followed(line: Line) -> AsyncIterator[tuple[Pleg, "asyncio.Queue[Message]"]]:
     inbox: asyncio.Queue[Message] = asyncio.Queue()
-    pleg = Pleg(cast(Runtime, line), inbox)
+    pleg = Pleg(cast(Runtime, line), inbox, Journal())
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(pleg.follow_events()), tasks.create_task(pleg.relist())]
         yield pleg, inbox

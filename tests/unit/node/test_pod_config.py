@@ -11,11 +11,11 @@ from kit.waiting import eventually
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
 from pykubelet.api.struct import changed
-from pykubelet.base.journal import Journal
 from pykubelet.node.messages import Message, Said
-from pykubelet.node.pod_config import WATCHED, PodConfig
+from pykubelet.node.pod_config import PodConfig
 from pykubelet.pod.lifecycle.merge import Notify
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed, Op, PodUpdate, Restored
+from pykubelet.pod.moments import Journal, Merged, Watched
 from pykubelet.pod.ports.syncer import PodSource
 
 T0 = datetime(2026, 1, 2, 15, 4, 5, tzinfo=UTC)
@@ -221,8 +221,10 @@ def test_who_wants_to_know_of_dropped_pods_is_told() -> None:
 # --- the journal
 
 
-def stages(journal: Journal, uid: str = "uid-web") -> list[str]:
-    return [moment.stage for moment in journal.of(uid)]
+def merges(journal: Journal, uid: str = "uid-web") -> list[Op | type]:
+    """How a pod was merged, and that it was watched."""
+    moments = (noted.moment for noted in journal.of(uid))
+    return [moment.op if isinstance(moment, Merged) else type(moment) for moment in moments]
 
 
 def test_the_journal_tells_what_became_of_a_pod() -> None:
@@ -238,16 +240,15 @@ def test_the_journal_tells_what_became_of_a_pod() -> None:
         Gone("uid-web"),
     ):
         config.handle(Said(API_SOURCE, event))
-    assert stages(journal) == ["restored", "updated", "deleting", "removed"]
-    assert {(moment.pod, moment.detail, moment.at) for moment in journal.of("uid-web")} == {
-        ("default/web", "by source api", T0)
-    }
+    assert merges(journal) == [Op.RESTORE, Op.UPDATE, Op.DELETE, Op.REMOVE]
+    assert {(str(noted.about), noted.at) for noted in journal.of("uid-web")} == {("default/web", T0)}
+    assert journal.of("uid-web")[0].moment == Merged(Op.RESTORE, API_SOURCE)
 
 
 def test_a_pod_of_the_api_that_has_never_run_was_watched_from_the_beginning() -> None:
     journal = Journal()
     config_of(journal=journal).handle(Said(API_SOURCE, Applied(make_pod("web"))))
-    assert stages(journal) == [WATCHED, "added"]
+    assert merges(journal) == [Watched, Op.ADD]
 
 
 def test_a_pod_that_has_run_before_was_not() -> None:
@@ -255,14 +256,14 @@ def test_a_pod_that_has_run_before_was_not() -> None:
     pod = make_pod("web")
     pod = changed(pod, status=changed(pod.status, start_time=T0 - timedelta(hours=1)))
     config_of(journal=journal).handle(Said(API_SOURCE, Listed((pod,))))
-    assert stages(journal) == ["added"]
+    assert merges(journal) == [Op.ADD]
 
 
 @pytest.mark.parametrize("source", [FILE_SOURCE, URL_SOURCE])
 def test_nor_was_a_static_pod(source: str) -> None:
     journal = Journal()
     config_of(journal=journal).handle(Said(source, Listed((make_pod("web"),))))
-    assert stages(journal) == ["added"]
+    assert merges(journal) == [Op.ADD]
 
 
 def test_a_pod_that_comes_again_was_watched_once() -> None:
@@ -270,11 +271,11 @@ def test_a_pod_that_comes_again_was_watched_once() -> None:
     config = config_of(journal=journal)
     for event in (Listed((make_pod("web"),)), Gone("uid-web"), Applied(make_pod("web")), Applied(make_pod("web"))):
         config.handle(Said(API_SOURCE, event))
-    assert stages(journal) == [WATCHED, "added", "removed", "added"]
+    assert merges(journal) == [Watched, Op.ADD, Op.REMOVE, Op.ADD]
 
 
 def test_the_empty_word_of_a_source_is_nobodys_moment() -> None:
     journal = Journal()
     (update,) = config_of(journal=journal).handle(Said(API_SOURCE, Listed(())))
     assert update == PodUpdate(Op.ADD, API_SOURCE, ())
-    assert list(journal) == []
+    assert journal.of("") == ()

@@ -14,7 +14,8 @@ from pykubelet.api.handlers import ExecAction, Probe
 from pykubelet.api.pod import ContainerStatus, Pod, PodStatus
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
-from pykubelet.pod.lifecycle.probe_results import NO_PROBES
+from pykubelet.pod.lifecycle.probe_results import NO_PROBES, Result
+from pykubelet.pod.moments import Noted, Probed, ProbingEnded
 
 UID = "uid-web"
 
@@ -377,21 +378,26 @@ async def test_each_probe_is_measured_until_its_pod_has_gone() -> None:
     world = World()
     told: list[tuple[object, ...]] = []
     ended: list[tuple[object, ...]] = []
+
+    def read(noted: Noted) -> None:
+        about = (noted.about.namespace, noted.about.name, noted.about.uid)
+        match noted.moment:
+            case Probed(kind, container, result):
+                told.append((kind, *about, container, result))
+            case ProbingEnded(kind, container):
+                ended.append((kind, *about, container))
+
+    world.journal.read_by(read)
     async with world.agent() as node:
-        node.agent.prober.on_probed = lambda *about: told.append(about)
-        node.agent.prober.on_ended = lambda *about: ended.append(about)
         world.runtime.exit_codes["alive"] = 1
         world.pods.apply(pod(readiness=probe("ready"), liveness=probe("alive")))
         await eventually(lambda: len(told) >= 2)
         about = ("default", "web", UID, "c")
-        assert {each[:6] for each in told} == {
-            ("Readiness", *about, "successful"),
-            ("Liveness", *about, "failed"),
-        }
+        assert set(told) == {("readiness", *about, Result.SUCCESS), ("liveness", *about, Result.FAILURE)}
         assert not ended
         world.pods.remove(UID)
         await eventually(lambda: node.idle)
-        assert sorted(ended, key=str) == [("Liveness", *about), ("Readiness", *about)]
+        assert sorted(ended, key=str) == [("liveness", *about), ("readiness", *about)]
 
 
 @virtual_time

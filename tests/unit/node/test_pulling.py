@@ -11,14 +11,16 @@ from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
-from pykubelet.base.journal import Journal
 from pykubelet.node.images import Images
 from pykubelet.node.scene import Memory, NotStarted, Scene
+from pykubelet.pod.moments import Journal, Noted, PullBegun, PullEnded, PullProgressed
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.runtime import Image, PullCredentials
 from pykubelet.runtime.fake import FakeRuntime
 
 IMAGE = "r.example/app:1"
+
+Pulls = PullBegun | PullProgressed | PullEnded
 
 
 class Puller(FakeRuntime):
@@ -198,10 +200,17 @@ async def test_a_long_pull_is_told_of_in_the_journal_until_it_ends() -> None:
     runtime = Puller()
     runtime.delays["pull_image"] = 200.5
     pulling, at = Pulling(runtime), scene()
+    noted: list[Noted] = []
+    pulling.journal.read_by(noted.append)
     await pulling.ensure(at)
     await asyncio.sleep(500)
-    told = [moment.detail for moment in pulling.journal.of(at.pod.metadata.uid) if moment.stage == "pulling"]
-    assert told == [f"pulling image {IMAGE}: {seconds} s so far" for seconds in (10, 20, 30, 40, 50, 60, 120, 180)]
+    begun, *told, ended = [each.moment for each in noted if isinstance(each.moment, Pulls)]
+    assert begun == PullBegun(IMAGE)
+    so_far = [round(each.seconds) for each in told if isinstance(each, PullProgressed)]
+    assert so_far == [10, 20, 30, 40, 50, 60, 120, 180]
+    assert isinstance(ended, PullEnded)
+    assert 200 < ended.seconds < 201
+    assert (ended.is_shared, ended.error) == (False, "")
 
 
 @virtual_time
@@ -209,9 +218,12 @@ async def test_a_pull_that_is_cancelled_is_not_told_of_any_more_and_nothing_is_k
     runtime = Puller()
     runtime.delays["pull_image"] = 200
     pulling, at = Pulling(runtime), scene()
+    noted: list[Noted] = []
+    pulling.journal.read_by(noted.append)
     task = asyncio.create_task(pulling.ensure(at))
     await asyncio.sleep(15)
     task.cancel()
     await asyncio.sleep(100)
-    assert len([moment for moment in pulling.journal.of(at.pod.metadata.uid) if moment.stage == "pulling"]) == 1
+    kinds = [type(each.moment) for each in noted if isinstance(each.moment, Pulls)]
+    assert kinds == [PullBegun, PullProgressed, PullEnded]
     assert pulling.images._turns == {}

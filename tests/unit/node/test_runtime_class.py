@@ -5,12 +5,12 @@ from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.base.journal import Journal
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.kuberuntime import KubeRuntime
 from pykubelet.node.scene import Machine, Memory, Scene
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.lifecycle.probe_results import ProbeResults
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedSandbox
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.fake import FakeRuntime

@@ -21,7 +21,7 @@ from pykubelet.api.pod import (
 )
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Conflict, Invalid, Retry
-from pykubelet.base.journal import Journal
+from pykubelet.pod.moments import Journal, StatusAcknowledged, StatusSent, StatusSet
 
 # --- what is kept
 
@@ -105,8 +105,11 @@ async def test_a_status_is_sent_at_once_and_noted_in_the_journal() -> None:
         manager.set(pod, says("Running"))
         await asyncio.sleep(0.02)
         assert api.status("web").phase == "Running"
-    moments = [(each.pod, each.stage, each.detail, each.at) for each in journal.of("uid-web")]
-    assert moments == [("default/web", "reported", "Running", NOW)]
+    was_set, sent, acknowledged = journal.of("uid-web")
+    assert (was_set.moment, was_set.at) == (StatusSet("Running", "", None), NOW)
+    assert (str(sent.about), sent.moment, sent.at) == ("default/web", StatusSent("Running", has_started=False), NOW)
+    assert isinstance(acknowledged.moment, StatusAcknowledged)
+    assert 0 <= acknowledged.moment.seconds < 0.02
 
 
 @virtual_time

@@ -8,7 +8,7 @@ from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Conflict, Retry
-from pykubelet.base.journal import Journal
+from pykubelet.pod.moments import Journal, PodDeleted, StatusAcknowledged, StatusSent
 
 # --- the end
 
@@ -32,7 +32,9 @@ async def test_a_pod_is_deleted_only_after_its_containers_are_gone_and_its_last_
     assert [verb for verb, _ in api.calls] == ["patch", "patch", "patch", "delete"]
     assert api.patches[-1] == {"message": "last words"}
     assert api.deleted == [("web", "uid-web", 0)]
-    assert [each.stage for each in journal.of("uid-web")] == ["reported", "reported", "reported", "deleted"]
+    moments = [each.moment for each in journal.of("uid-web")]
+    assert [each.phase for each in moments if isinstance(each, StatusSent)] == ["Running", "Failed", "Failed"]
+    assert [type(each) for each in moments[-2:]] == [PodDeleted, StatusAcknowledged]
     assert manager.get("uid-web") == says("Failed", message="last words")
 
 

@@ -11,9 +11,9 @@ from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Retry
-from pykubelet.base.journal import Journal
-from pykubelet.node.worker import Phase, Wish, newer
+from pykubelet.node.worker import Wish, newer
 from pykubelet.node.workers import PodWorkers
+from pykubelet.pod.moments import Journal, Phase
 from pykubelet.pod.ports.syncer import Synced
 
 

@@ -6,9 +6,10 @@ Upstream refuses to start where it cannot make groups. We go on without and say 
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from typing import Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import Final, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity, ResourceList
 from pykubelet.api.rules.qos import qos_class
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.base.timed import timed
 from pykubelet.host.cgroups import hierarchy as trees
 from pykubelet.host.cgroups.files import GroupFiles, sentence
 from pykubelet.host.cgroups.hierarchy import Hierarchy
@@ -40,6 +42,7 @@ from pykubelet.pod.container.cgroup import (
     runtime_parent,
     uid_of,
 )
+from pykubelet.pod.moments import CgroupChanged, Journal
 
 T = TypeVar("T")
 
@@ -103,7 +106,9 @@ class NoPodCgroups:
         return
 
 
-def pod_cgroups(settings: CgroupSettings, machine: Machine | None = None) -> "KernelPodCgroups | NoPodCgroups":
+def pod_cgroups(
+    settings: CgroupSettings, machine: Machine | None = None, *, journal: Journal | None = None
+) -> "KernelPodCgroups | NoPodCgroups":
     """The groups of this machine, those above the pods made already; else what goes on without, and says why.
 
     Waits for the kernel or systemd. Raises Invalid for a `cgroup_root` that cannot be one.
@@ -120,7 +125,7 @@ def pod_cgroups(settings: CgroupSettings, machine: Machine | None = None) -> "Ke
         systemd = Systemd(unified=found.unified, busctl=machine.busctl) if settings.driver == "systemd" else None
         _make(root, found, systemd)
         found = trees.narrow(found, path_of(node_group(root), settings.driver))
-        return KernelPodCgroups(settings, found, systemd)
+        return KernelPodCgroups(settings, found, systemd, journal=journal)
     except OSError as error:
         return NoPodCgroups(_without(sentence(error)))
     except PykubeletError as error:
@@ -142,7 +147,15 @@ def _make(root: Group, hierarchy: Hierarchy, systemd: Systemd | None) -> None:
 class KernelPodCgroups:
     """`systemd` is who makes the groups, None for ourselves."""
 
-    def __init__(self, settings: CgroupSettings, hierarchy: Hierarchy, systemd: Systemd | None = None) -> None:
+    def __init__(
+        self,
+        settings: CgroupSettings,
+        hierarchy: Hierarchy,
+        systemd: Systemd | None = None,
+        *,
+        journal: Journal | None = None,
+    ) -> None:
+        self._journal = journal or Journal()
         self._settings = settings
         self._driver: CgroupDriver = "systemd" if systemd else "cgroupfs"
         self._root = group_of(settings.cgroup_root)
@@ -153,6 +166,8 @@ class KernelPodCgroups:
         tasks = _most_tasks()
         self._capacity = {**settings.capacity, **({PIDS: Quantity.of(tasks)} if tasks else {})}
         self._written: dict[Group, GroupLimits] = {}
+        self._made: set[Group] = set()
+        """Of pods, by this agent."""
         # What the pods of an earlier agent weigh stays as it is until we know them.
         self._above = self._wanted_above({**class_limits(()), "Burstable": GroupLimits()})
         self._complaint = ""
@@ -164,8 +179,14 @@ class KernelPodCgroups:
 
     async def set_up(self, pod: Pod) -> str:
         """Costs next to nothing when all is as it was left."""
-        settings = self._settings
         group = pod_group(class_group(self._root, qos_class(pod)), pod.metadata.uid)
+        with self._noted("update" if group in self._made else "create"):
+            await self._set_up(pod, group)
+        self._made.add(group)
+        return runtime_parent(group, self._driver)
+
+    async def _set_up(self, pod: Pod, group: Group) -> None:
+        settings = self._settings
         limits = pod_limits(
             pod,
             pids=settings.pod_pids_limit if settings.pod_pids_limit > 0 else UNLIMITED,
@@ -177,13 +198,17 @@ class KernelPodCgroups:
             await self._bring_above()
         if not stands:
             await self._bring(group, limits)
-        return runtime_parent(group, self._driver)
 
     async def remove(self, uid: str) -> None:
         try:
             groups = [pod_group(parent, uid) for parent in class_groups(self._root)]
         except Invalid:  # then it never had any
             return
+        with self._noted("destroy"):
+            await self._remove_all(groups)
+        self._made.difference_update(groups)
+
+    async def _remove_all(self, groups: Iterable[Group]) -> None:
         for group in groups:
             self._written.pop(group, None)
         errors = []
@@ -208,6 +233,10 @@ class KernelPodCgroups:
 
     async def balance(self, pods: Collection[Pod]) -> None:
         """Written again even when nothing changed: others may have."""
+        with self._noted("update"):
+            await self._balance(pods)
+
+    async def _balance(self, pods: Collection[Pod]) -> None:
         self._above = self._wanted_above(class_limits(pods))
         errors = []
         for group, limits in self._above.items():
@@ -226,6 +255,10 @@ class KernelPodCgroups:
             await in_thread(self._clear, group)
 
     # --- inside
+
+    def _noted(self, operation: Literal["create", "update", "destroy"]) -> AbstractContextManager[None]:
+        """Of the pod that somebody works for now, if any."""
+        return timed(self._journal, partial(CgroupChanged, operation))
 
     def _clear(self, group: Group) -> None:
         path = self._path(group)

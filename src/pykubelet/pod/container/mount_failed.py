@@ -8,4 +8,5 @@ class MountFailed(Retry):
 
     def __init__(self, volume: str, error: PykubeletError) -> None:
         after = error.after if isinstance(error, Retry) else None
+        self.volume = volume
         super().__init__(f'MountVolume.SetUp failed for volume "{volume}" : {error}', after=after)

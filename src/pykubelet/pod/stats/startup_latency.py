@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.rules.resources import is_sidecar
-from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.moments import Exited, Watched
 
 _STATELESS: Final = ("secret", "config_map", "downward_api", "empty_dir", "projected")
 
@@ -16,13 +16,16 @@ class Start(NamedTuple):
     total: float
     sli: float | None
     """Without pulls and init containers; None for a stateful pod, which the SLI does not count."""
+    has_own_network: bool
 
 
 class _Tracked:
-    def __init__(self) -> None:
+    def __init__(self, watched: Watched) -> None:
+        self.watched = watched
         self.pulls: list[tuple[datetime, datetime]] = []
         self.pulling: list[datetime] = []
-        self.seen: ObservedPod | None = None
+        self.inits: dict[str, timedelta] = {}
+        """By init container: how long its last attempt took."""
 
 
 class PodStarts:
@@ -34,9 +37,8 @@ class PodStarts:
     def __len__(self) -> int:
         return len(self._tracked)
 
-    def watch(self, uid: str) -> None:
-        """A pod that has never run is seen for the first time."""
-        self._tracked.setdefault(uid, _Tracked())
+    def watch(self, uid: str, watched: Watched) -> None:
+        self._tracked.setdefault(uid, _Tracked(watched))
 
     def forget(self, uid: str) -> None:
         self._tracked.pop(uid, None)
@@ -50,22 +52,33 @@ class PodStarts:
         if tracked is not None and tracked.pulling:
             tracked.pulls.append((tracked.pulling.pop(0), at))
 
-    def seen(self, observed: ObservedPod) -> None:
-        """The newest look at a pod: what it says of init containers is more precise than a status."""
-        if (tracked := self._tracked.get(observed.uid)) is not None:
-            tracked.seen = observed
+    def exited(self, uid: str, exited: Exited) -> None:
+        tracked = self._tracked.get(uid)
+        if tracked is None or exited.container not in tracked.watched.init_containers:
+            return
+        if exited.started_at is not None and exited.finished_at is not None:
+            tracked.inits[exited.container] = exited.finished_at - exited.started_at
 
-    def reported(self, pod: Pod, status: PodStatus, at: datetime) -> Start | None:
-        """The API server has a pod's status. -> how long the start took, if this was it."""
-        tracked, created = self._tracked.get(pod.metadata.uid), pod.metadata.creation_timestamp
-        if tracked is None or created is None or not _has_started(status):
+    def started(self, uid: str, at: datetime) -> Start | None:
+        """The API server knows that all containers run. -> how long the start took, if this was it."""
+        tracked = self._tracked.pop(uid, None)
+        if tracked is None or tracked.watched.created_at is None:
             return None
-        self.forget(pod.metadata.uid)
-        total = at - created
-        if is_stateful(pod):
-            return Start(total.total_seconds(), None)
-        excused = _covered(tracked.pulls) + _init_time(pod, tracked.seen)
-        return Start(total.total_seconds(), max((total - excused).total_seconds(), 0.0))
+        total = at - tracked.watched.created_at
+        excused = _covered(tracked.pulls) + sum(tracked.inits.values(), timedelta())
+        sli = None if tracked.watched.is_stateful else max((total - excused).total_seconds(), 0.0)
+        return Start(total.total_seconds(), sli, tracked.watched.has_own_network)
+
+
+def watched(pod: Pod) -> Watched:
+    """What the start of a pod is judged by."""
+    spec = pod.spec
+    return Watched(
+        created_at=pod.metadata.creation_timestamp,
+        is_stateful=is_stateful(pod),
+        has_own_network=not spec.host_network,
+        init_containers=tuple(container.name for container in spec.init_containers if not is_sidecar(container)),
+    )
 
 
 def is_stateful(pod: Pod) -> bool:
@@ -73,9 +86,16 @@ def is_stateful(pod: Pod) -> bool:
     return any(all(getattr(volume, source, None) is None for source in _STATELESS) for volume in pod.spec.volumes)
 
 
-def _has_started(status: PodStatus) -> bool:
+def has_started(status: PodStatus) -> bool:
+    """Whether all containers run."""
     running = [container.state.running for container in status.container_statuses]
     return bool(running) and all(each is not None and each.started_at is not None for each in running)
+
+
+def running_since(status: PodStatus) -> datetime | None:
+    """When the first of its running containers has started."""
+    running = (each.state.running.started_at for each in status.container_statuses if each.state.running is not None)
+    return min((moment for moment in running if moment is not None), default=None)
 
 
 def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
@@ -87,17 +107,3 @@ def _covered(spans: Iterable[tuple[datetime, datetime]]) -> timedelta:
         if end > begin:
             whole, until = whole + (end - begin), end
     return whole
-
-
-def _init_time(pod: Pod, seen: ObservedPod | None) -> timedelta:
-    if seen is None:
-        return timedelta()
-    names = {container.name for container in pod.spec.init_containers if not is_sidecar(container)}
-    return sum(
-        (
-            each.finished_at - each.started_at
-            for each in seen.containers
-            if each.name in names and each.started_at is not None and each.finished_at is not None
-        ),
-        timedelta(),
-    )

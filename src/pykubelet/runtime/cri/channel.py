@@ -3,13 +3,14 @@
 import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.pod.moments import Journal, RuntimeCalled
 
 # This program starts others; grpc's own care for forks only gets into the way of that. It is read when grpc is loaded.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -46,8 +47,6 @@ _INVALID: Final = frozenset(
 _LOST: Final = frozenset({grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE})
 
 Reply = TypeVar("Reply", bound=Message)
-OnCall = Callable[[str, float, Exception | None], None]
-"""Told of each call that was answered or failed: the method's name, the seconds that it took, and the failure."""
 
 
 class Lost(Retry):
@@ -61,13 +60,13 @@ class Unimplemented(Invalid):
 class Channel:
     """Made without connecting; the first call connects. Belongs to the event loop of that call."""
 
-    def __init__(self, endpoint: str, *, deadline: float = DEADLINE, on_call: OnCall | None = None) -> None:
+    def __init__(self, endpoint: str, *, deadline: float = DEADLINE, journal: Journal | None = None) -> None:
         path = endpoint.removeprefix(_SOCKET)
         if "://" in path or not path.startswith("/"):
             raise Invalid(f"{endpoint!r} is not the path of a runtime's socket, such as unix:///run/containerd.sock")
         self.endpoint = f"{_SOCKET}{path}"
         self.deadline = deadline
-        self._on_call = on_call
+        self._journal = journal or Journal()
         self._channel: grpc.aio.Channel | None = None
         self._unary: dict[str, Any] = {}
         self._closed = False
@@ -98,13 +97,13 @@ class Channel:
             answer: Reply = await ask(request, timeout=None if math.isinf(seconds) else seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             failure = translated(error, method)
-            self._tell(method, began, failure)
+            self._note(method, began, str(failure))
             raise failure from None
         except asyncio.CancelledError:
             if self._closed and not _is_cancelled():
                 raise Lost(f"{method}: the connection to the runtime was closed") from None
             raise
-        self._tell(method, began, None)
+        self._note(method, began, "")
         return answer
 
     async def stream(self, method: str, request: Message, reply: type[Reply]) -> AsyncGenerator[Reply, None]:
@@ -134,9 +133,10 @@ class Channel:
             with suppress(grpc.aio.UsageError):
                 await channel.close()
 
-    def _tell(self, method: str, began: float, failure: Exception | None) -> None:
-        if self._on_call is not None:
-            self._on_call(method.rpartition("/")[2], asyncio.get_running_loop().time() - began, failure)
+    def _note(self, method: str, began: float, error: str) -> None:
+        """Each call that was answered or failed."""
+        seconds = asyncio.get_running_loop().time() - began
+        self._journal.note(RuntimeCalled(method.rpartition("/")[2], seconds, error))
 
     def _connected(self) -> "grpc.aio.Channel":
         if self._closed:

@@ -31,7 +31,7 @@ def make(settings: RuntimeSettings) -> Runtime:
         settings.endpoint,
         machine=Machine(kernel=limited, security=security),
         deadline=settings.request_timeout,
-        on_call=settings.on_call,
+        journal=settings.journal,
     )
 
 

@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.pod.container.labels import CONTAINER_NAME, POD_UID
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 from pykubelet.pod.ports.runtime import (
     ContainerConfig,
@@ -26,7 +27,7 @@ from pykubelet.pod.ports.runtime import (
 )
 from pykubelet.runtime.cri import events
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import DEADLINE, Channel, Lost, OnCall, Unimplemented
+from pykubelet.runtime.cri.channel import DEADLINE, Channel, Lost, Unimplemented
 from pykubelet.runtime.cri.convert import Machine, container_config, found_sandbox_config, sandbox_config, target_of
 from pykubelet.runtime.cri.images import Images
 from pykubelet.runtime.cri.lost_tasks import end_lost_task
@@ -55,9 +56,9 @@ class CriRuntime:
         machine: Machine | None = None,
         deadline: float = DEADLINE,
         now: Callable[[], datetime] = _now,
-        on_call: OnCall | None = None,
+        journal: Journal | None = None,
     ) -> None:
-        self._channel = Channel(endpoint, deadline=deadline, on_call=on_call)
+        self._channel = Channel(endpoint, deadline=deadline, journal=journal)
         self._deadline = deadline
         self._machine = machine or Machine()
         self._observer = Observer(self._channel, now=now)

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from pykubelet import __version__
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import (
     ContainerConfig,
@@ -25,6 +26,7 @@ from pykubelet.pod.ports.runtime import (
     SandboxConfig,
     Storage,
 )
+from pykubelet.runtime.measured import measured
 from pykubelet.runtime.process import cgroups, exec, specs
 from pykubelet.runtime.process.abilities import Abilities, limitations, probe_abilities
 from pykubelet.runtime.process.assembly import Assembly
@@ -39,7 +41,6 @@ from pykubelet.runtime.process.streams import ProcessStreams
 from pykubelet.runtime.process.table import Table
 
 log = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 _STARTING: Final = 60.0
@@ -49,6 +50,7 @@ _KILLED: Final = 137
 _AUTHORS: Final = ("exec: ", "working directory ")  # failures that only the pod's author can mend
 
 
+@measured
 class ProcessRuntime:
     """Containers as processes, without a daemon and without root.
 
@@ -69,13 +71,13 @@ class ProcessRuntime:
         python: str = "",
         log_size: int = 10 * 1024 * 1024,
         log_files: int = 5,
+        journal: Journal | None = None,
     ) -> None:
-        self._root = root.absolute()
+        self.journal = journal or Journal()
+        self._root, self._isolated = root.absolute(), isolated
         self._log_root = (log_root or root / "logs").absolute()
         self._hidden = (self._root, *hidden)
-        self._isolated = isolated
-        self._log_size = log_size
-        self._log_files = log_files
+        self._log_size, self._log_files = log_size, log_files
         self._images = Images(image_root.absolute() if image_root else None)
         self._store = Store(self._root)
         self._table = Table(self._store, machine_ips)

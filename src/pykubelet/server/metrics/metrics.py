@@ -1,22 +1,23 @@
 """What monitoring asks for: `/metrics`, `/metrics/probes` and `/metrics/slis`.
 
-Everything here is a reader: of the pods' journal, of what wrappers and callbacks tell, and of a census that is taken
-when somebody asks. Nobody has to call this to do their own work.
+Everything here is a reader: of the journal, and of a census that is taken when somebody asks. Nobody has to call this
+to do their own work.
 """
 
 import asyncio
 import gzip
 import platform
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
+from pykubelet.pod.moments import Noted
 from pykubelet.pod.node.node_object import KUBELET_VERSION
 from pykubelet.pod.stats.census import Census
 from pykubelet.server.auth.cache import Answers
@@ -43,66 +44,35 @@ _SMALL: Final = 1024
 """What is shorter is not worth packing."""
 
 
-class Metrics(NodeMetrics):
-    """Made once for an agent. The callbacks are called on the event loop and cost microseconds."""
+class Metrics:
+    """Made once for an agent. What can only be counted when somebody asks is asked for at each scrape: `census` for the
+    pods, `gauges` for the values of each of these gauges of `/metrics`."""
 
     def __init__(
         self,
         node_name: str,
         *,
+        census: Callable[[], Census | None] = lambda: None,
+        gauges: Mapping[str, Sampled] = MappingProxyType({}),
         cgroup_version: int | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        super().__init__(Meters(metric_names.METRICS), now=now)
+        self.meters = Meters(metric_names.METRICS)
         self._probes = Meters(metric_names.PROBES)
+        self._node = NodeMetrics(self.meters, self._probes, now=now)
         self._slis = Meters(metric_names.SLIS)
         self._process = ProcessCollector(registry=None)
-        self._samples: dict[str, Sampled] = {}
-        self._census: Callable[[], Census] | None = None
+        self._gauges = gauges
+        self._census = census
         self._texts: Answers[bytes] = Answers(8)
-        self._startup: dict[str, datetime] = {}
         self.meters.set("kubelet_node_name", 1, node_name)
         self.meters.set("kubernetes_build_info", 1, *_build())
         if cgroup_version is not None:
             self.meters.set("kubelet_cgroup_version", cgroup_version)
 
-    # --- what is looked at when somebody asks
-
-    def count_pods(self, census: Callable[[], Census]) -> None:
-        self._census = census
-
-    def sample(self, name: str, values: Sampled) -> None:
-        """Ask `values` for a gauge of `/metrics` at each scrape: stats of volumes, sizes of logs, certificates."""
-        self._samples[name] = values
-
-    # --- what is told
-
-    def api_answered(self, method: str, host: str, code: str) -> None:
-        self.meters.count("rest_client_requests_total", code, method, host)
-
-    def api_request(
-        self, method: str, host: str, *, waited: float, seconds: float, sent: int, received: int | None
-    ) -> None:
-        observe = self.meters.observe
-        observe("rest_client_rate_limiter_duration_seconds", waited, method, host)
-        observe("rest_client_request_duration_seconds", seconds, method, host)
-        observe("rest_client_request_size_bytes", sent, method, host)
-        if received is not None:
-            observe("rest_client_response_size_bytes", received, method, host)
-
-    def probed(
-        self, kind: str, namespace: str, pod: str, uid: str, container: str, result: str, seconds: float
-    ) -> None:
-        """A probe was answered. The result is successful, failed or unknown; a failure's time says nothing."""
-        self._probes.count("prober_probe_total", kind, result, container, pod, namespace, uid)
-        if result != "failed":
-            self._probes.observe("prober_probe_duration_seconds", seconds, kind, container, pod, namespace)
-
-    def probe_ended(self, kind: str, namespace: str, pod: str, uid: str, container: str) -> None:
-        """A container is no longer probed: its series go."""
-        for result in ("successful", "failed", "unknown"):
-            self._probes.drop("prober_probe_total", kind, result, container, pod, namespace, uid)
-        self._probes.drop("prober_probe_duration_seconds", kind, container, pod, namespace)
+    def read(self, noted: Noted) -> None:
+        """A reader of the journal (`journal.read_by`)."""
+        self._node.read(noted)
 
     def checked(self, checks: Mapping[str, Check]) -> Mapping[str, Check]:
         """The same health checks, each of whose results is counted."""
@@ -118,22 +88,6 @@ class Metrics(NodeMetrics):
             return run
 
         return {name: counted(name, check) for name, check in checks.items()}
-
-    def node_startup(self, step: str) -> None:
-        """The node has come further: `registering`, `registered`, `ready`. Only the first time of each counts."""
-        if step in self._startup:
-            return
-        self._startup[step] = now = self.now()
-        process = next(f.samples[0].value for f in self._process.collect() if f.name == "process_start_time_seconds")
-        boot = now.timestamp() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        asked, known = self._startup.get("registering"), self._startup.get("registered")
-        if step == "registered" and asked is not None:
-            self._startup_took("pre_kubelet_", process - boot)
-            self._startup_took("pre_registration_", asked.timestamp() - process)
-            self._startup_took("registration_", (now - asked).total_seconds())
-        if step == "ready" and known is not None:
-            self._startup_took("post_registration_", (now - known).total_seconds())
-            self._startup_took("", now.timestamp() - boot)
 
     def attend(self, app: web.Application, server_type: str = "readwrite") -> None:
         """Count the requests to an HTTP server, `readwrite` or `readonly`. Before it serves."""
@@ -183,12 +137,12 @@ class Metrics(NodeMetrics):
         yield from (family for family in self._process.collect() if family.name == "process_start_time_seconds")
 
     def _look(self) -> None:
-        for name, values in self._samples.items():
+        for name, values in self._gauges.items():
             self.meters.replace(name, values())
-        self.sweep()
-        if self._census is None:
-            return
+        self._node.sweep()
         census, replace = self._census(), self.meters.replace
+        if census is None:
+            return
         replace("kubelet_desired_pods", {(static,): count for static, count in census.desired.items()})
         replace("kubelet_active_pods", {(static,): count for static, count in census.active.items()})
         replace("kubelet_mirror_pods", {(): census.mirrors})
@@ -197,9 +151,6 @@ class Metrics(NodeMetrics):
         replace("kubelet_running_pods", {(): census.running_pods})
         replace("kubelet_running_containers", {(state,): count for state, count in census.containers.items()})
         replace("pykubelet_sync_loop_lateness_seconds", {(): census.lateness})
-
-    def _startup_took(self, part: str, seconds: float) -> None:
-        self.meters.set(f"kubelet_node_startup_{part}duration_seconds", seconds)
 
 
 async def _packed(request: web.Request, body: bytes) -> web.Response:

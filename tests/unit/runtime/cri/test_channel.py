@@ -13,6 +13,7 @@ import pytest
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.moments import Journal, RuntimeCalled
 from pykubelet.pod.ports.runtime import SandboxConfig
 from pykubelet.runtime.cri import events
 from pykubelet.runtime.cri._gen import containerd_events_pb2 as containerd
@@ -319,16 +320,17 @@ async def test_a_stream_that_breaks_may_be_tried_again(tmp_path: Path) -> None:
 
 
 async def test_each_call_is_told_of_with_how_long_it_took_and_how_it_failed(tmp_path: Path) -> None:
-    told: list[tuple[str, float, Exception | None]] = []
+    journal = Journal()
 
     async def version(_: bytes, context: Any) -> bytes:
         return cri.VersionResponse(version="1").SerializeToString()
 
     async with server(tmp_path / "s", Version=version):
-        channel = Channel(str(tmp_path / "s"), on_call=lambda *call: told.append(call))
+        channel = Channel(str(tmp_path / "s"), journal=journal)
         await channel.call(VERSION, cri.VersionRequest(), cri.VersionResponse)
         with pytest.raises(Unimplemented) as raised:
             await channel.call(LIST, cri.ListContainersRequest(), cri.ListContainersResponse)
         await channel.close()
-    assert [(name, error) for name, _, error in told] == [("Version", None), ("ListContainers", raised.value)]
-    assert all(seconds >= 0 for _, seconds, _ in told)
+    told = [noted.moment for noted in journal.of("") if isinstance(noted.moment, RuntimeCalled)]
+    assert [(call.method, call.error) for call in told] == [("Version", ""), ("ListContainers", str(raised.value))]
+    assert all(call.seconds >= 0 for call in told)

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -11,15 +11,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kit.pods import make_pod
-from pykubelet.api.container import Container
-from pykubelet.api.pod import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodCondition, PodStatus
-from pykubelet.api.rules.well_known import SEEN_ANNOTATION, SOURCE_ANNOTATION
-from pykubelet.api.struct import changed, rfc3339_nano
-from pykubelet.base.errors import Retry
-from pykubelet.base.journal import Journal
+from pykubelet.api.pod import Pod
+from pykubelet.api.rules.well_known import SOURCE_ANNOTATION
+from pykubelet.pod import moments as m
+from pykubelet.pod.journal_rule import rule
+from pykubelet.pod.lifecycle.pod_update import Op
+from pykubelet.pod.lifecycle.probe_results import Result
+from pykubelet.pod.moments import Journal, about
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
-from pykubelet.pod.ports.runtime import SandboxConfig
-from pykubelet.pod.stats.census import Working, census
+from pykubelet.pod.stats.census import Census, Working, census
 from pykubelet.server.endpoints import health
 from pykubelet.server.http import Route, application, serving
 from pykubelet.server.metrics.metrics import Metrics
@@ -39,20 +39,21 @@ class Clock:
 
 
 class Node:
-    """Metrics with a journal and some pods, and no agent."""
+    """Metrics with a journal, and no agent."""
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.metrics = Metrics("n1", now=self.clock)
-        self.journal = Journal(now=self.clock)
+        self.gauges: dict[str, Callable[[], Mapping[tuple[str, ...], float]]] = {}
+        self.census: Census | None = None
+        self.metrics = Metrics("n1", gauges=self.gauges, census=lambda: self.census, now=self.clock)
+        self.journal = Journal(rule, now=self.clock)
         self.journal.read_by(self.metrics.read)
-        self.pods: dict[str, Pod] = {}
-        self.statuses: dict[str, PodStatus] = {}
-        self.metrics.know_pods(self.pods.get, self.statuses.get)
 
-    def note(self, stage: str, detail: str = "", *, after: float = 0.0, uid: str = "uid-web") -> None:
+    def note(self, *moments: m.Moment, after: float = 0.0) -> None:
+        """Of the pod."""
         self.clock.seconds += after
-        self.journal.note(uid, "default/web", stage, detail)
+        for moment in moments:
+            self.journal.note(moment, about(make_pod()))
 
     async def text(self, path: str = "/metrics") -> str:
         route = next(route for route in self.metrics.routes() if route.path == path)
@@ -78,24 +79,13 @@ async def client(routes: list[Route], metrics: Metrics | None = None) -> AsyncIt
         yield session
 
 
-def running(*names: str, since: datetime = T0) -> PodStatus:
-    state = ContainerState(running=ContainerStateRunning(started_at=since))
-    return PodStatus(
-        phase="Running", container_statuses=tuple(ContainerStatus(name=name, state=state) for name in names)
-    )
-
-
-def created(pod: Pod, at: datetime = T0) -> Pod:
-    return changed(pod, metadata=changed(pod.metadata, creation_timestamp=at))
-
-
 # --- the text
 
 
 async def test_buckets_and_old_counters_are_written_as_go_writes_them() -> None:
     node = Node()
-    node.metrics.relisted(0.3, 1.0)
-    node.metrics.evicted("memory.available")
+    node.note(m.Relisted(0.3, 1.0))
+    node.metrics.meters.count("kubelet_evictions", "memory.available")
     text = await node.text()
     assert 'kubelet_pleg_relist_duration_seconds_bucket{le="1"} 1\n' in text
     assert 'kubelet_pleg_relist_duration_seconds_bucket{le="0.25"} 0\n' in text
@@ -107,7 +97,7 @@ async def test_buckets_and_old_counters_are_written_as_go_writes_them() -> None:
 
 async def test_values_of_labels_are_escaped() -> None:
     node = Node()
-    node.metrics.evicted('a"b\\c\nd')
+    node.metrics.meters.count("kubelet_evictions", 'a"b\\c\nd')
     assert 'kubelet_evictions{eviction_signal="a\\"b\\\\c\\nd"} 1\n' in await node.text()
 
 
@@ -139,7 +129,7 @@ async def test_those_who_ask_at_once_share_one_look() -> None:
         looks.append(1)
         return {("default", "data"): 7.0}
 
-    node.metrics.sample("kubelet_volume_stats_used_bytes", values)
+    node.gauges["kubelet_volume_stats_used_bytes"] = values
     async with client(list(node.metrics.routes())) as session:
 
         async def ask() -> str:
@@ -156,7 +146,7 @@ async def test_those_who_ask_at_once_share_one_look() -> None:
 async def test_samples_that_are_gone_are_no_longer_told() -> None:
     node = Node()
     values: dict[tuple[str, ...], float] = {("u", "default", "web", "c"): 10.0}
-    node.metrics.sample("kubelet_container_log_filesystem_used_bytes", lambda: values)
+    node.gauges["kubelet_container_log_filesystem_used_bytes"] = lambda: values
     assert "kubelet_container_log_filesystem_used_bytes" in await node.text()
     values.clear()
     assert "kubelet_container_log_filesystem_used_bytes" not in await node.text()
@@ -167,27 +157,14 @@ async def test_samples_that_are_gone_are_no_longer_told() -> None:
 
 async def test_the_start_of_a_pod_is_told_with_and_without_what_it_had_to_wait_for() -> None:
     node = Node()
-    pod = created(make_pod())
-    init = changed(pod.spec, init_containers=(Container(name="init"),))
-    node.pods["uid-web"] = changed(pod, spec=init)
-    node.note("watched", after=1)
-    node.note("event", 'Pulling: Pulling image "a"', after=1)
-    node.note("event", 'Pulled: Successfully pulled image "a" in 10s', after=10)
-    node.metrics.pod_seen(
-        ObservedPod(
-            uid="uid-web",
-            containers=(
-                ObservedContainer(
-                    id="1", name="init", state=State.EXITED, started_at=T0, finished_at=T0 + timedelta(seconds=3)
-                ),
-            ),
-        )
-    )
-    node.note("reported", "Pending", after=1)
+    node.note(m.Watched(T0, is_stateful=False, has_own_network=True, init_containers=("init",)), after=1)
+    node.note(m.PullBegun("a"), after=1)
+    node.note(m.PullEnded("a", 10.0), after=10)
+    node.note(m.Exited("init", 0, 0, "Completed", T0, T0 + timedelta(seconds=3)))
+    node.note(m.StatusSent("Pending", has_started=False), after=1)
     assert await node.value("kubelet_pod_start_total_duration_seconds_count") == 0
-    node.statuses["uid-web"] = running("c")
-    node.note("reported", "Running", after=7)
-    node.note("reported", "Running", after=7)
+    node.note(m.StatusSent("Running", has_started=True), after=7)
+    node.note(m.StatusSent("Running", has_started=True), after=7)
     samples = await node.samples()
     assert samples["kubelet_pod_start_total_duration_seconds_count", ()] == 1
     assert samples["kubelet_pod_start_total_duration_seconds_sum", ()] == 20
@@ -197,21 +174,15 @@ async def test_the_start_of_a_pod_is_told_with_and_without_what_it_had_to_wait_f
 
 async def test_a_pod_that_was_not_seen_from_the_beginning_does_not_count_as_a_start() -> None:
     node = Node()
-    node.pods["uid-web"], node.statuses["uid-web"] = created(make_pod()), running("c")
-    node.note("reported", "Running")
+    node.note(m.StatusSent("Running", has_started=True))
     assert await node.value("kubelet_pod_start_total_duration_seconds_count") == 0
 
 
 async def test_a_worker_tells_how_long_its_steps_took_and_when_its_pod_ran() -> None:
     node = Node()
-    pod = make_pod(annotations={SEEN_ANNOTATION: rfc3339_nano(T0)})
-    node.clock.seconds = 2
-    node.metrics.pod_begins(pod)
-    node.metrics.pod_worked(pod, "create", 1.5)
-    node.statuses["uid-web"] = running("c", since=T0 + timedelta(seconds=5))
-    node.clock.seconds = 6
-    node.metrics.pod_worked(pod, "sync", 0.5)
-    node.metrics.pod_worked(pod, "sync", 0.5)
+    node.note(m.Began(1, T0, is_new=True), m.WorkEnded("create", 1.5), after=2)
+    node.note(m.StatusSet("Running", "", T0 + timedelta(seconds=5)))
+    node.note(m.WorkEnded("sync", 0.5), m.WorkEnded("sync", 0.5), after=4)
     samples = await node.samples()
     assert samples["kubelet_containers_per_pod_count_sum", ()] == 1
     assert samples["kubelet_pod_worker_start_duration_seconds_sum", ()] == 2
@@ -222,33 +193,30 @@ async def test_a_worker_tells_how_long_its_steps_took_and_when_its_pod_ran() -> 
 
 async def test_a_pod_that_an_earlier_agent_has_started_does_not_count_as_a_start() -> None:
     node = Node()
-    pod = make_pod(annotations={SEEN_ANNOTATION: rfc3339_nano(T0)})
-    node.metrics.pod_begins(pod)
-    node.statuses["uid-web"] = running("c", since=T0 - timedelta(hours=1))
-    node.metrics.pod_worked(pod, "create", 0.1)
+    node.note(m.Began(1, T0, is_new=True), m.StatusSet("Running", "", T0 - timedelta(hours=1)))
+    node.note(m.WorkEnded("create", 0.1))
     assert await node.value("kubelet_pod_start_duration_seconds_count") == 0
 
 
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        ("OutOfcpu: Node didn't have enough resource: cpu", "OutOfcpu"),
-        ("OutOfexample.com/gpu: none", "OutOfExtendedResources"),
-        ("Whatever it is: today", "Other"),
+        ("OutOfcpu", "OutOfcpu"),
+        ("OutOfexample.com/gpu", "OutOfExtendedResources"),
+        ("Whatever it is", "Other"),
     ],
 )
 async def test_rejections_are_counted_by_a_handful_of_reasons(told: str, reason: str) -> None:
     node = Node()
-    node.note("rejected", told)
+    node.note(m.Rejected(told, "Node didn't have enough resource"))
     assert await node.value("kubelet_admission_rejections_total", reason=reason) == 1
 
 
 async def test_a_static_pod_that_comes_back_counts_as_restarted() -> None:
     node = Node()
-    node.note("admitted")
-    node.pods["uid-web"] = make_pod(annotations={SOURCE_ANNOTATION: "file"})
-    node.note("gone")
-    node.note("admitted")
+    node.note(m.Merged(Op.ADD, "file"), m.Admitted(is_static=True))
+    node.note(m.Merged(Op.REMOVE, "file"), m.Merged(Op.ADD, "file"))  # while it is being removed
+    node.note(m.PhaseEntered(m.Phase.GONE), m.Admitted(is_static=True))
     assert await node.value("kubelet_restarted_pods_total", static="true") == 1
     assert await node.value("kubelet_restarted_pods_total", static="") == 0
 
@@ -261,15 +229,13 @@ async def test_a_census_is_taken_at_each_scrape() -> None:
         sandboxes=(ObservedSandbox(id="s", ready=True),),
         containers=(ObservedContainer(id="1", name="c", state=State.RUNNING),),
     )
-    node.metrics.count_pods(
-        lambda: census(
-            desired=[make_pod(), static],
-            active=[static],
-            mirrors=1,
-            working=[Working(static, "sync"), Working(make_pod("old"), "terminating"), Working(Pod(), "terminating")],
-            seen=[seen],
-            lateness=0.25,
-        )
+    node.census = census(
+        desired=[make_pod(), static],
+        active=[static],
+        mirrors=1,
+        working=[Working(static, "sync"), Working(make_pod("old"), "terminating"), Working(Pod(), "terminating")],
+        seen=[seen],
+        lateness=0.25,
     )
     samples = await node.samples()
 
@@ -294,8 +260,7 @@ async def test_a_census_is_taken_at_each_scrape() -> None:
 
 async def test_calls_to_the_runtime_are_told_in_upstreams_words() -> None:
     node = Node()
-    node.metrics.runtime_call("RunPodSandbox", 0.2, None)
-    node.metrics.runtime_call("RunPodSandbox", 0.2, Retry("no"))
+    node.note(m.RuntimeCalled("RunPodSandbox", 0.2), m.RuntimeCalled("RunPodSandbox", 0.2, "no"))
     samples = await node.samples()
     label = (("operation_type", "run_podsandbox"),)
     assert samples["kubelet_runtime_operations_total", label] == 2
@@ -334,13 +299,9 @@ def test_the_words_for_sizes(size: int, label: str) -> None:
 
 async def test_sandboxes_and_containers_are_counted_as_attempts_and_failures() -> None:
     node = Node()
-    spec = changed(make_pod().spec, init_containers=(Container(name="init"),), host_users=False)
-    pod = changed(make_pod(), spec=spec)
-    config = SandboxConfig(pod=pod, runtime_handler="runc")
-    node.metrics.sandbox_run(config, 0.1, True)
-    node.metrics.sandbox_run(config, 0.1, False)
-    node.metrics.container_started(pod, "init", "")
-    node.metrics.container_started(pod, "c", "RunContainerError")
+    node.note(m.SandboxMade(0, "runc", True, 0.1, "no"), m.SandboxMade(1, "runc", True, 0.1))
+    node.note(m.ContainerStarted("init", "init_container", 0))
+    node.note(m.StartFailed("c", "container", "RunContainerError", "some text of the runtime", 10.0))
     samples = await node.samples()
     assert samples["kubelet_started_pods_total", ()] == 2
     assert samples["kubelet_started_pods_errors_total", ()] == 1
@@ -353,11 +314,8 @@ async def test_sandboxes_and_containers_are_counted_as_attempts_and_failures() -
 
 async def test_an_image_that_cannot_be_had_is_a_container_that_did_not_start() -> None:
     node = Node()
-    spec = changed(make_pod().spec, init_containers=(Container(name="init"),))
-    node.pods["uid-web"] = changed(make_pod(), spec=spec)
-    node.statuses["uid-web"] = PodStatus(conditions=(PodCondition(type="Initialized", status="False"),))
-    node.note("event", "Failed: Error: ErrImagePull")
-    node.note("event", "Failed: Error: some text of the runtime")
+    node.note(m.StartFailed("init", "init_container", "ErrImagePull", "there is no such image", 10.0))
+    node.note(m.StartFailed("init", "init_container", "CrashLoopBackOff", "it waits", 10.0))
     failed = {"code": "ErrImagePull", "container_type": "init_container"}
     assert await node.value("kubelet_started_containers_errors_total", **failed) == 1
     assert await node.value("kubelet_started_containers_total", container_type="init_container") == 1
@@ -385,8 +343,8 @@ async def test_requests_are_counted_by_a_handful_of_paths() -> None:
 
 async def test_requests_to_an_api_server_are_told() -> None:
     node = Node()
-    node.metrics.api_answered("GET", "10.0.0.1:6443", "200")
-    node.metrics.api_request("GET", "10.0.0.1:6443", waited=0.5, seconds=0.01, sent=0, received=100)
+    node.note(m.ApiAnswered("GET", "10.0.0.1:6443", "200"))
+    node.note(m.ApiRequested("GET", "10.0.0.1:6443", waited=0.5, seconds=0.01, sent=0, received=100))
     samples = await node.samples()
     assert samples["rest_client_requests_total", (("code", "200"), ("host", "10.0.0.1:6443"), ("method", "GET"))] == 1
     where = (("host", "10.0.0.1:6443"), ("verb", "GET"))
@@ -396,16 +354,14 @@ async def test_requests_to_an_api_server_are_told() -> None:
 
 async def test_probes_are_told_until_they_end() -> None:
     node = Node()
-    about = ("Liveness", "default", "web", "uid-web", "c")
-    node.metrics.probed(*about, "successful", 0.1)
-    node.metrics.probed(*about, "failed", 0.1)
+    node.note(m.Probed("liveness", "c", Result.SUCCESS, 0.1), m.Probed("liveness", "c", Result.FAILURE, 0.1))
     labels = {"probe_type": "Liveness", "container": "c", "pod": "web", "namespace": "default"}
     samples = await node.samples("/metrics/probes")
     for result in ("successful", "failed"):
         every = {**labels, "pod_uid": "uid-web", "result": result}
         assert samples["prober_probe_total", tuple(sorted(every.items()))] == 1
     assert samples["prober_probe_duration_seconds_count", tuple(sorted(labels.items()))] == 1
-    node.metrics.probe_ended(*about)
+    node.note(m.ProbingEnded("liveness", "c"))
     assert {name for name, _ in await node.samples("/metrics/probes")} == {"process_start_time_seconds"}
 
 
@@ -422,13 +378,3 @@ async def test_health_checks_are_counted_when_they_are_made() -> None:
     assert samples["kubernetes_healthcheck", (("name", "ping"), ("type", "healthz"))] == 1
     failed = (("name", "syncloop"), ("status", "error"), ("type", "healthz"))
     assert samples["kubernetes_healthchecks_total", failed] == 1
-
-
-async def test_the_steps_of_the_nodes_startup_are_told_once() -> None:
-    node = Node()
-    node.metrics.now = lambda: datetime.now(UTC)
-    for step in ("registering", "registered", "ready", "ready"):
-        node.metrics.node_startup(step)
-    samples = await node.samples()
-    assert 0 <= samples["kubelet_node_startup_registration_duration_seconds", ()] < 5
-    assert samples["kubelet_node_startup_duration_seconds", ()] > 0

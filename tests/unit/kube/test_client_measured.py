@@ -8,6 +8,7 @@ from pykubelet.base.errors import NotFound, Retry
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
+from pykubelet.pod.moments import ApiAnswered, ApiRequested, Journal, Noted
 
 
 class Told:
@@ -16,20 +17,21 @@ class Told:
         self.requests: list[tuple[str, int, int | None]] = []
         self.waited = 0.0
 
-    def api_answered(self, method: str, host: str, code: str) -> None:
-        self.answers.append((method, host, code))
-
-    def api_request(
-        self, method: str, host: str, *, waited: float, seconds: float, sent: int, received: int | None
-    ) -> None:
-        assert seconds > 0
-        self.waited += waited
-        self.requests.append((method, sent, received))
+    def read(self, noted: Noted) -> None:
+        match noted.moment:
+            case ApiAnswered(method, host, code):
+                self.answers.append((method, host, code))
+            case ApiRequested(method, _, waited, seconds, sent, received):
+                assert seconds > 0
+                self.waited += waited
+                self.requests.append((method, sent, received))
 
 
 def client(url: str, told: Told, **options: float) -> ApiClient:
     credentials = Credentials(ClientConfig(Cluster(server=url), User()), environ={})
-    return ApiClient(credentials, meter=told, **options)  # type: ignore[arg-type]
+    journal = Journal()
+    journal.read_by(told.read)
+    return ApiClient(credentials, journal=journal, **options)  # type: ignore[arg-type]
 
 
 def answering(status: int, body: bytes = b"") -> Handler:
