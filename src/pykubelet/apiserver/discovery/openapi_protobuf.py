@@ -4,7 +4,6 @@ kubectl checks manifests that are lists by it. It reads the types and nothing el
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any, Final
 
 Json = dict[str, Any]
@@ -12,7 +11,7 @@ Json = dict[str, Any]
 CONTENT_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 _OLD_CONTENT_TYPE: Final = CONTENT_TYPE.replace("v2.", "v2@")
 """What clients ask for: no proper media type, and therefore none to answer with."""
-_TEXTS: Final = {"$ref": 1, "format": 2, "title": 3, "description": 4}
+_ALIKE: Final = ("format", "title", "description", "required")
 
 
 def is_wanted(accept: str) -> bool:
@@ -21,53 +20,37 @@ def is_wanted(accept: str) -> bool:
 
 def v2_protobuf(document: Json) -> bytes:
     """The document of `openapi.v2_document`."""
-    info = document["info"]
-    head = _text(1, document["swagger"]) + _message(2, _text(1, info["title"]) + _text(2, info["version"]))
-    return head + _message(8, b"") + _message(9, b"".join(_named(document["definitions"])))
+    from pykubelet.apiserver.discovery._gen.openapi_v2_pb2 import Document  # takes long to load, and is made once
+
+    parts: Json = {"info": document["info"], "paths": {}, "definitions": _named(document["definitions"])}
+    return Document(swagger=document["swagger"], **parts).SerializeToString()
 
 
-def _named(schemas: Json) -> Iterator[bytes]:
-    for name, schema in schemas.items():
-        yield _message(1, _text(1, name) + _message(2, _schema(schema)))
+def _named(schemas: Json) -> Json:
+    return {"additional_properties": [{"name": name, "value": _schema(inner)} for name, inner in schemas.items()]}
 
 
-def _schema(schema: Json) -> bytes:
-    parts = [_text(number, schema[name]) for name, number in _TEXTS.items() if name in schema]
+def _schema(schema: Json) -> Json:
+    parts: Json = {name: schema[name] for name in _ALIKE if name in schema}
+    parts["vendor_extension"] = [
+        {"name": name, "value": _any(value)} for name, value in schema.items() if name.startswith("x-")
+    ]
+    if "$ref" in schema:
+        parts["ref"] = schema["$ref"]
     if "default" in schema:
-        parts.append(_message(5, _any(schema["default"])))
-    parts += [_text(19, name) for name in schema.get("required", ())]
-    parts += [_message(20, _any(value)) for value in schema.get("enum", ())]
-    if "additionalProperties" in schema:
-        parts.append(_message(21, _message(1, _schema(schema["additionalProperties"]))))
+        parts["default"] = _any(schema["default"])
+    if "enum" in schema:
+        parts["enum"] = [_any(value) for value in schema["enum"]]
     if "type" in schema:
-        parts.append(_message(22, _text(1, schema["type"])))
-    if "items" in schema:
-        parts.append(_message(23, _message(1, _schema(schema["items"]))))
+        parts["type"] = {"value": [schema["type"]]}
+    for name in ("additionalProperties", "items"):
+        if name in schema:
+            parts["items" if name == "items" else "additional_properties"] = {"schema": _schema(schema[name])}
     if "properties" in schema:
-        parts.append(_message(25, b"".join(_named(schema["properties"]))))
-    for name, value in schema.items():
-        if name.startswith("x-"):
-            parts.append(_message(31, _text(1, name) + _message(2, _any(value))))
-    return b"".join(parts)
+        parts["properties"] = _named(schema["properties"])
+    return parts
 
 
-def _any(value: Any) -> bytes:
+def _any(value: Any) -> Json:
     """Any value is written as YAML, of which JSON is a part."""
-    return _text(2, json.dumps(value) + "\n")
-
-
-def _text(number: int, text: str) -> bytes:
-    return _message(number, text.encode())
-
-
-def _message(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return {"yaml": json.dumps(value) + "\n"}

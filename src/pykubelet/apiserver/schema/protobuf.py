@@ -7,7 +7,7 @@ number from `protobuf_numbers`; so nothing is generated, and there is no second 
 import base64
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
@@ -45,6 +45,9 @@ _ZEROS: Final = frozenset(
         "unschedulable",
     ]
 )
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_DELIMITED: Final = 2
 _EMPTY_TEXT_COUNTS: Final = frozenset(["storageClassName", "volumeAttributesClassName"])
 
 Wire = int | bytes
@@ -162,36 +165,29 @@ def _pair(data: bytes) -> tuple[str, Wire | None]:
 
 
 def _members(data: bytes) -> Iterator[tuple[int, Wire]]:
-    place, end = 0, len(data)
-    while place < end:
-        tag, place = _varint(data, place)
-        number, kind = tag >> 3, tag & 7
-        if kind == 0:
-            value, place = _varint(data, place)
-            yield number, value
-            continue
-        if kind == 2:
-            size, place = _varint(data, place)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
+    for each in _wire_reader()(data):
+        if each.wire_type in (_VARINT, _DELIMITED):
+            yield each.field_number, each.data
+        elif each.wire_type == _FIXED64:
+            yield each.field_number, struct.pack("<Q", each.data)
         else:
             raise Invalid("what was sent as protobuf is broken")
-        if place + size > end:
-            raise Invalid("what was sent as protobuf ends too early")
-        yield number, data[place : place + size]
-        place += size
 
 
-def _varint(data: bytes, place: int) -> tuple[int, int]:
-    result = shift = 0
-    while place < len(data) and shift < 70:
-        byte = data[place]
-        place += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, place
-        shift += 7
-    raise Invalid("what was sent as protobuf is broken")
+@cache
+def _wire_reader() -> Callable[[bytes], Any]:
+    """To a message without fields all are unknown, and so the library tells each as it is."""
+    from google.protobuf.empty_pb2 import Empty  # takes long to load, and most clients send JSON
+    from google.protobuf.message import DecodeError
+    from google.protobuf.unknown_fields import UnknownFieldSet
+
+    def read(data: bytes) -> Any:
+        try:
+            return UnknownFieldSet(Empty.FromString(data))
+        except DecodeError:
+            raise Invalid("what was sent as protobuf is broken") from None
+
+    return read
 
 
 def _signed(value: Wire) -> int:
