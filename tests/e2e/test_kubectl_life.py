@@ -79,6 +79,8 @@ def test_a_node_sees_the_secrets_of_its_own_pods_alone(cluster: UpCluster) -> No
     refused = cluster.kubectl("get", "secret", "unused", code=1, env=node)
     assert f'User "system:node:{cluster.node}" cannot get resource "secrets"' in refused
     assert "Forbidden" in cluster.kubectl("get", "secrets", code=1, env=node)
+    assert "Forbidden" in cluster.kubectl("get", "secrets", "--watch", code=1, env=node)
+    assert "orbidden" in cluster.kubectl("get", "secret", "unused", "--watch", code=1, env=node)
     other = ("label", "node", "other-node", "a=b")
     assert "Error" in cluster.kubectl(*other, code=1, env=node)
     assert "is forbidden" in cluster.kubectl("delete", "cm", "kube-root-ca.crt", code=1, env=node)

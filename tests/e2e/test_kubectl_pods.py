@@ -5,11 +5,16 @@ The containers are processes of this machine, as they are where there is no cont
 
 import base64
 import json
+import os
 import re
 import socket
+import threading
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -255,13 +260,57 @@ def test_config_maps_and_secrets_reach_the_pod(cluster: UpCluster, tmp_path: Pat
     assert shown == "blue 9 sesame configured\nbluesesameCOLOUR\npassword\nsize\n"
 
 
+def test_a_changed_config_map_is_in_the_files_at_once_and_never_in_parts(cluster: UpCluster, tmp_path: Path) -> None:
+    def settings(version: int) -> dict[str, Any]:
+        data = {f"key-{number}": f"{version}\n" * 1000 for number in range(20)}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "changing"}, "data": data}
+
+    cluster.apply(settings(0))
+    mounts = [{"name": "v", "mountPath": str(tmp_path / "v")}]
+    container, volumes = {"volumeMounts": mounts}, [{"name": "v", "configMap": {"name": "changing"}}]
+    cluster.apply(pod("follower", container=container, volumes=volumes))
+    cluster.ready("follower")
+    uid = cluster.json("get", "pod", "follower")["metadata"]["uid"]
+    with read_again_and_again(cluster.data / "state/pods" / uid / "volumes/kubernetes.io~configmap/v") as seen:
+        for version in range(1, 6):
+            cluster.apply(settings(version))
+            eventually(partial(seen.__contains__, {str(version)}), seconds=2)
+    assert {len(each) for each in seen} == {1}
+    shown = cluster.kubectl("exec", "follower", "--", "head", "-n1", f"{tmp_path}/v/key-0", f"{tmp_path}/v/key-19")
+    assert shown.split().count("5") == 2
+    cluster.kubectl("delete", "pod", "follower", "--now")
+
+
+@contextmanager
+def read_again_and_again(volume: Path) -> Iterator[list[set[str]]]:
+    """All that was found in the files of a volume each time that somebody looked."""
+    seen: list[set[str]] = []
+    is_over = threading.Event()
+
+    def look() -> None:
+        while not is_over.is_set():
+            current = os.readlink(volume / "..data")
+            with suppress(FileNotFoundError):  # it has been replaced meanwhile
+                texts = [path.read_text() for path in (volume / current).iterdir()]
+                if os.readlink(volume / "..data") == current:
+                    seen.append({word for text in texts for word in text.split()} if len(texts) == 20 else set())
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    try:
+        yield seen
+    finally:
+        is_over.set()
+        reader.join()
+
+
 def test_a_pod_waits_for_a_config_map_that_is_not_there_yet(cluster: UpCluster) -> None:
     container = {"envFrom": [{"configMapRef": {"name": "late"}}]}
     cluster.apply(pod("patient", "echo $WORD; exec sleep 1000", container=container))
     eventually(lambda: "CreateContainerConfigError" in cluster.kubectl("get", "pod", "patient"))
     assert 'configmap "late" not found' in cluster.kubectl("describe", "pod", "patient")
     cluster.kubectl("create", "configmap", "late", "--from-literal=WORD=arrived")
-    cluster.ready("patient")
+    cluster.ready("patient", seconds=2)
     assert cluster.kubectl("logs", "patient") == "arrived\n"
 
 

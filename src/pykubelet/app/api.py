@@ -65,7 +65,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     recorder = EventRecorder(server, config.node.name, journal=journal)
     services = ServiceView(server)
     parts: dict[str, Callable[[], Awaitable[None]]] = {"node view": view.follow, "events": recorder.run}
-    objects = KubeObjects(server, services)
+    objects = KubeObjects(server, services, detection=config.client.change_detection)
     parts |= {"services": services.follow, "config maps and secrets": objects.run}
     own_parts: dict[str, Callable[[], Awaitable[None]]] = {}
     keepers: dict[str, CertificateKeeper] = {}

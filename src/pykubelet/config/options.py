@@ -161,6 +161,8 @@ OPTIONS: Final = (
     Option("nodeLeaseDurationSeconds", K.NUMBER, 40, ("node.lease_seconds",), help="For how long a lease holds"),
     Option("allowedUnsafeSysctls", K.LIST, (), ("allowed_unsafe_sysctls",), "allowed-unsafe-sysctls", "",
            "Sysctls allowed beside the safe ones"),
+    Option("configMapAndSecretChangeDetectionStrategy", K.TEXT, "Watch", ("client.change_detection",),
+           help="How changes of config maps and secrets are noticed: Watch, Cache or Get"),
     # its own HTTP API
     Option("enableServer", K.TRUTH, True, ("server.enabled",), "enable-server", "", "Serve the kubelet's HTTP API"),
     Option("address", K.ADDRESS, "0.0.0.0", ("server.address",), "address", "", "Where to serve it"),  # noqa: S104
@@ -206,7 +208,7 @@ OPTIONS: Final = (
 # fmt: on
 
 _UNUSED: Final = """
-    configMapAndSecretChangeDetectionStrategy containerLogMaxWorkers contentType cpuManagerPolicy
+    containerLogMaxWorkers contentType cpuManagerPolicy
     cpuManagerPolicyOptions cpuManagerReconcilePeriod crashLoopBackOff.maxContainerRestartPeriod
     enableContentionProfiling enableControllerAttachDetach enableDebugFlagsHandler enableSystemLogQuery eventBurst
     eventRecordQPS evictionHard evictionMaxPodGracePeriod evictionMinimumReclaim evictionPressureTransitionPeriod

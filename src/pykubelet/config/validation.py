@@ -45,6 +45,7 @@ def _of_single_values(values: Mapping[str, Any]) -> Iterator[str]:
     for name, choices in (
         ("cgroupDriver", ("cgroupfs", "systemd")),
         ("authorization.mode", ("Webhook", "AlwaysAllow")),
+        ("configMapAndSecretChangeDetectionStrategy", ("Watch", "Cache", "Get")),
     ):
         if values[name] not in choices:
             yield f"{name}: must be {' or '.join(choices)}, got {values[name]!r}"

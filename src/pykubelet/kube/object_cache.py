@@ -5,18 +5,16 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Generic, TypeVar
 
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
+from pykubelet.kube.settings import ChangeDetection
 from pykubelet.kube.watch import Changed, Deleted, Lost, Reflector, Relisted, Resumed
 
 log = logging.getLogger(__name__)
-
-ChangeDetection = Literal["Watch", "Cache", "Get"]
-"""How changes are noticed: the server tells; what was had is asked for again after a while; it is asked each time."""
 
 _HOLDS: Final = 45.0
 """Less than the time between two syncs of a pod: each of them sees what has changed since the last."""

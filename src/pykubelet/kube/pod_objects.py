@@ -10,9 +10,10 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.services import Service
 from pykubelet.base.errors import Retry
 from pykubelet.kube.client import ApiClient, object_path
-from pykubelet.kube.object_cache import ChangeDetection, ObjectCache
+from pykubelet.kube.object_cache import ObjectCache
 from pykubelet.kube.service_account_tokens import PodTokens
 from pykubelet.kube.services import ServiceView
+from pykubelet.kube.settings import ChangeDetection
 from pykubelet.kube.watch import Reflector
 from pykubelet.pod.container.references import object_uses
 

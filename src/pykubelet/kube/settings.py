@@ -1,8 +1,13 @@
 """What people decide about the way to the API server. Quick to load, unlike the client itself."""
 
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
+
+ChangeDetection = Literal["Watch", "Cache", "Get"]
+"""How changes of config maps and secrets are noticed: the server tells of them; what was had is asked for again after a
+while; it is asked for each time."""
 
 
 class ClientSettings(Struct, frozen=True, kw_only=True):
@@ -14,3 +19,4 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
     """How to get the first kubeconfig."""
     rotate_certificates: bool = False
     """Whether the certificate of `kubeconfig` is renewed before it expires."""
+    change_detection: ChangeDetection = "Watch"

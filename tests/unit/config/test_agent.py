@@ -147,6 +147,10 @@ def test_a_name_that_no_node_can_have_is_refused_with_a_way_out(name: str) -> No
         ("clusterDNS: [ten]\n", "clusterDNS: 'ten' is not an address"),
         ("port: 70000\n", "port: must be from 0 to 65535, got 70000"),
         ("address: here\n", "address: 'here' is not an address"),
+        (
+            "configMapAndSecretChangeDetectionStrategy: Guess\n",
+            "configMapAndSecretChangeDetectionStrategy: must be Watch or Cache or Get, got 'Guess'",
+        ),
         ("authorization: {mode: Sometimes}\n", "authorization.mode: must be Webhook or AlwaysAllow, got 'Sometimes'"),
         ("tlsCertFile: /c\n", "tlsCertFile and tlsPrivateKeyFile need each other"),
         ("cpuCFSQuotaPeriod: 2s\n", "cpuCFSQuotaPeriod: must be from 1ms to 1s, got 2s"),

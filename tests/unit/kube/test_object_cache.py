@@ -7,7 +7,8 @@ import pytest
 from kit.virtual_time import virtual_time
 from pykubelet.api.objects import ConfigMap
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.kube.object_cache import ChangeDetection, ObjectCache
+from pykubelet.kube.object_cache import ObjectCache
+from pykubelet.kube.settings import ChangeDetection
 from pykubelet.kube.watch import Reflector
 
 

@@ -87,6 +87,9 @@ MAY: list[tuple[User, str]] = [
     (NODE, f"GET {MINE}/secrets/of-env"),
     (NODE, f"GET {MINE}/secrets/of-volume"),
     (NODE, f"GET {MINE}/secrets?fieldSelector=metadata.name=of-volume&watch=true"),
+    (NODE, f"GET {MINE}/secrets?fieldSelector=metadata.name=pull"),
+    (NODE, f"GET {MINE}/configmaps?fieldSelector=metadata.name=of-env-from&watch=true"),
+    (NODE, f"GET {MINE}/configmaps?fieldSelector=metadata.name=of-projected"),
     (NODE, f"GET {MINE}/configmaps/of-env-from"),
     (NODE, f"GET {MINE}/configmaps/of-projected"),
     (NODE, f"GET {MINE}/persistentvolumeclaims/claim"),
@@ -129,6 +132,16 @@ MAY_NOT: list[tuple[User, str]] = [
     (NODE, "GET /api/v1/nodes/n1/proxy/metrics"),
     (NODE, f"GET {MINE}/secrets"),
     (NODE, "GET /api/v1/secrets"),
+    (NODE, f"GET {MINE}/secrets?watch=true"),
+    (NODE, f"GET {MINE}/configmaps?watch=true"),
+    (NODE, f"GET {MINE}/secrets?fieldSelector=metadata.name=x"),
+    (NODE, f"GET {MINE}/secrets?fieldSelector=metadata.name=x&watch=true"),
+    (NODE, f"GET {MINE}/secrets?fieldSelector=metadata.name=greedy&watch=true"),
+    (NODE, f"GET {MINE}/secrets?fieldSelector=metadata.name!=x&watch=true"),
+    (NODE, f"GET {MINE}/secrets?fieldSelector=type=Opaque&watch=true"),
+    (NODE, "GET /api/v1/secrets?fieldSelector=metadata.name=pull&watch=true"),
+    (NODE, "GET /api/v1/namespaces/other/secrets?fieldSelector=metadata.name=pull&watch=true"),
+    (NODE, f"GET {MINE}/configmaps?fieldSelector=metadata.name=pull&watch=true"),
     (NODE, f"GET {MINE}/secrets/x"),
     (NODE, f"GET {MINE}/secrets/greedy"),
     (NODE, "GET /api/v1/namespaces/other/secrets/pull"),
@@ -155,6 +168,17 @@ async def test_whoever_may_not_is_kept_out() -> None:
     async with cluster() as c:
         gate = await filled(c)
         assert [(user.name, text) for user, text in MAY_NOT if not await gate.allowed(user, asked(text))] == []
+
+
+@virtual_time
+async def test_with_its_last_pod_on_the_node_an_object_can_no_longer_be_watched() -> None:
+    """As upstream: who may is decided when a watch begins. One that goes on ends with its time, minutes later."""
+    async with cluster() as c:
+        gate = await filled(c)
+        watch = asked(f"GET {MINE}/secrets?fieldSelector=metadata.name=of-volume&watch=true")
+        assert not await gate.allowed(NODE, watch)
+        await c.remove(("", "pods"), await c.get("pods", "mine"), grace=0)
+        assert "no relationship found" in await gate.allowed(NODE, watch)
 
 
 @virtual_time
