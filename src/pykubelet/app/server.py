@@ -48,9 +48,9 @@ class Inside:
         agent = self._agent()
         return agent.pods() if agent else ()
 
-    def pod_uid(self, uid: str) -> str:
+    def find_pod(self, namespace: str, name: str, uid: str = "") -> Pod | None:
         agent = self._agent()
-        return agent.table.pod_uid(uid) if agent else uid
+        return agent.find_pod(namespace, name, uid) if agent else None
 
     def sandbox_id(self, uid: str) -> str:
         agent = self._agent()

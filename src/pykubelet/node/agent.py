@@ -122,6 +122,17 @@ class Agent:
         known |= {uid: worker.wish.pod for uid, worker in self.workers.workers.items() if uid not in known}
         return [changed(pod, status=self.statuses.get(uid) or pod.status) for uid, pod in known.items()]
 
+    def find_pod(self, namespace: str, name: str, uid: str = "") -> Pod | None:
+        """One pod by its name and, if given, by its uid or its mirror's, with the newest status that it has."""
+        uid = self.table.pod_uid(uid)
+        pod = self.table.get(uid) if uid else self.table.by_name(namespace, name)
+        if pod is None:  # nobody wishes for it any more, but it may still be stopping
+            leaving = (worker.wish.pod for worker in self.workers.workers.values())
+            pod = next((each for each in leaving if _is_meant(each, namespace, name, uid)), None)
+        if pod is None or not _is_meant(pod, namespace, name, uid):
+            return None
+        return changed(pod, status=self.statuses.get(pod.metadata.uid) or pod.status)
+
     def sandbox_id(self, uid: str) -> str:
         """Of a pod's ready sandbox; empty when it has none."""
         seen = self._reporter.last_seen(uid)
@@ -163,6 +174,11 @@ class Agent:
     def _could_be_running(self, uid: str) -> bool:
         worker = self.workers.workers.get(uid)
         return worker is not None and not worker.released.is_set()
+
+
+def _is_meant(pod: Pod, namespace: str, name: str, uid: str) -> bool:
+    meta = pod.metadata
+    return (meta.namespace, meta.name) == (namespace, name) and uid in ("", meta.uid)
 
 
 def _remembered(node: Callable[[], Node | None], sysctls: tuple[str, ...]) -> Callable[[], Admission]:

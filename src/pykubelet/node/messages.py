@@ -45,8 +45,4 @@ class Probed(Struct, frozen=True):
     result: Result
 
 
-class Closed(Struct, frozen=True):
-    """Nothing more will come."""
-
-
-Message = Said | RuntimeChanged | ObjectsChanged | Tick | Housekeep | Probed | Closed
+Message = Said | RuntimeChanged | ObjectsChanged | Tick | Housekeep | Probed

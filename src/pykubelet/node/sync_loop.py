@@ -11,7 +11,7 @@ from typing import Final, assert_never
 
 from pykubelet.base.tasks import every
 from pykubelet.node.handlers import PodHandlers
-from pykubelet.node.messages import Closed, Housekeep, Message, ObjectsChanged, Probed, RuntimeChanged, Said, Tick
+from pykubelet.node.messages import Housekeep, Message, ObjectsChanged, Probed, RuntimeChanged, Said, Tick
 from pykubelet.node.pod_config import PodConfig
 from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
 
@@ -42,7 +42,7 @@ class SyncLoop:
         return 0.0 if self._came_round is None else asyncio.get_running_loop().time() - self._came_round
 
     async def run(self) -> None:
-        """Until the stream closes. A crowd of messages is worked off in slices: timers and sockets come in between."""
+        """Until cancelled. A crowd of messages is worked off in slices: timers and sockets come in between."""
         try:
             await self._run()
         finally:
@@ -54,9 +54,6 @@ class SyncLoop:
         while True:
             self._came_round = now()
             message = await self._inbox.get()
-            if isinstance(message, Closed):
-                log.info("the stream of pods has ended")
-                return
             try:
                 self.handle(message)
             except Exception:  # the loop's boundary: one message that cannot be handled must not end the agent
@@ -86,8 +83,6 @@ class SyncLoop:
                     self._handlers.clean_up(folders)
             case Probed(kind, uid, container_id, result):
                 self._handlers.probed(kind, uid, container_id, result)
-            case Closed():
-                pass
             case _:
                 assert_never(message)
 

@@ -15,7 +15,6 @@ from pykubelet.api.rules.well_known import MIRROR_ANNOTATION, SEEN_ANNOTATION, S
 from pykubelet.api.struct import changed, rfc3339_nano
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed, Op, PodUpdate, Restored, SourceEvent
 
-ALL_SOURCES: Final = "*"
 _LOCAL_ANNOTATIONS: Final = frozenset((SOURCE_ANNOTATION, MIRROR_ANNOTATION, SEEN_ANNOTATION))
 
 
@@ -75,10 +74,6 @@ class Merge:
     def pods(self, source: str) -> Mapping[str, Pod]:
         """One source's pods by uid. The map is live: read it, do not keep it."""
         return self._pods.get(source, {})
-
-    def snapshot(self) -> PodUpdate:
-        """All pods of all sources, as one SET."""
-        return PodUpdate(Op.SET, ALL_SOURCES, self._all_pods())
 
     def apply(self, source: str, event: SourceEvent, now: datetime) -> tuple[PodUpdate, ...]:
         """Take in what a source says. -> the updates to deliver, in their order."""

@@ -16,6 +16,7 @@ from pykubelet.api.struct import changed
 from pykubelet.pod.container.hash import container_hash
 from pykubelet.pod.lifecycle.crash_loop_backoff import restarts_on_failure, should_restart
 from pykubelet.pod.lifecycle.probe_results import NO_PROBES, ProbeResults, Result
+from pykubelet.pod.lifecycle.sandbox_fitness import SandboxFitness, sandbox_fitness
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 
 LIVENESS_PROBE: Final = "LivenessProbe"
@@ -86,19 +87,20 @@ def plan(pod: Pod, observed: ObservedPod, probes: ProbeResults = NO_PROBES) -> P
 
 
 def _sandbox(pod: Pod, observed: ObservedPod) -> tuple[PodActions, bool]:
-    """Which sandbox to use, and whether the newest one will do: the only ready one, on the right network, reachable."""
-    if not observed.sandboxes:
-        return PodActions(), False
-    newest = observed.sandboxes[0]
-    host_network = bool(pod.spec.host_network)
-    here = PodActions(sandbox_id=newest.id, attempt=newest.attempt)
-    if not newest.ready or sum(sandbox.ready for sandbox in observed.sandboxes) > 1:
-        return changed(here, attempt=newest.attempt + 1), False
-    if newest.host_network != host_network:
-        return PodActions(attempt=newest.attempt + 1), False
-    if not host_network and not newest.ips:
-        return changed(here, attempt=newest.attempt + 1), False
-    return here, True
+    """Which sandbox to use, and whether the newest one will do."""
+    match sandbox_fitness(pod, observed):
+        case SandboxFitness.FITS:
+            newest = observed.sandboxes[0]
+            return PodActions(sandbox_id=newest.id, attempt=newest.attempt), True
+        case SandboxFitness.MISSING:
+            return PodActions(), False
+        case SandboxFitness.WRONG_NETWORK:
+            return PodActions(attempt=observed.sandboxes[0].attempt + 1), False
+        case SandboxFitness.NOT_READY | SandboxFitness.UNREACHABLE:
+            newest = observed.sandboxes[0]
+            return PodActions(sandbox_id=newest.id, attempt=newest.attempt + 1), False
+        case unknown:
+            assert_never(unknown)
 
 
 def _from_the_beginning(pod: Pod, observed: ObservedPod, actions: PodActions) -> PodActions:

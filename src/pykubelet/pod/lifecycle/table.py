@@ -5,17 +5,9 @@ date as pods come and go, so no question depends on how many there are.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import full_name, is_mirror, is_static
-
-
-class Pair(NamedTuple):
-    """A pod, and the mirror that shows it."""
-
-    pod: Pod | None
-    mirror: Pod | None
 
 
 class _Pods:
@@ -57,7 +49,6 @@ class PodTable:
         self._mirrors = _Pods()
         self._orphans: dict[str, Pod] = {}
         self._pod_uid: dict[str, str] = {}
-        self._mirror_uid: dict[str, str] = {}
         for pod in pods:
             self.add(pod)
 
@@ -69,15 +60,13 @@ class PodTable:
         ours.put(pod)
         self._link(full_name(pod))
 
-    update = add
-
     def remove(self, pod: Pod) -> None:
         """A pod or a mirror pod is no longer wished for. Goes by the uid; harmless when it is not here."""
         uid = pod.metadata.uid
         old = self._pods.remove(uid)
         if old is None:
             old = self._mirrors.remove(uid)
-            self._unlink(uid)
+            self._pod_uid.pop(uid, None)
             self._orphans.pop(uid, None)
         if old is not None:
             self._link(full_name(old))
@@ -86,21 +75,14 @@ class PodTable:
         """The pod with a uid of its own. A mirror pod is not found by its uid: see `pod_uid`."""
         return self._pods.by_uid.get(uid)
 
-    def by_full_name(self, name: str) -> Pod | None:
-        return self._pods.newest(name)
-
     def by_name(self, namespace: str, name: str) -> Pod | None:
-        return self.by_full_name(f"{name}_{namespace}")
+        return self._pods.newest(f"{name}_{namespace}")
 
     def mirror_of(self, static: Pod) -> Pod | None:
         return self._mirrors.newest(full_name(static))
 
     def static_of(self, mirror: Pod) -> Pod | None:
         return self._pods.newest(full_name(mirror))
-
-    def pair(self, pod: Pod) -> Pair:
-        """The pod and its mirror, whichever of the two is given."""
-        return Pair(self.static_of(pod), pod) if is_mirror(pod) else Pair(pod, self.mirror_of(pod))
 
     def pods(self) -> tuple[Pod, ...]:
         """All pods, without the mirrors."""
@@ -123,14 +105,6 @@ class PodTable:
         """
         return self._pod_uid.get(uid, uid)
 
-    def mirror_uid(self, uid: str) -> str | None:
-        """The uid that the cluster knows a static pod by: empty while it has no mirror, None for any other pod."""
-        mirror = self._mirror_uid.get(uid)
-        if mirror is not None:
-            return mirror
-        pod = self._pods.by_uid.get(uid)
-        return "" if pod is not None and is_static(pod) else None
-
     def __len__(self) -> int:
         return len(self._pods.by_uid)
 
@@ -147,11 +121,4 @@ class PodTable:
             self._orphans[uid] = mirror
             return
         self._orphans.pop(uid, None)
-        self._unlink(uid)
         self._pod_uid[uid] = pod.metadata.uid
-        self._mirror_uid[pod.metadata.uid] = uid
-
-    def _unlink(self, mirror_uid: str) -> None:
-        pod_uid = self._pod_uid.pop(mirror_uid, None)
-        if pod_uid is not None and self._mirror_uid.get(pod_uid) == mirror_uid:
-            del self._mirror_uid[pod_uid]

@@ -17,15 +17,11 @@ MINIMUM_GRACE: Final = 2
 _SHORTEST_REQUEST: Final = 1
 
 
-def pod_grace(pod: Pod, *, held: int | None = None, override: int | None = None) -> int:
-    """Seconds for stopping a pod as a whole: the shortest that anybody has asked for.
-
-    `held` is the grace of a stop that is under way, which may only shrink; `override` that of an eviction or a
-    shutdown. The pod's own wish counts only when nobody has asked. Never below 1.
-    """
-    asked = [held, pod.metadata.deletion_grace_period_seconds, override]
-    given = [seconds for seconds in asked if seconds is not None]
-    return max(min(given) if given else _wished(pod), _SHORTEST_REQUEST)
+def pod_grace(pod: Pod) -> int:
+    """Seconds for stopping a pod as a whole: what the one who deletes it has asked for, else the pod's own wish. Never
+    below 1. That of a stop which is under way may only shrink: see `node.worker.newer`."""
+    asked = pod.metadata.deletion_grace_period_seconds
+    return max(_wished(pod) if asked is None else asked, _SHORTEST_REQUEST)
 
 
 def container_grace(pod: Pod, container: Container | None = None, reason: str = "") -> int:
@@ -49,14 +45,6 @@ def container_grace(pod: Pod, container: Container | None = None, reason: str = 
 def orphan_grace(container: ObservedContainer) -> int:
     """Seconds for a container whose pod nobody knows any more: as noted when it was made, else the least."""
     return MINIMUM_GRACE if container.grace_seconds is None else container.grace_seconds
-
-
-def remaining(grace: int, spent: float) -> int:
-    """Seconds between asking a container to end and making it, after `spent` seconds of hooks and of waiting.
-
-    Only whole seconds count as spent. With a grace of 0 or less there was no hook and no waiting to pay for.
-    """
-    return max(grace - int(spent), MINIMUM_GRACE)
 
 
 def _wished(pod: Pod) -> int:

@@ -135,8 +135,9 @@ class Inside(Protocol):
         """All pods of the node, each with its newest status."""
         ...
 
-    def pod_uid(self, uid: str) -> str:
-        """The uid in `pods()`, from any that people know: a mirror pod's stands for its static pod's."""
+    def find_pod(self, namespace: str, name: str, uid: str = "") -> Pod | None:
+        """One of `pods()`, by its name and, if given, by any uid that people know: a mirror pod's stands for its static
+        pod's."""
         ...
 
     def sandbox_id(self, uid: str) -> str:

@@ -8,8 +8,10 @@ from pykubelet.api.container import Container
 from pykubelet.api.pod import ContainerStatus, Pod, PodCondition, PodStatus
 from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.api.struct import changed
+from pykubelet.pod.lifecycle.sandbox_fitness import SandboxFitness, sandbox_fitness
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.status.phase import FAILED, SUCCEEDED
+from pykubelet.pod.status.readiness_gates import why_gates_are_closed
 
 SCHEDULED: Final = "PodScheduled"
 READY_TO_START: Final = "PodReadyToStartContainers"
@@ -48,46 +50,14 @@ def pod_conditions(
             PodCondition(type=type, observed_generation=generation, status=value, reason=reason, message=message)
         )
 
-    ours(READY_TO_START, status="False" if needs_sandbox(pod, observed) else "True")
+    ours(READY_TO_START, status="True" if sandbox_fitness(pod, observed) is SandboxFitness.FITS else "False")
     completed = phase == SUCCEEDED
     ours(INITIALIZED, *_why_not_initialized(pod, statuses, main, phase), status="True" if completed else "")
     why_not = _why_containers_are_not_ready(pod, statuses, phase)
-    ours(READY, *(why_not if why_not[0] else _why_gates_are_closed(pod, conditions)))
+    ours(READY, *(why_not if why_not[0] else why_gates_are_closed(pod, conditions)))
     ours(CONTAINERS_READY, *why_not)
     ours(SCHEDULED)
     return stamped(conditions, previous, now)
-
-
-def readiness_is_stale(pod: Pod) -> bool:
-    """Whether the Ready condition that the API shows no longer follows from the rest that it shows.
-
-    Readiness gates are opened and closed by others: that must reach Ready at once, not at the next sync.
-    """
-    shown = condition_of(pod.status.conditions, READY)
-    if not pod.spec.readiness_gates or shown is None:
-        return False
-    statuses = {each.name: each for each in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
-    if pod.status.container_statuses:
-        reason, message = _why_containers_are_not_ready(pod, statuses, pod.status.phase)
-    else:
-        reason, message = "UnknownContainerStatuses", ""
-    if not reason:
-        reason, message = _why_gates_are_closed(pod, pod.status.conditions)
-    return shown.status != ("False" if reason else "True") or shown.message != message
-
-
-def needs_sandbox(pod: Pod, observed: ObservedPod) -> bool:
-    """Whether there is no place in which the pod's containers could be started."""
-    if not observed.sandboxes:
-        return True
-    newest = observed.sandboxes[0]
-    host_network = bool(pod.spec.host_network)
-    return (
-        not newest.ready
-        or sum(sandbox.ready for sandbox in observed.sandboxes) > 1
-        or newest.host_network != host_network
-        or not (host_network or newest.ips)
-    )
 
 
 def closed_by_phase(conditions: Iterable[PodCondition], generation: int | None, phase: str) -> list[PodCondition]:
@@ -134,19 +104,6 @@ def _why_not_initialized(
         if not (statuses[container.name].started if is_sidecar(container) else statuses[container.name].ready)
     ]
     return _reason("ContainersNotInitialized", [], "incomplete", incomplete)
-
-
-def _why_gates_are_closed(pod: Pod, conditions: Iterable[PodCondition]) -> tuple[str, str]:
-    closed = []
-    for gate in pod.spec.readiness_gates:
-        condition = condition_of(conditions, gate.condition_type)
-        if condition is None:
-            closed.append(f'corresponding condition of pod readiness gate "{gate.condition_type}" does not exist.')
-        elif condition.status != "True":
-            closed.append(
-                f'the status of pod readiness gate "{gate.condition_type}" is not "True", but {condition.status}'
-            )
-    return ("ReadinessGatesNotReady", ", ".join(closed)) if closed else ("", "")
 
 
 def _reason(reason: str, unknown: list[str], what: str, names: list[str]) -> tuple[str, str]:

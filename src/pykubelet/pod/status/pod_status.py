@@ -25,7 +25,6 @@ from pykubelet.pod.status.conditions import (
     closed_by_phase,
     is_ready_in,
     pod_conditions,
-    readiness_is_stale,
     stamped,
     with_condition,
 )
@@ -47,7 +46,6 @@ __all__ = [
     "illegal_transition",
     "merge_status",
     "pod_status",
-    "readiness_is_stale",
     "rejected_status",
     "same_status",
 ]

@@ -79,8 +79,7 @@ class ContainerLogs:
 
     def _pod(self, request: web.Request) -> Pod:
         namespace, name, container = (request.match_info[part] for part in ("namespace", "pod", "container"))
-        meta = ((pod, pod.metadata) for pod in self._inside.pods())
-        pod = next((pod for pod, meta in meta if (meta.namespace, meta.name) == (namespace, name)), None)
+        pod = self._inside.find_pod(namespace, name)
         if pod is None:
             raise NotFound(f'pod "{name}" does not exist\n')
         spec = pod.spec

@@ -124,12 +124,10 @@ class ContainerStreams:
 
     def _pod(self, request: web.Request) -> Pod:
         namespace, name = request.match_info["namespace"], request.match_info["pod"]
-        uid = self._inside.pod_uid(request.match_info.get("uid", ""))
-        for pod in self._inside.pods():
-            meta = pod.metadata
-            if (meta.namespace, meta.name) == (namespace, name) and uid in ("", meta.uid):
-                return pod
-        raise NotFound("pod does not exist\n")
+        pod = self._inside.find_pod(namespace, name, request.match_info.get("uid", ""))
+        if pod is None:
+            raise NotFound("pod does not exist\n")
+        return pod
 
     def _container(self, request: web.Request) -> str:
         """The id of the one that runs."""

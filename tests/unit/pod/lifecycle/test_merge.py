@@ -14,7 +14,7 @@ from pykubelet.api.pod import Pod, PodSpec, PodStatus
 from pykubelet.api.rules.pod_kinds import full_name, is_static, source_of
 from pykubelet.api.rules.well_known import MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
 from pykubelet.api.struct import changed, rfc3339_nano
-from pykubelet.pod.lifecycle.merge import ALL_SOURCES, Merge, Notify
+from pykubelet.pod.lifecycle.merge import Merge, Notify
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed, Op, PodUpdate, Restored, SourceEvent
 
 NOW: Final = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
@@ -366,15 +366,6 @@ def test_snapshots_and_updates_tell_of_everything_when_pods_come_or_go() -> None
     assert said(merge.apply("api", Applied(pod("2", phase="Running")), NOW)) == []
     event = Listed((pod("1", image="app:3"), pod("2", deleted=NOW), pod("3")))
     assert said(merge.apply("api", event, NOW)) == [("SET", ["1", "2", "3"]), ("UPDATE", ["1"]), ("DELETE", ["2"])]
-
-
-def test_a_snapshot_can_be_asked_for_at_any_time() -> None:
-    merge = Merge()
-    merge.apply("file", Listed((pod("1"),)), NOW)
-    merge.apply("api", Listed((pod("2"),)), NOW)
-    snapshot = merge.snapshot()
-    assert (snapshot.op, snapshot.source) == (Op.SET, ALL_SOURCES)
-    assert said([snapshot]) == [("SET", ["1", "2"])]
 
 
 # --- whatever the sources say

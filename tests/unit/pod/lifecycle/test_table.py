@@ -6,9 +6,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kit.pods import make_pod
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import full_name, is_static
+from pykubelet.api.rules.pod_kinds import full_name
 from pykubelet.api.rules.well_known import HASH_ANNOTATION, MIRROR_ANNOTATION, SOURCE_ANNOTATION
-from pykubelet.pod.lifecycle.table import Pair, PodTable
+from pykubelet.pod.lifecycle.table import PodTable
 
 
 def static(name: str = "web", uid: str = "") -> Pod:
@@ -27,16 +27,16 @@ def ordinary(name: str = "job", uid: str = "", image: str = "app:1") -> Pod:
 
 def test_a_pod_is_found_by_its_uid_and_by_its_name() -> None:
     table = PodTable([ordinary()])
-    assert table.get("uid-job") == table.by_full_name("job_default") == table.by_name("default", "job") == ordinary()
+    assert table.get("uid-job") == table.by_name("default", "job") == ordinary()
     assert "uid-job" in table
-    assert table.get("other") is table.by_full_name("other_default") is None
+    assert table.get("other") is table.by_name("default", "other") is None
 
 
 def test_an_update_replaces_the_pod() -> None:
     table = PodTable([ordinary()])
-    table.update(ordinary(image="app:2"))
+    table.add(ordinary(image="app:2"))
     assert table.pods() == (ordinary(image="app:2"),)
-    assert table.by_full_name("job_default") == ordinary(image="app:2")
+    assert table.by_name("default", "job") == ordinary(image="app:2")
 
 
 def test_a_removed_pod_is_gone_and_may_be_removed_again() -> None:
@@ -44,7 +44,7 @@ def test_a_removed_pod_is_gone_and_may_be_removed_again() -> None:
     table.remove(ordinary())
     table.remove(ordinary())
     assert len(table) == 0
-    assert table.get("uid-job") is table.by_full_name("job_default") is None
+    assert table.get("uid-job") is table.by_name("default", "job") is None
 
 
 def test_mirrors_are_no_pods() -> None:
@@ -53,37 +53,26 @@ def test_mirrors_are_no_pods() -> None:
     assert table.mirrors() == (mirror(),)
     assert table.static_pods() == (static(),)
     assert table.get("mirror-web") is None
-    assert table.by_full_name("web_default") == static()
+    assert table.by_name("default", "web") == static()
 
 
 def test_a_static_pod_and_its_mirror_know_each_other_whichever_came_first() -> None:
     for table in (PodTable([static(), mirror()]), PodTable([mirror(), static()])):
         assert table.mirror_of(static()) == mirror()
         assert table.static_of(mirror()) == static()
-        assert table.pair(static()) == table.pair(mirror()) == Pair(static(), mirror())
         assert table.pod_uid("mirror-web") == "static-web"
-        assert table.mirror_uid("static-web") == "mirror-web"
         assert table.orphaned_mirrors() == ()
 
 
 def test_a_mirror_without_its_pod_is_an_orphan() -> None:
     table = PodTable([mirror()])
     assert table.orphaned_mirrors() == (mirror(),)
-    assert table.pair(mirror()) == Pair(None, mirror())
     table.add(static())
     assert table.orphaned_mirrors() == ()
     table.remove(static())
     assert table.orphaned_mirrors() == (mirror(),)
     table.remove(mirror())
     assert table.orphaned_mirrors() == ()
-
-
-def test_a_static_pod_without_a_mirror_has_an_empty_one_and_other_pods_have_none() -> None:
-    table = PodTable([static(), ordinary()])
-    assert table.pair(static()) == Pair(static(), None)
-    assert table.mirror_uid("static-web") == ""
-    assert table.mirror_uid("uid-job") is None
-    assert table.mirror_uid("unknown") is None
 
 
 def test_a_uid_that_is_no_mirrors_stays_as_it_is() -> None:
@@ -100,10 +89,8 @@ def test_while_a_removed_static_pod_stops_its_mirror_still_stands_for_it() -> No
     table = PodTable([static(), mirror()])
     table.remove(static())
     assert table.pod_uid("mirror-web") == "static-web"
-    assert table.mirror_uid("static-web") == "mirror-web"
     table.remove(mirror())
     assert table.pod_uid("mirror-web") == "mirror-web"
-    assert table.mirror_uid("static-web") is None
 
 
 def test_a_changed_static_pod_takes_over_the_mirror() -> None:
@@ -111,8 +98,6 @@ def test_a_changed_static_pod_takes_over_the_mirror() -> None:
     table.remove(static())
     table.add(static(uid="changed"))
     assert table.pod_uid("mirror-web") == "changed"
-    assert table.mirror_uid("changed") == "mirror-web"
-    assert table.mirror_uid("static-web") is None
 
 
 def test_a_new_mirror_takes_the_place_of_the_old_one() -> None:
@@ -120,21 +105,20 @@ def test_a_new_mirror_takes_the_place_of_the_old_one() -> None:
     table.add(mirror(uid="second"))
     table.remove(mirror())
     assert table.mirror_of(static()) == mirror(uid="second")
-    assert table.mirror_uid("static-web") == "second"
     assert table.pod_uid("mirror-web") == "mirror-web"
 
 
 def test_removing_an_old_pod_leaves_its_newer_namesake_alone() -> None:
     table = PodTable([ordinary(uid="1"), ordinary(uid="2")])
-    assert table.by_full_name("job_default") == ordinary(uid="2")
+    assert table.by_name("default", "job") == ordinary(uid="2")
     table.remove(ordinary(uid="1"))
-    assert table.by_full_name("job_default") == ordinary(uid="2")
+    assert table.by_name("default", "job") == ordinary(uid="2")
 
 
 def test_when_the_newer_of_two_namesakes_goes_the_older_one_has_the_name() -> None:
     table = PodTable([static(uid="1"), static(uid="2"), mirror()])
     table.remove(static(uid="2"))
-    assert table.by_full_name("web_default") == static(uid="1")
+    assert table.by_name("default", "web") == static(uid="1")
     assert table.pod_uid("mirror-web") == "1"
     assert table.orphaned_mirrors() == ()
 
@@ -182,7 +166,7 @@ class Table(RuleBasedStateMachine):
     def answers_as_a_search_would(self) -> None:
         named: dict[str, Pod] = {full_name(pod): pod for pod in self.pods.values()}
         assert {pod.metadata.uid: pod for pod in self.table.pods()} == self.pods
-        assert all(self.table.by_full_name(name) is not None for name in named)
+        assert all(self.table.by_name(pod.metadata.namespace, pod.metadata.name) for pod in named.values())
         orphans = {uid for uid, pod in self.shown.items() if full_name(pod) not in named}
         assert {pod.metadata.uid for pod in self.table.orphaned_mirrors()} == orphans
         for uid, shown in self.shown.items():
@@ -190,10 +174,6 @@ class Table(RuleBasedStateMachine):
             assert (pod is None) == (uid in orphans)
             if pod is not None:
                 assert self.table.pod_uid(uid) == pod.metadata.uid
-                assert self.table.mirror_uid(pod.metadata.uid) == uid
-        for uid, pod in self.pods.items():
-            if self.table.mirror_of(pod) is None:
-                assert self.table.mirror_uid(uid) == ("" if is_static(pod) else None)
 
 
 TestTable = Table.TestCase

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from pykubelet.api.handlers import Probe
 from pykubelet.api.pod import Pod
-from pykubelet.pod.lifecycle.termination_grace import container_grace, orphan_grace, pod_grace, remaining, stop_waves
+from pykubelet.pod.lifecycle.termination_grace import container_grace, orphan_grace, pod_grace, stop_waves
 from pykubelet.pod.observed import ObservedContainer, State
 from unit.pod.seen_pods import container, created, exited, observed, pod, running, seen, sidecar, unknown
 
@@ -12,41 +12,19 @@ from unit.pod.seen_pods import container, created, exited, observed, pod, runnin
 
 
 @pytest.mark.parametrize(
-    ("of", "held", "override", "grace"),
+    ("of", "grace"),
     [
-        pytest.param(pod("c"), None, None, 30, id="without any wish it is 30 s"),
-        pytest.param(pod("c", grace=5), None, None, 5, id="the pod's wish counts when nobody asks for anything"),
-        pytest.param(pod("c", grace=0), None, None, 1, id="it is never less than 1 s"),
-        pytest.param(pod("c", grace=-1), None, None, 1, id="a negative wish is no time machine"),
-        pytest.param(pod("c", grace=5, deletion_grace=60), None, None, 60, id="who deletes may give more time"),
-        pytest.param(pod("c", grace=5, deletion_grace=2), None, None, 2, id="who deletes may give less time"),
-        pytest.param(pod("c", grace=5, deletion_grace=0), None, None, 1, id="who deletes by force gives the least"),
-        pytest.param(pod("c", grace=5), None, 60, 60, id="an override weighs more than the pod's wish"),
-        pytest.param(pod("c", deletion_grace=20), None, 10, 10, id="an eviction may shorten a deletion"),
-        pytest.param(pod("c", deletion_grace=20), None, 40, 20, id="an eviction may not prolong a deletion"),
-        pytest.param(pod("c", grace=5), 20, None, 20, id="a stop under way keeps its grace"),
-        pytest.param(pod("c", deletion_grace=20), 10, None, 10, id="a stop under way is not prolonged by a deletion"),
-        pytest.param(pod("c"), 10, 60, 10, id="a stop under way is not prolonged by an override"),
-        pytest.param(pod("c", deletion_grace=5), 10, None, 5, id="a stop under way is shortened by a deletion"),
-        pytest.param(pod("c"), 10, 0, 1, id="a stop under way is shortened by an override"),
+        pytest.param(pod("c"), 30, id="without any wish it is 30 s"),
+        pytest.param(pod("c", grace=5), 5, id="the pod's wish counts when nobody asks for anything"),
+        pytest.param(pod("c", grace=0), 1, id="it is never less than 1 s"),
+        pytest.param(pod("c", grace=-1), 1, id="a negative wish is no time machine"),
+        pytest.param(pod("c", grace=5, deletion_grace=60), 60, id="who deletes may give more time"),
+        pytest.param(pod("c", grace=5, deletion_grace=2), 2, id="who deletes may give less time"),
+        pytest.param(pod("c", grace=5, deletion_grace=0), 1, id="who deletes by force gives the least"),
     ],
 )
-def test_grace_of_a_pod(of: Pod, held: int | None, override: int | None, grace: int) -> None:
-    assert pod_grace(of, held=held, override=override) == grace
-
-
-SECONDS = st.none() | st.integers(0, 1000)
-
-
-@given(SECONDS, SECONDS, st.lists(st.tuples(SECONDS, SECONDS), max_size=8))
-def test_the_grace_of_a_stop_only_shrinks(
-    grace: int | None, first: int | None, asked: list[tuple[int | None, int | None]]
-) -> None:
-    held = pod_grace(pod("c", grace=grace, deletion_grace=first))
-    for deletion, override in asked:
-        now = pod_grace(pod("c", grace=grace, deletion_grace=deletion), held=held, override=override)
-        assert 1 <= now <= held
-        held = now
+def test_grace_of_a_pod(of: Pod, grace: int) -> None:
+    assert pod_grace(of) == grace
 
 
 HASTY = container(
@@ -81,16 +59,6 @@ def test_a_container_that_the_spec_does_not_know_gets_the_pods_grace() -> None:
 @pytest.mark.parametrize(("noted", "grace"), [(None, 2), (0, 0), (45, 45)])
 def test_an_orphan_gets_what_was_noted_when_it_was_made(noted: int | None, grace: int) -> None:
     assert orphan_grace(seen("c", State.RUNNING, grace_seconds=noted)) == grace
-
-
-@pytest.mark.parametrize(
-    ("grace", "spent", "left"),
-    [(30, 0, 30), (30, 9.99, 21), (30, 28, 2), (30, 30, 2), (30, 100, 2), (1, 0, 2), (0, 0, 2)],
-)
-def test_hooks_and_waiting_are_paid_from_the_grace_but_two_seconds_are_left(
-    grace: int, spent: float, left: int
-) -> None:
-    assert remaining(grace, spent) == left
 
 
 # --- in which order

@@ -9,7 +9,7 @@ from pykubelet.api.pod import Pod, PodCondition, PodStatus
 from pykubelet.api.struct import changed
 from pykubelet.pod.lifecycle.probe_results import ProbeResults, Result
 from pykubelet.pod.observed import ObservedContainer, ObservedSandbox
-from pykubelet.pod.status.pod_status import Failure, NodeFacts, Waiting, readiness_is_stale
+from pykubelet.pod.status.pod_status import Failure, NodeFacts, Waiting
 from unit.pod.status_pods import (
     BEFORE,
     BEFORE_TEXT,
@@ -20,7 +20,6 @@ from unit.pod.status_pods import (
     SECOND,
     look,
     pod_of,
-    ran,
     seen,
     told,
     value,
@@ -285,76 +284,6 @@ def test_containers_can_start_in_one_ready_reachable_sandbox(
 ) -> None:
     status = look(pod_of(hostNetwork=host_network), sandboxes=sandboxes)
     assert value(status, "PodReadyToStartContainers") == expected
-
-
-@pytest.mark.parametrize(
-    ("shown", "expected", "message"),
-    [
-        pytest.param(
-            [],
-            "False ReadinessGatesNotReady",
-            'corresponding condition of pod readiness gate "g" does not exist.',
-            id="nobody has opened it",
-        ),
-        pytest.param(
-            [{"type": "g", "status": "False"}],
-            "False ReadinessGatesNotReady",
-            'the status of pod readiness gate "g" is not "True", but False',
-            id="closed",
-        ),
-        pytest.param([{"type": "g", "status": "True"}], "True", "", id="open"),
-    ],
-)
-def test_a_readiness_gate_holds_ready_back(shown: list[dict[str, str]], expected: str, message: str) -> None:
-    pod = pod_of(readinessGates=[{"conditionType": "g"}], status={"conditions": shown})
-    status = look(pod, seen("c"))
-    assert value(status, "Ready") == expected
-    assert next(c.message for c in status.conditions if c.type == "Ready") == message
-    assert value(status, "ContainersReady") == "True"
-    sent = changed(pod, status=status)
-    assert not readiness_is_stale(sent)
-
-
-@pytest.mark.parametrize(
-    ("gates", "conditions", "containers", "expected"),
-    [
-        pytest.param([], [{"type": "Ready", "status": "False"}], [ran("c", ready=True)], False, id="no gates"),
-        pytest.param(["g"], [], [ran("c", ready=True)], False, id="no Ready condition yet"),
-        pytest.param(
-            ["g"], [{"type": "Ready", "status": "True"}], [ran("c", ready=True)], True, id="a gate has closed"
-        ),
-        pytest.param(
-            ["g"],
-            [{"type": "Ready", "status": "False"}, {"type": "g", "status": "True"}],
-            [ran("c", ready=True)],
-            True,
-            id="a gate has opened",
-        ),
-        pytest.param(["g"], [{"type": "Ready", "status": "False"}], [], False, id="no containers reported"),
-        pytest.param(
-            ["g"],
-            [{"type": "Ready", "status": "False", "message": "containers with unready status: [c]"}],
-            [ran("c")],
-            False,
-            id="unready containers come first",
-        ),
-        pytest.param(
-            ["g"],
-            [{"type": "Ready", "status": "False", "message": "containers with unknown status: [c]"}],
-            [ran("other", ready=True)],
-            False,
-            id="unknown containers too",
-        ),
-    ],
-)
-def test_readiness_is_stale_when_a_gate_has_moved(
-    gates: list[str], conditions: list[dict[str, str]], containers: list[dict[str, Any]], expected: bool
-) -> None:
-    pod = pod_of(
-        readinessGates=[{"conditionType": gate} for gate in gates],
-        status={"conditions": conditions, "containerStatuses": containers},
-    )
-    assert readiness_is_stale(pod) is expected
 
 
 def test_conditions_of_others_stay_and_come_first() -> None:

@@ -34,8 +34,8 @@ class Agent:
     def pods(self) -> list[Pod]:
         return [make_pod("web")]
 
-    def pod_uid(self, uid: str) -> str:
-        return uid
+    def find_pod(self, namespace: str, name: str, uid: str = "") -> Pod | None:
+        return None
 
     def sandbox_id(self, uid: str) -> str:
         return ""

@@ -65,8 +65,8 @@ class Node:
     def pods(self) -> list[Pod]:
         return [self.pod]
 
-    def pod_uid(self, uid: str) -> str:
-        return uid
+    def find_pod(self, namespace: str, name: str, uid: str = "") -> Pod | None:
+        return self.pod if (namespace, name) == ("default", "web") else None
 
     def sandbox_id(self, uid: str) -> str:
         return ""
