@@ -4,8 +4,13 @@ VENV   ?= .venv
 PYTHON ?= python3
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+TOOLS  := $(VENV)/.tools
 
-.PHONY: up down test retest check bench format clean help
+# Many tests wait, and not for a processor. A file's tests stay together, for they share what is dear to start.
+PYTEST := $(BIN)/python -m pytest
+BESIDE := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+.PHONY: up down test retest packages check bench format clean help
 
 help:  ## Show what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 12
@@ -16,34 +21,46 @@ up: $(READY)  ## Start an API server and a node with the example pods.
 down: $(READY)  ## Stop them; `pykubelet reset` removes what they made.
 	$(BIN)/pykubelet down
 
-test: $(READY)  ## Run all tests.
-	@tools/install_test_packages.sh
-	$(BIN)/python -m pytest
+test:  ## Run all tests.
+	@$(MAKE) --no-print-directory --jobs=2 $(TOOLS) packages
+	$(PYTEST) $(BESIDE)
 
-retest: $(READY)  ## Run again what failed last.
-	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none
+retest: $(TOOLS)  ## Run again what failed last, one after the other.
+	$(PYTEST) --last-failed --last-failed-no-failures none
 
-check: $(READY)  ## Format, lint, types, import law, sizes.
+check: $(TOOLS)  ## Format, lint, types, import law, sizes.
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/check_sizes.py
 
-bench: $(READY)  ## Measure, and print tables; `make bench SUITE=cri` runs one.
+bench: $(TOOLS)  ## Measure, and print tables; `make bench SUITE=cri` runs one.
 	PYTHONPATH=tests $(BIN)/python -m bench $(SUITE)
 
-format: $(READY)  ## Put the code into its format.
+format: $(TOOLS)  ## Put the code into its format.
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
 clean:  ## Remove the environment and what tools left behind.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
+packages:
+	@tools/install_test_packages.sh
+
+# Running needs less than working on it: what `make up` installs is small, and the tools come with the first test or check.
 # The constraints are what was tested; pyproject.toml says what may work.
-$(READY): pyproject.toml constraints.txt
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "pykubelet needs Python 3.11 or later; name one with: make PYTHON=/path/to/python3"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+
+$(READY): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) .
 	@touch $@
+
+$(TOOLS): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[dev]'
+	@touch $(READY) $@

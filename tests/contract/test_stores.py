@@ -18,12 +18,6 @@ KINDS = ("memory", "sqlite", "etcd", "etcd with TLS")
 
 
 @pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with private_etcd() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def secure_etcd() -> Iterator[Etcd]:
     with private_etcd(authority=Authority()) as running:
         yield running

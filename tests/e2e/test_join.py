@@ -11,14 +11,12 @@ from pathlib import Path
 import pytest
 
 from kit.agent_process import command, eventually, mentions
-from kit.up_cluster import UpCluster, cluster_up, pod
-
-RUNTIME = ("--container-runtime-endpoint", "process")
+from kit.up_cluster import EMBEDDED, UpCluster, cluster_up, pod
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[UpCluster]:
-    with cluster_up(*RUNTIME) as running:
+    with cluster_up() as running:
         yield running
 
 
@@ -47,7 +45,7 @@ def join(folder: Path, *args: str, code: int = 0) -> str:
 def test_a_node_joins_with_a_token_and_does_its_share_of_the_work(cluster: UpCluster, folder: Path) -> None:
     file = token(cluster, "--ttl", "10m")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    shown = join(folder, "--bootstrap-kubeconfig", str(file), "--node-name", "second", *RUNTIME)
+    shown = join(folder, "--bootstrap-kubeconfig", str(file), "--node-name", "second", *EMBEDDED)
     assert "node second is ready" in shown
     assert "running already" in join(folder)
     requests = cluster.json("get", "csr")["items"]
@@ -81,7 +79,7 @@ def test_a_node_joins_with_a_token_and_does_its_share_of_the_work(cluster: UpClu
 
 
 def test_a_node_that_has_joined_may_do_what_a_node_may_and_no_more(cluster: UpCluster, folder: Path) -> None:
-    join(folder, "--bootstrap-kubeconfig", str(token(cluster)), "--node-name", "third", *RUNTIME)
+    join(folder, "--bootstrap-kubeconfig", str(token(cluster)), "--node-name", "third", *EMBEDDED)
     cluster.apply(pod("theirs", nodeName=cluster.node))
     cluster.kubectl("create", "secret", "generic", "precious", "--from-literal=a=b")
     identity = f"--kubeconfig={folder / 'kubelet.conf'}"
@@ -105,13 +103,13 @@ def test_a_node_that_has_joined_may_do_what_a_node_may_and_no_more(cluster: UpCl
 
 def test_what_cannot_join_is_told_in_one_line_and_leaves_nothing(cluster: UpCluster, folder: Path) -> None:
     file = token(cluster)
-    taken = join(folder, "--bootstrap-kubeconfig", str(file), *RUNTIME, "--node-name", cluster.node, code=2)
+    taken = join(folder, "--bootstrap-kubeconfig", str(file), *EMBEDDED, "--node-name", cluster.node, code=2)
     assert f"a node {cluster.node} is there already, and ready" in taken
     assert not folder.exists()
     config = json.loads(file.read_bytes())
     name = f"bootstrap-token-{config['users'][0]['user']['token'][:6]}"
     cluster.kubectl("-n", "kube-system", "delete", "secret", name)
-    stale = join(folder, "--bootstrap-kubeconfig", str(file), *RUNTIME, "--node-name", "late", code=2)
+    stale = join(folder, "--bootstrap-kubeconfig", str(file), *EMBEDDED, "--node-name", "late", code=2)
     assert "does not accept the token" in stale
     assert not folder.exists()
     assert "--bootstrap-kubeconfig" in join(folder, code=2)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kit.agent_process import Node, command, eventually, is_alive, mentions, pids_of
+from kit.up_cluster import EMBEDDED
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -26,7 +27,7 @@ class UpNode(Node):
         self.state = self.data / "state"
 
     def up(self, *args: str, code: int = 0) -> str:
-        return command("up", str(self.manifests), "--data", str(self.data), *args, code=code)
+        return command("up", str(self.manifests), "--data", str(self.data), *(args or EMBEDDED), code=code)
 
     def down(self) -> str:
         return command("down", "--data", str(self.data))

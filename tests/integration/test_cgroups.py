@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from contract.runtime import ended
-from kit.containerd import Containerd
+from kit.containerd import OWN_CGROUP, Containerd
 from kit.cri import CriOutside, cleared
 from kit.waiting import eventually
 from pykubelet.api.container import Container, ResourceRequirements
@@ -71,7 +71,7 @@ class Place:
 def place() -> Iterator[Place]:
     if os.geteuid() != 0:
         pytest.skip("only root can make control groups")
-    place = Place(f"/pykubelet-test-{secrets.token_hex(4)}")
+    place = Place(f"/{OWN_CGROUP}-{secrets.token_hex(4)}")
     yield place
     place.clear()
     assert place.folders("") == []
@@ -169,7 +169,7 @@ async def test_the_tree_of_version_2_is_emptied_at_once() -> None:
     if os.geteuid() != 0 or not mount:
         pytest.skip("there is no version 2 of control groups here that may be written to")
     files = GroupFiles(Hierarchy(unified=True, mounts={mount: frozenset()}))
-    path = f"/pykubelet-test-{secrets.token_hex(4)}"
+    path = f"/{OWN_CGROUP}-{secrets.token_hex(4)}"
     files.make(f"{path}/pod/container")
     try:
         program = enter([Path(f"{mount}{path}/pod/container")])

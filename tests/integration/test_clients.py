@@ -30,7 +30,7 @@ SCRIPT = "echo first; echo second >&2; exec sleep 1000"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[UpCluster]:
-    with cluster_up("--container-runtime-endpoint", "process") as running:
+    with cluster_up() as running:
         yield running
 
 

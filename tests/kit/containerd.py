@@ -25,12 +25,14 @@ from google.protobuf.message import Message
 
 from kit.oci import BUSYBOX, OciImage, busybox_layer, make_image, write_layout
 from kit.registry import LoopbackRegistry, loopback_registry
-from kit.sweep import PREFIX, bridge_of, claim, sweep
+from kit.sweep import PREFIX, bridge_of, claim, is_owned, sweep
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 
 OTHER_PROGRAMS: Final = "PYKUBELET_TEST_CONTAINERD"
 CNI_PLUGINS: Final = Path("/usr/lib/cni")
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
+OWN_CGROUP: Final = f"pykubelet-test-{os.getpid()}"
+"""How the names begin of the control groups that this process makes."""
 PROGRAMS: Final = ("containerd", "ctr", "runc", "docker-registry", "iptables", "ip")
 _SANDBOX_IMAGE: Final = "pykubelet.test/pause:1"
 _SECONDS: Final = 60.0
@@ -163,17 +165,22 @@ class Containerd:
         for path in self._mounts():
             subprocess.run(["umount", "--lazy", path], check=False, capture_output=True)
         subprocess.run(["ip", "link", "delete", self.bridge], check=False, capture_output=True)
-        for chain in _CHAINS:
-            if chain not in self._chains_before:
-                _drop_chain(chain)
-        for top in (*_CONTROL_GROUPS.glob("pykubelet-test-*"), *_CONTROL_GROUPS.glob("*/pykubelet-test-*")):
+        for top in (*_CONTROL_GROUPS.glob(f"{OWN_CGROUP}*"), *_CONTROL_GROUPS.glob(f"*/{OWN_CGROUP}*")):
             for below, _, _ in os.walk(top, topdown=False):
                 with suppress(OSError):
                     os.rmdir(below)
+        if not any(is_owned(other) for other in self.root.parent.glob(f"{PREFIX}*") if other != self.root):
+            self._clean_up_after_all()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def _clean_up_after_all(self) -> None:
+        """What this one has shared with those beside it: the last one takes it away."""
+        for chain in _CHAINS:
+            if chain not in self._chains_before:
+                _drop_chain(chain)
         for folder in (*_CONTROL_GROUPS.glob("k8s.io"), *_CONTROL_GROUPS.glob("*/k8s.io")):
             with suppress(OSError):  # somebody else's containers are in it
                 folder.rmdir()
-        shutil.rmtree(self.root, ignore_errors=True)
 
     def leftovers(self) -> list[str]:
         """What a clean-up should have taken away."""

@@ -18,6 +18,7 @@ from kit.agent_process import command, eventually
 from kit.kubectl import Terminal
 
 KUBECTL: Final = shutil.which("kubectl") or ""
+EMBEDDED: Final = ("--container-runtime-endpoint", "process")
 IMAGE: Final = "busybox:1.36"
 _SECONDS: Final = 45.0
 
@@ -177,11 +178,12 @@ def pod(name: str, script: str = "exec sleep 1000", **spec: Any) -> dict[str, An
 
 @contextmanager
 def cluster_up(*flags: str, manifests: dict[str, str] | None = None) -> Iterator[UpCluster]:
-    """One that runs, and that leaves nothing behind. `manifests`: the files of static pods"""
+    """One that runs, and that leaves nothing behind. `manifests`: the files of static pods. Nothing is said of the
+    runtime: the embedded one, for this machine's own may serve somebody else."""
     if not KUBECTL:
         pytest.skip("needs kubectl")
     folder = Path(tempfile.mkdtemp(prefix="pykubelet-up-", dir="/tmp"))
-    cluster = UpCluster(folder, *flags)
+    cluster = UpCluster(folder, *(flags or EMBEDDED))
     try:
         for name, text in (manifests or {}).items():
             cluster.manifests.mkdir(exist_ok=True)

@@ -1,5 +1,6 @@
 # ruff: noqa: ASYNC240 - tests may block
 import os
+import pwd
 import shutil
 import socket
 from pathlib import Path
@@ -43,7 +44,8 @@ async def test_temporary_folders_are_empty_and_for_everyone(isolated: Machine) -
 
 
 async def test_the_agents_own_folders_are_hidden(tmp_path: Path) -> None:
-    home = Path.home() if os.access(Path.home(), os.W_OK) else Path("/var/tmp")
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)  # the folders for temporary files are empty for everybody
+    home = home if os.access(home, os.W_OK) else Path("/var/tmp")
     root, secrets = (home / f"pykubelet-test-{os.getpid()}-{name}" for name in ("root", "secrets"))
     secrets.mkdir()
     (secrets / "token").write_text("secret")
