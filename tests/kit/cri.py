@@ -12,7 +12,7 @@ from kit.waiting import eventually
 from pykubelet.base.errors import Retry
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.cri.factory import make
-from pykubelet.runtime.registry import RuntimeSettings
+from pykubelet.runtime.settings import RuntimeSettings
 
 _LOOP = "while :; do sleep 1000 & wait $!; done"
 _CONTAINERS = 'labels."io.cri-containerd.kind"==container'

@@ -42,7 +42,7 @@ from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
 from pykubelet.pod.status.pod_status import NodeFacts
-from pykubelet.runtime.registry import make_runtime
+from pykubelet.runtime.endpoints import make_runtime
 from pykubelet.server.control import control_socket
 from pykubelet.sources.files import FileSource
 
@@ -116,7 +116,6 @@ class App:
         )
         self._reporter = self._made_reporter()
         self._sources = _sources(config, api, self._reporter.ownership)
-        self._is_cri = config.runtime.endpoint.startswith(("unix://", "/"))
         self._image_gc = ImageGc(runtime, self._recorder, config.image_gc, journal=journal)
         plugins = config.credential_providers
         self._keyring = load_credential_providers(plugins.config, plugins.bin_dir) if plugins.config else None
@@ -236,12 +235,12 @@ class App:
     def _chores(self, local: MachineParts, pleg: Pleg) -> dict[str, Callable[[], Awaitable[None]]]:
         """What has to be done now and then."""
         rotation = self._config.log_rotation
-        if not self._is_cri:
-            rotation = changed(rotation, max_size=-1)  # the embedded runtime rotates its own
+        if not self._runtime.capabilities.reopens_logs:
+            rotation = changed(rotation, max_size=-1)
         chores: dict[str, Callable[[], Awaitable[None]]] = {
             "logs": partial(LogRotation(self._runtime, local.logs, rotation).run, lambda: pleg.seen.values())
         }
-        if self._is_cri and not self._config.image_gc.is_off:
+        if self._runtime.capabilities.keeps_images and not self._config.image_gc.is_off:
             chores["image gc"] = partial(self._image_gc.run, pleg.look)
         return chores
 

@@ -21,7 +21,7 @@ from pykubelet.host.user_namespaces import UserNamespaces, subordinate_ids
 from pykubelet.pod.container.user_namespaces import checked_space
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import PodObjects, Recorder
-from pykubelet.pod.ports.machine import MakesCgroups, PodCgroups
+from pykubelet.pod.ports.machine import PodCgroups
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Runtime, RuntimeStatus
 
@@ -99,9 +99,9 @@ async def _cgroups(
 ) -> tuple[PodCgroups | None, str]:
     """None for a runtime that sees to it itself. With the one that the runtime says it has, not the one configured:
     otherwise no container would start."""
-    if not isinstance(runtime, MakesCgroups):
+    if (ask := runtime.capabilities.cgroup_driver) is None:
         return None, ""
-    configured, said = config.cgroups.driver, await runtime.cgroup_driver()
+    configured, said = config.cgroups.driver, await ask()
     if said and said != configured:
         log.info("control groups are made by %s, as the runtime does it, not by %s", said, configured)
     settings = changed(

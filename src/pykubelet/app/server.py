@@ -20,8 +20,7 @@ from pykubelet.node.agent import Agent
 from pykubelet.pod.container.cgroup import group_of, node_group, path_of
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Runtime
-from pykubelet.pod.ports.server import HasStreams, Reviews
-from pykubelet.pod.stats.stats import HasPlaces
+from pykubelet.pod.ports.server import Reviews
 from pykubelet.server.auth.auth import Gate
 from pykubelet.server.endpoints import about, debug, health, pods, stats
 from pykubelet.server.http import Route, application, serving
@@ -115,11 +114,12 @@ class KubeletServer:
     def _stats_routes(self, stack: AsyncExitStack) -> tuple[Route, ...]:
         """What pods, containers and the node use, where the runtime can say."""
         config, runtime, inside = self._config, self._parts.runtime, self._inside
-        if not (config.server.enabled and isinstance(runtime, HasPlaces)):
+        places = runtime.capabilities.places
+        if places is None or not config.server.enabled:
             return ()
         reader = StatsReader(
             runtime.pods,
-            runtime.places,
+            places,
             PodDirs(str(config.root_dir), str(config.pod_logs_dir)),
             wanted=inside.pods,
             settings=StatsSettings(pods_group=pods_group(config.cgroups)),
@@ -153,11 +153,11 @@ class KubeletServer:
             routes += debug.routes(profiling=options.profiling)
         if self._parts.metrics is not None:
             routes += self._parts.metrics.routes()
-        if isinstance(runtime, HasStreams):
+        if runtime.capabilities.streams is not None:
             streams = ContainerStreams(
                 inside,
                 runtime,
-                runtime.streams,
+                runtime.capabilities.streams,
                 checkpoints=config.root_dir / "checkpoints" / "containers",
                 idle=options.stream_idle,
                 enabled=options.debugging,

@@ -25,7 +25,7 @@ from pykubelet.node.images import ImagePullSettings
 from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.node.node_object import NodeSettings
-from pykubelet.runtime.registry import RuntimeSettings
+from pykubelet.runtime.settings import RuntimeSettings
 from pykubelet.server.settings import ServerSettings
 from pykubelet.sources.settings import StaticPodSettings
 

@@ -11,6 +11,7 @@ from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import (
+    Capabilities,
     ContainerConfig,
     ExecResult,
     Image,
@@ -95,6 +96,7 @@ class FakeRuntime:
 
     def __init__(self, *, now: Now | None = None, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
+        self.capabilities = Capabilities()
         loop = asyncio.get_running_loop()
         began = datetime(2026, 1, 1, tzinfo=UTC)
         self._now: Now = now or (lambda: began + timedelta(seconds=loop.time()))

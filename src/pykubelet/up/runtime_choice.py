@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, PykubeletError
-from pykubelet.runtime.registry import EMBEDDED, RuntimeSettings, make_runtime
+from pykubelet.runtime.endpoints import EMBEDDED, make_runtime
+from pykubelet.runtime.settings import RuntimeSettings
 
 SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/run/crio/crio.sock"))
 _PATIENCE: Final = 5.0

@@ -18,7 +18,7 @@ from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.node.node_object import NodeSettings
 from pykubelet.pod.ports.node import MachineFacts
-from pykubelet.runtime.registry import RuntimeSettings
+from pykubelet.runtime.settings import RuntimeSettings
 from pykubelet.server.settings import ServerSettings, TlsSettings
 from pykubelet.sources.settings import StaticPodSettings
 

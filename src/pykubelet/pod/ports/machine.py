@@ -1,7 +1,7 @@
 """What a pod needs on this machine besides its containers, as contracts."""
 
 from collections.abc import Collection, Mapping
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
@@ -74,15 +74,6 @@ class PodCgroups(Protocol):
 
     async def balance(self, pods: Collection[Pod]) -> None:
         """Give the classes of service their share, by what the pods that run ask for."""
-        ...
-
-
-@runtime_checkable
-class MakesCgroups(Protocol):
-    """A runtime that puts containers into control groups below a parent that it is told."""
-
-    async def cgroup_driver(self) -> str:
-        """How it wants the parent to be named: `systemd` or `cgroupfs`; empty when it does not say."""
         ...
 
 

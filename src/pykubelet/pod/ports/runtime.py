@@ -1,6 +1,6 @@
 """The container runtime, as a contract. Every implementation passes the same suite of tests."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
@@ -8,6 +8,8 @@ from msgspec import Struct
 from pykubelet.api.pod import Pod
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox
+from pykubelet.pod.ports.server import Streams
+from pykubelet.pod.stats.stats import ContainerPlaces
 
 
 class PortMapping(Struct, frozen=True, kw_only=True):
@@ -149,6 +151,22 @@ class PullCredentials(Struct, frozen=True, kw_only=True):
         return "PullCredentials(...)"
 
 
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What a runtime can do beyond what every one can. It says so itself: nobody guesses it from an endpoint."""
+
+    streams: Streams | None = None
+    """None: there is no exec, attach or port-forward."""
+    places: ContainerPlaces | None = None
+    """Where the kernel counts what containers use. None: there are no statistics."""
+    cgroup_driver: Callable[[], Awaitable[str]] | None = None
+    """It puts containers into control groups below a parent that it is told, named as this says: `systemd` or
+    `cgroupfs`; empty when it does not say. None: it sees to that itself."""
+    reopens_logs: bool = False
+    """The agent rotates the logs. False: the runtime rotates its own."""
+    keeps_images: bool = False
+    """Pulled images take up room of this machine, and can be cleared away."""
+
+
 class Runtime(Protocol):
     """Sandboxes and containers on this machine.
 
@@ -156,6 +174,9 @@ class Runtime(Protocol):
     not there, Invalid for what this runtime can never do (the text becomes part of the pod's status). Deadlines live in
     the implementation. Calls for different pods run concurrently.
     """
+
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     async def version(self) -> RuntimeVersion: ...
 

@@ -1,7 +1,7 @@
 """What the agent's own HTTP API needs from the rest: who asks, whether they may, and streams into containers."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -113,13 +113,6 @@ class Streams(Protocol):
     async def checkpoint(self, container_id: str, location: str) -> None:
         """Write a checkpoint of a running container to a file. Invalid when this runtime cannot."""
         ...
-
-
-@runtime_checkable
-class HasStreams(Protocol):
-    """A runtime that people can look into. One without has no exec, attach or port-forward."""
-
-    streams: Streams
 
 
 # --- the agent, as its HTTP API sees it

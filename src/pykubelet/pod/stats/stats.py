@@ -3,7 +3,7 @@ version of control groups it was read from. And the two ports that such readings
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -244,13 +244,6 @@ class ContainerPlaces(Protocol):
     async def images(self) -> ImageStore | None:
         """None when that cannot be said."""
         ...
-
-
-@runtime_checkable
-class HasPlaces(Protocol):
-    """A runtime that can say where the kernel counts what its containers use."""
-
-    places: ContainerPlaces
 
 
 class Stats(Protocol):

@@ -8,7 +8,7 @@ from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.cri.convert import Kernel, Machine
 from pykubelet.runtime.cri.runtime import CriRuntime
 from pykubelet.runtime.cri.security import SecurityDefaults
-from pykubelet.runtime.registry import RuntimeSettings
+from pykubelet.runtime.settings import RuntimeSettings
 
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 _HUGE_PAGES: Final = Path("/sys/kernel/mm/hugepages")

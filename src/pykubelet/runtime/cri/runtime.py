@@ -15,6 +15,7 @@ from pykubelet.pod.container.labels import CONTAINER_NAME, POD_UID
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 from pykubelet.pod.ports.runtime import (
+    Capabilities,
     ContainerConfig,
     ExecResult,
     Image,
@@ -62,8 +63,13 @@ class CriRuntime:
         self._deadline = deadline
         self._machine = machine or Machine()
         self._observer = Observer(self._channel, now=now)
-        self.streams = CriStreams(self._channel)
-        self.places = CriPlaces(self._channel)
+        self.capabilities = Capabilities(
+            streams=CriStreams(self._channel),
+            places=CriPlaces(self._channel),
+            cgroup_driver=self._cgroup_driver,
+            reopens_logs=True,
+            keeps_images=True,
+        )
         self._images = Images(self._channel)
 
     async def version(self) -> RuntimeVersion:
@@ -91,7 +97,7 @@ class CriRuntime:
             ),
         )
 
-    async def cgroup_driver(self) -> str:
+    async def _cgroup_driver(self) -> str:
         """Newer runtimes say it; of older ones containerd shows its configuration."""
         try:
             answer = await self._call("RuntimeConfig", cri.RuntimeConfigRequest(), cri.RuntimeConfigResponse)

@@ -17,6 +17,7 @@ from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import (
+    Capabilities,
     ContainerConfig,
     ExecResult,
     Image,
@@ -76,14 +77,13 @@ class ProcessRuntime:
         self.journal = journal or Journal()
         self._root, self._isolated = root.absolute(), isolated
         self._log_root = (log_root or root / "logs").absolute()
-        self._hidden = (self._root, *hidden)
-        self._log_size, self._log_files = log_size, log_files
+        self._hidden, self._log_size, self._log_files = (self._root, *hidden), log_size, log_files
         self._images = Images(image_root.absolute() if image_root else None)
         self._store = Store(self._root)
         self._table = Table(self._store, machine_ips)
         self._spawner = Spawner(python or getattr(sys, "_base_executable", sys.executable))
-        self.streams = ProcessStreams(self._open, self._table, self._spawner)
-        self.places = ProcessPlaces(self._table)
+        self._streams = ProcessStreams(self._open, self._table, self._spawner)
+        self.capabilities = Capabilities(streams=self._streams, places=ProcessPlaces(self._table))
         self._cgroups: Cgroups | None = None
         self._abilities: Abilities | None = None
         self._assembly: Assembly | None = None
@@ -359,7 +359,7 @@ class ProcessRuntime:
 
     async def close(self) -> None:
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.streams.close()
+        await self._streams.close()
         await self._table.close()
         await self._spawner.close()
 

@@ -38,7 +38,9 @@ class Machine:
 
     @property
     def streams(self) -> ProcessStreams:
-        return self.runtime.streams
+        streams = self.runtime.capabilities.streams
+        assert isinstance(streams, ProcessStreams)
+        return streams
 
     def program(self) -> tuple[str, ...]:
         return ("sh", "-c", f"trap 'exit 0' USR1; trap 'exit 3' USR2; trap 'exit 143' TERM; {_LOOP}")

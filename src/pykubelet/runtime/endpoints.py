@@ -1,44 +1,16 @@
-"""Which runtime an endpoint stands for. People plug in their own through the entry-point group `pykubelet.runtimes`."""
+"""The table of runtimes: which one an endpoint stands for. People plug in their own through the entry-point group
+`pykubelet.runtimes`."""
 
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.runtime import Runtime
+from pykubelet.runtime.settings import RuntimeSettings
 
 GROUP: Final = "pykubelet.runtimes"
 EMBEDDED: Final = "process"
-
-
-class RuntimeSettings(Struct, frozen=True, kw_only=True):
-    """What every runtime is told."""
-
-    endpoint: str
-    root: Path
-    """For the runtime's own state."""
-    log_root: Path
-    hidden: tuple[Path, ...] = ()
-    """What containers must never see, such as the agent's state with the volumes of all pods."""
-    node_ips: tuple[str, ...] = ()
-    seccomp_default: bool = False
-    """Containers that say nothing of seccomp get the runtime's own profile."""
-    cpu_cfs_quota: bool = True
-    """Whether limits of processor time are enforced."""
-    cpu_cfs_quota_period: float = 0.1
-    """Seconds in which a container may use up its processor time."""
-    request_timeout: float = 120.0
-    """Seconds that a runtime outside of the agent may take for an answer."""
-    log_max_size: int = 10 << 20
-    log_max_files: int = 5
-    single_process_oom_kill: bool = False
-    """When a container's memory runs out, only one of its processes is killed."""
-    journal: Journal | None = None
-    """Where each call is noted: on the wire, or by `runtime.measured`."""
 
 
 Factory = Callable[[RuntimeSettings], Runtime]
