@@ -30,6 +30,7 @@ from pykubelet.node.agent import Agent
 from pykubelet.node.census import take_census
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.image_gc import ImageGc
+from pykubelet.node.journal_log import log_moment
 from pykubelet.node.log_recorder import LogRecorder
 from pykubelet.node.log_rotation import LogRotation
 from pykubelet.node.node_status import NodeReporter
@@ -128,6 +129,7 @@ class App:
         facts = await machine.facts()
         check_reserved(config, facts)
         journal, api = Journal(rule), None
+        journal.read_by(log_moment)
         if config.client.kubeconfig:
             from pykubelet.app.api import connect  # an HTTP client takes long to load
 
@@ -135,7 +137,8 @@ class App:
         runtime = make_runtime(changed(config.runtime, node_ips=facts.ips, journal=journal))
         stack.push_async_callback(runtime.close)
         app = cls(config, machine, facts, runtime, journal, api)
-        await stack.enter_async_context(control_socket(config.socket, {"ping": lambda: "pong", "pods": app.pods}))
+        answers = {"ping": lambda _: "pong", "pods": lambda _: app.pods(), "journal": journal.of}
+        await stack.enter_async_context(control_socket(config.socket, answers))
         await app.serve(stack)
         return app
 

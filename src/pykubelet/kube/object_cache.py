@@ -13,6 +13,7 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.kube.settings import ChangeDetection
 from pykubelet.kube.watch import Changed, Deleted, Lost, Reflector, Relisted, Resumed
+from pykubelet.pod.container.missing_object import MissingObject, ObjectKind
 
 log = logging.getLogger(__name__)
 
@@ -59,14 +60,14 @@ class ObjectCache(Generic[T]):
 
     def __init__(
         self,
-        what: str,
+        what: ObjectKind,
         fetch: Callable[[str, str], Awaitable[T]],
         reflector: Callable[[str, str], Reflector[T]],
         *,
         detection: ChangeDetection = "Watch",
         changed: Callable[[Iterable[str]], None] = lambda uids: None,
     ) -> None:
-        self._what = what
+        self._what: ObjectKind = what
         self._fetch: Callable[[str, str], Awaitable[T]] = fetch
         self._reflector: Callable[[str, str], Reflector[T]] = reflector
         self._detection = detection
@@ -97,7 +98,7 @@ class ObjectCache(Generic[T]):
     async def get(self, namespace: str, name: str, *, fresh: bool = False) -> T:
         """`fresh`: as it is now. Otherwise what was had lately will do, and what can never change for good."""
         if not name:  # without one, the path would be that of all objects
-            raise NotFound(f'{self._what} "" not found')
+            raise MissingObject(self._what, "")
         key = namespace, name
         entry = self._entries.get(key)
         if entry is None:
@@ -113,7 +114,7 @@ class ObjectCache(Generic[T]):
             if entry.error is not None and not entry.is_followed:
                 raise entry.error.with_traceback(None)
         if entry.value is None:
-            raise NotFound(f'{self._what} "{name}" not found')
+            raise MissingObject(self._what, name)
         return entry.value
 
     # --- asking

@@ -15,6 +15,7 @@ from pykubelet.kube.service_account_tokens import PodTokens
 from pykubelet.kube.services import ServiceView
 from pykubelet.kube.settings import ChangeDetection
 from pykubelet.kube.watch import Reflector
+from pykubelet.pod.container.missing_object import ObjectKind
 from pykubelet.pod.container.references import object_uses
 
 T = TypeVar("T", ConfigMap, Secret)
@@ -39,7 +40,7 @@ class KubeObjects:
         self._woken: set[str] = set()
         self._news = asyncio.Event()
 
-        def cache(what: str, resource: str, kind: type[T]) -> ObjectCache[T]:
+        def cache(what: ObjectKind, resource: str, kind: type[T]) -> ObjectCache[T]:
             async def fetch(namespace: str, name: str) -> T:
                 return await server.get(object_path(resource, namespace=namespace, name=name), kind)
 

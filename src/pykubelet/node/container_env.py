@@ -30,7 +30,7 @@ async def container_environment(
             objects=found,
         )
     except NotFound as error:  # it is often made right after the pod
-        raise Retry(str(error)) from None
+        raise Retry(str(error)) from error
 
 
 async def _fetched(objects: PodObjects, pod: Pod, container: Container) -> EnvObjects:

@@ -20,11 +20,13 @@ from pykubelet.node.images import Images
 from pykubelet.node.scene import NotStarted, Scene
 from pykubelet.pod.container.container_config import container_config
 from pykubelet.pod.container.dns import pod_dns
+from pykubelet.pod.container.missing_object import missing_object
 from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.pod.lifecycle.crash_loop_backoff import crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.lifecycle.plan import Kill, PodActions
 from pykubelet.pod.lifecycle.termination_grace import MINIMUM_GRACE, container_grace, stop_waves
 from pykubelet.pod.moments import (
+    Awaiting,
     BackedOff,
     ContainerCreated,
     ContainerStarted,
@@ -324,6 +326,8 @@ class KubeRuntime:
     # --- telling
 
     def _failure(self, pod: Pod, reason: str, error: PykubeletError) -> NotStarted:
+        if (missing := missing_object(error)) is not None:
+            self._note(pod, Awaiting(missing.kind, missing.name, str(error)))
         self._recorder.event(pod, "Warning", "Failed", f"Error: {error}")
         after = error.after if isinstance(error, Retry) else _SLOWLY
         return NotStarted(reason, str(error), again_in=_SOON if after is None else after)

@@ -18,6 +18,7 @@ from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
 from pykubelet.pod.moments import Journal, Moment, PodDeleted, StatusAcknowledged, StatusSent, StatusSet, about
 from pykubelet.pod.ports.api import PodApi
 from pykubelet.pod.stats.startup_latency import has_started, running_since
+from pykubelet.pod.status.conditions import READY
 from pykubelet.pod.status.patch import status_patch
 from pykubelet.pod.status.phase import is_terminal_phase
 from pykubelet.pod.status.pod_status import illegal_transition, merge_status, same_status
@@ -109,7 +110,7 @@ class StatusManager:
                 status = changed(status, phase=before.phase, reason=before.reason, message=before.message)
         if news or entry.is_held_back or entry.status is None or not same_status(status, entry.status):
             entry.status = status
-            self._note(entry, StatusSet(status.phase, status.reason, running_since(status)))
+            self._note(entry, StatusSet(status.phase, status.reason, _is_ready(status), running_since(status)))
             self._want(entry)
 
     def get(self, uid: str) -> PodStatus | None:
@@ -320,6 +321,10 @@ class StatusManager:
 
     def _note(self, entry: _Entry, moment: Moment) -> None:
         self._journal.note(moment, about(entry.pod), at=self._now())
+
+
+def _is_ready(status: PodStatus) -> bool:
+    return any(each.type == READY and each.status == "True" for each in status.conditions)
 
 
 def _may_be_deleted(pod: Pod, shown: Pod) -> bool:

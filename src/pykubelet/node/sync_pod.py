@@ -21,6 +21,7 @@ from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.scene import Memory, Scene
 from pykubelet.node.status_manager import StatusManager
+from pykubelet.pod.container.missing_object import missing_object
 from pykubelet.pod.container.mount_failed import MountFailed
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.moments import Awaiting, DeadlinePassed, StepBegun, StepEnded, about
@@ -232,8 +233,7 @@ class PodSync:
             scene.id_mappings = await self._host.id_mappings(scene.pod)
         except PykubeletError as error:
             what = str(error) if isinstance(error, MountFailed) else f"Unable to attach or mount volumes: {error}"
-            volume = error.volume if isinstance(error, MountFailed) else ""
-            self._journal.note(Awaiting("volume", volume, str(error)), about(scene.pod))
+            self._journal.note(_awaited(error), about(scene.pod))
             self._recorder.event(scene.pod, "Warning", "FailedMount", what)
             spec, waiting = scene.pod.spec, Waiting(_CREATING, str(error))
             everyone = {each.name: waiting for each in (*spec.init_containers, *spec.containers)}
@@ -312,6 +312,13 @@ class PodSync:
 
     def _phase(self, pod: Pod) -> str:
         return self._reporter.phase(pod.metadata.uid)
+
+
+def _awaited(error: PykubeletError) -> Awaiting:
+    """What the volumes of a pod wait for."""
+    if (missing := missing_object(error)) is not None:
+        return Awaiting(missing.kind, missing.name, str(error))
+    return Awaiting("volume", error.volume if isinstance(error, MountFailed) else "", str(error))
 
 
 async def _every(*steps: Awaitable[None]) -> None:

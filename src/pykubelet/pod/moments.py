@@ -23,8 +23,8 @@ Operation = Literal["create", "update", "sync", "kill", "terminated", "remove"]
 StopReason = Literal["deleted", "removed", "preempted", "rejected", "ended", "orphaned"]
 """Who asks: the API server's pod is deleted; no source has the pod any more; a critical pod needs its room; an earlier
 agent ran what this one turned away; it has run to its end or past its deadline; nobody ever knew it."""
-Awaited = Literal["pod", "network", "volume", "mirror pod", "pull", "pull slot"]
-"""`name` says which pod, volume or image. A pull: of the same image for another pod."""
+Awaited = Literal["pod", "network", "volume", "configmap", "secret", "mirror pod", "pull", "pull slot"]
+"""A pull: of the same image for another pod."""
 
 
 class Phase(StrEnum):
@@ -102,6 +102,7 @@ class Awaiting(Struct, frozen=True, tag=True):
 
     what: Awaited
     name: str
+    """Which one; of a pod its uid, of a pull its image."""
     message: str = ""
 
 
@@ -251,6 +252,7 @@ class ProbingEnded(Struct, frozen=True, tag=True):
 class StatusSet(Struct, frozen=True, tag=True):
     phase: str
     reason: str
+    is_ready: bool
     running_since: datetime | None
     """When the first of the containers that run has started."""
 

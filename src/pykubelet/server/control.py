@@ -1,4 +1,4 @@
-"""The agent's own socket, for people on its machine: one question a connection, one JSON answer.
+"""The agent's own socket, for people on its machine: one question a connection (`journal UID`), one JSON answer.
 
 Only the user that the agent runs as may connect: the file's mode says so.
 """
@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 _LONGEST_QUESTION: Final = 4096
 _PATIENCE: Final = 5.0
 
-Answers = Mapping[str, Callable[[], Any]]
+Answers = Mapping[str, Callable[[str], Any]]
+"""By the first word of the question; told the rest of it."""
 
 
 @asynccontextmanager
@@ -31,8 +32,9 @@ async def control_socket(path: Path, answers: Answers) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(_PATIENCE):
                 question = (await reader.readline()).decode(errors="replace").strip()[:_LONGEST_QUESTION]
-                answer = answers.get(question)
-                value = answer() if answer else {"error": f"there is no {question!r}; ask for {', '.join(answers)}"}
+                word, _, rest = question.partition(" ")
+                answer = answers.get(word)
+                value = answer(rest) if answer else {"error": f"there is no {word!r}; ask for {', '.join(answers)}"}
                 writer.write(codec.encode(value) + b"\n")
                 await writer.drain()
         except (TimeoutError, ConnectionError, ValueError):

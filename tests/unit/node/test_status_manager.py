@@ -106,7 +106,7 @@ async def test_a_status_is_sent_at_once_and_noted_in_the_journal() -> None:
         await asyncio.sleep(0.02)
         assert api.status("web").phase == "Running"
     was_set, sent, acknowledged = journal.of("uid-web")
-    assert (was_set.moment, was_set.at) == (StatusSet("Running", "", None), NOW)
+    assert (was_set.moment, was_set.at) == (StatusSet("Running", "", False, None), NOW)
     assert (str(sent.about), sent.moment, sent.at) == ("default/web", StatusSent("Running", has_started=False), NOW)
     assert isinstance(acknowledged.moment, StatusAcknowledged)
     assert 0 <= acknowledged.moment.seconds < 0.02

@@ -66,7 +66,7 @@ class Written:
         except (PykubeletError, OSError) as error:
             failure = MountFailed(volume.name, _foreseen(error))
             if not is_there:
-                raise failure from None
+                raise failure from error
             log.warning("pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, failure)
             if self._recorder is not None:
                 self._recorder.event(pod, "Warning", "FailedMount", str(failure))

@@ -13,6 +13,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.pod.container.downward_api import field_value, resource_value
+from pykubelet.pod.container.missing_object import MissingObject
 from pykubelet.pod.container.unsupported import Unsupported
 
 Environment = tuple[tuple[str, str], ...]
@@ -132,7 +133,7 @@ def _config_map(name: str, optional: bool | None, namespace: str, objects: EnvOb
         raise Invalid(f"couldn't get configMap {namespace}/{name}: this node has no API server to get it from")
     found = objects.config_maps.get(name)
     if found is None and not optional:
-        raise NotFound(f'configmap "{name}" not found')
+        raise MissingObject("configmap", name)
     return found
 
 
@@ -141,7 +142,7 @@ def _secret(name: str, optional: bool | None, namespace: str, objects: EnvObject
         raise Invalid(f"couldn't get secret {namespace}/{name}: this node has no API server to get it from")
     found = objects.secrets.get(name)
     if found is None and not optional:
-        raise NotFound(f'secret "{name}" not found')
+        raise MissingObject("secret", name)
     return found
 
 

@@ -196,7 +196,7 @@ class NodeMetrics:
     def _read_report(self, moment: m.Reporting, noted: m.Noted) -> None:
         uid = noted.about.uid
         match moment:
-            case m.StatusSet(phase, _, running_since):
+            case m.StatusSet(phase, running_since=running_since):
                 if (starting := self._starting.get(uid)) is not None:
                     starting.is_running, starting.running_since = phase == "Running", running_since
             case m.StatusSent(_, has_started):

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from kit.moments import one_of_each
 from kit.pods import make_pod
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.well_known import SOURCE_ANNOTATION
@@ -181,7 +182,7 @@ async def test_a_pod_that_was_not_seen_from_the_beginning_does_not_count_as_a_st
 async def test_a_worker_tells_how_long_its_steps_took_and_when_its_pod_ran() -> None:
     node = Node()
     node.note(m.Began(1, T0, is_new=True), m.WorkEnded("create", 1.5), after=2)
-    node.note(m.StatusSet("Running", "", T0 + timedelta(seconds=5)))
+    node.note(m.StatusSet("Running", "", True, T0 + timedelta(seconds=5)))
     node.note(m.WorkEnded("sync", 0.5), m.WorkEnded("sync", 0.5), after=4)
     samples = await node.samples()
     assert samples["kubelet_containers_per_pod_count_sum", ()] == 1
@@ -193,7 +194,7 @@ async def test_a_worker_tells_how_long_its_steps_took_and_when_its_pod_ran() -> 
 
 async def test_a_pod_that_an_earlier_agent_has_started_does_not_count_as_a_start() -> None:
     node = Node()
-    node.note(m.Began(1, T0, is_new=True), m.StatusSet("Running", "", T0 - timedelta(hours=1)))
+    node.note(m.Began(1, T0, is_new=True), m.StatusSet("Running", "", True, T0 - timedelta(hours=1)))
     node.note(m.WorkEnded("create", 0.1))
     assert await node.value("kubelet_pod_start_duration_seconds_count") == 0
 
@@ -378,3 +379,14 @@ async def test_health_checks_are_counted_when_they_are_made() -> None:
     assert samples["kubernetes_healthcheck", (("name", "ping"), ("type", "healthz"))] == 1
     failed = (("name", "syncloop"), ("status", "error"), ("type", "healthz"))
     assert samples["kubernetes_healthchecks_total", failed] == 1
+
+
+# --- the journal
+
+
+async def test_every_moment_is_known_to_the_metrics(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node()
+    for error in ("", "why"):
+        node.note(*one_of_each(error=error))
+    assert not caplog.records  # no reader has failed
+    await node.text()
