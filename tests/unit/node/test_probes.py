@@ -311,6 +311,14 @@ async def test_a_grpc_server_is_asked_for_the_health_of_a_service() -> None:
     assert asked[0][1].startswith("kube-probe/1.34 ")
 
 
+async def test_an_answer_that_is_no_answer_is_a_failure() -> None:
+    async def answer(request: bytes, context: Any) -> bytes:
+        return b"\xff\xff"
+
+    async with grpc_server(answer) as port:
+        assert (await attempt(grpc_probe(port))).verdict is Verdict.FAILURE
+
+
 async def test_a_grpc_server_without_health_checks_or_with_errors_is_a_failure() -> None:
     import grpc
 
