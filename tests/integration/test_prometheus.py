@@ -23,10 +23,11 @@ from pykubelet.node.census import take_census
 from pykubelet.pod.lifecycle.probe_results import Result
 from pykubelet.pod.moments import ApiAnswered, Probed, RuntimeCalled, about
 from pykubelet.pod.ports.server import Decision, Identity
-from pykubelet.server.endpoints import health
-from pykubelet.server.http import application, serving
+from pykubelet.server.application import application
+from pykubelet.server.endpoints import healthz
 from pykubelet.server.metrics import metric_names
 from pykubelet.server.metrics.metrics import Metrics
+from pykubelet.web.serving import serving
 
 DOCS = Path(__file__).parents[2] / "docs" / "monitoring"
 TOKEN = "the-scrapers-token"
@@ -63,8 +64,8 @@ async def node(authority: Authority) -> AsyncIterator[tuple[int, Metrics]]:
             Probed("readiness", "c", Result.SUCCESS, 0.01),
         ):
             world.journal.note(moment, about(make_pod()))
-        checks = metrics.checked(health.checks(lambda: agent.loop.lateness))
-        app = application((*metrics.routes(), *health.routes(checks)), TokenGate())
+        checks = metrics.checked(healthz.checks(lambda: agent.loop.lateness))
+        app = application((*metrics.routes(), *healthz.routes(checks)), TokenGate())
         metrics.attend(app)
         world.pods.apply(make_pod())
         await eventually(lambda: running.phase("uid-web") == "Running")

@@ -21,8 +21,8 @@ from kit.waiting import eventually
 from pykubelet.pod.ports.server import StreamUrl
 from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.streaming import CriStreams
+from pykubelet.server.streaming.runtime_tunnel import tunnel_to_runtime
 from pykubelet.server.streaming.session_lines import wanted
-from pykubelet.server.streaming.tunnel import tunnel
 
 BOTH = pytest.mark.parametrize("environment", [WEB_SOCKET, SPDY], ids=["websocket", "spdy"])
 PROGRAM = "nc -ll -p 8080 -e cat & while read line; do echo got $line; [ $line != end ] || exit 6; done; sleep 1000"
@@ -64,7 +64,7 @@ class Node:
         assert isinstance(made, StreamUrl)
         self.count += 1
         try:
-            return await tunnel(request, made.url, idle=60.0)
+            return await tunnel_to_runtime(request, made.url, idle=60.0)
         finally:
             self.count -= 1
 

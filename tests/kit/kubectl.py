@@ -20,7 +20,8 @@ import pytest
 from aiohttp import web
 
 from pykubelet.base.errors import NotFound
-from pykubelet.server.http import Route, application, serving
+from pykubelet.server.application import Route, application
+from pykubelet.web.serving import serving
 
 KUBECTL: Final = shutil.which("kubectl")
 SPDY: Final = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}

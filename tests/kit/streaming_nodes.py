@@ -11,9 +11,10 @@ from kit.local_streams import LocalConnection, LocalSession
 from kit.spdy import SpdyClient, spdy_client
 from kit.waiting import eventually
 from pykubelet.pod.ports.server import Session
-from pykubelet.server.http import Route, application, serving
+from pykubelet.server.application import Route, application
 from pykubelet.server.streaming.port_forward import forward
 from pykubelet.server.streaming.remote_command import serve_session
+from pykubelet.web.serving import serving
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -20,7 +20,7 @@ from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.security.gate import Gate
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
 from pykubelet.apiserver.security.pki import Pki
-from pykubelet.apiserver.security.serving import ServingTls
+from pykubelet.apiserver.security.serving import apiserver_tls
 from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
@@ -61,7 +61,7 @@ class World:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["World", None]:
         app = self.server.application()
-        context = ServingTls(self.pki, lambda: ["127.0.0.1", "localhost"]).context()
+        context = apiserver_tls(self.pki, lambda: ["127.0.0.1", "localhost"]).context()
         async with served(app, context) as self.port, self._kubelet() as kubelet:
             await self.add("nodes", a_node("n1", kubelet))
             await self.add("pods", _pod("x", "n1"))

@@ -18,7 +18,7 @@ from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.security.gate import Gate
 from pykubelet.apiserver.security.pki import ADMIN
-from pykubelet.apiserver.security.serving import SERVICE_IP, ServingTls, serving_hosts
+from pykubelet.apiserver.security.serving import SERVICE_IP, apiserver_tls, serving_hosts
 from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
@@ -29,7 +29,8 @@ from pykubelet.apiserver.subresources.table import enter
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepared, url
-from pykubelet.server.http import serving
+from pykubelet.web.serving import Limits, serving
+from pykubelet.web.tls import ServingTls
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ _FEWEST_CONNECTIONS: Final = 64
 _OTHER_FILES: Final = 256
 _LONGEST_LINE: Final = 256 << 10
 """Selectors are part of the first line of a request."""
+_TLS_BUFFER: Final = 8 << 10
+"""Of a thousand watchers hardly one ever says anything."""
 
 
 async def run_apiserver(config: ApiServerConfig) -> None:
@@ -62,7 +65,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         gate = server.backend.gate
         assert isinstance(gate, Gate)
         enter(server, gate, pki, insecure_kubelets=config.insecure_kubelets)
-        tls = ServingTls(pki, lambda: serving_hosts((*config.names, config.address)))
+        tls = apiserver_tls(pki, lambda: serving_hosts((*config.names, config.address)))
         await _serve(server.application(), config, tls, stack)
         gc.collect()
         gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find
@@ -134,8 +137,8 @@ async def _imported(path: Path, store: Store) -> None:
 async def _serve(app: web.Application, config: ApiServerConfig, tls: ServingTls, stack: AsyncExitStack) -> None:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = max(_FEWEST_CONNECTIONS, min(_MOST_CONNECTIONS, files - _OTHER_FILES))
-    door = serving(app, config.address, config.port, tls=tls.context(), most=most, longest=_LONGEST_LINE)
+    limits = Limits(connections=most, longest_line=_LONGEST_LINE, tls_buffer=_TLS_BUFFER)
     try:
-        await stack.enter_async_context(door)
+        await stack.enter_async_context(serving(app, config.address, config.port, tls=tls.context(), limits=limits))
     except Invalid as error:
         raise Invalid(f"{error}; choose another with --port") from None

@@ -44,7 +44,7 @@ from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
 from pykubelet.pod.status.pod_status import NodeFacts
 from pykubelet.runtime.endpoints import make_runtime
-from pykubelet.server.control import control_socket
+from pykubelet.server.control_socket import control_socket
 from pykubelet.sources.files import FileSource
 
 if TYPE_CHECKING:

@@ -21,15 +21,16 @@ from pykubelet.pod.container.cgroup import group_of, node_group, path_of
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.server import Reviews
-from pykubelet.server.auth.auth import Gate
-from pykubelet.server.endpoints import about, debug, health, pods, stats
-from pykubelet.server.http import Route, application, serving
+from pykubelet.server.application import Route, application
+from pykubelet.server.auth.kubelet_auth import KubeletAuth
+from pykubelet.server.endpoints import debug, healthz, pods, stats, zpages
 from pykubelet.server.logs import system_logs
 from pykubelet.server.logs.container_logs import ContainerLogs
 from pykubelet.server.metrics import cadvisor, resource_metrics
 from pykubelet.server.metrics.metrics import Metrics
-from pykubelet.server.streaming.streams import ContainerStreams
-from pykubelet.server.tls import ServingTls
+from pykubelet.server.serving_certificate import kubelet_tls
+from pykubelet.server.streaming.exec_attach_port_forward import ContainerStreams
+from pykubelet.web.serving import serving
 
 log = logging.getLogger(__name__)
 
@@ -77,25 +78,25 @@ class KubeletServer:
         self._config = config
         self._inside = Inside(config.node.name, agent)
         self._parts = parts
-        checks = health.checks(self._inside.lateness)
+        checks = healthz.checks(self._inside.lateness)
         self._checks = parts.metrics.checked(checks) if parts.metrics else checks
-        self.tls = ServingTls(changed(config.server.tls, addresses=parts.addresses))
+        self.tls = kubelet_tls(changed(config.server.tls, addresses=parts.addresses))
         certificate = self.tls.client_certificate
-        self._gate = Gate(config.server.auth, parts.reviews, config.node.name, certificate=certificate)
+        self._auth = KubeletAuth(config.server.auth, parts.reviews, config.node.name, certificate=certificate)
 
     async def start(self, stack: AsyncExitStack) -> Mapping[str, int]:
         """Serve until the stack is unwound. -> the ports, by name. Raises Invalid when one cannot be had."""
         options, routes = self._config.server, (*self.routes(), *self._stats_routes(stack))
         ports = {}
         if options.enabled:
-            app = self._measured(application(routes, self._gate), "readwrite")
+            app = self._measured(application(routes, self._auth), "readwrite")
             serve = serving(app, options.address, options.port, tls=self.tls.context())
             ports["https"] = await stack.enter_async_context(serve)
         if options.enabled and options.read_only_port:
             app = self._measured(application(routes, None), "readonly")
             ports["read-only"] = await stack.enter_async_context(serving(app, options.address, options.read_only_port))
         if options.healthz_port:
-            app = application(health.routes(self._checks), None)
+            app = application(healthz.routes(self._checks), None)
             serve = serving(app, options.healthz_address, options.healthz_port)
             ports["healthz"] = await stack.enter_async_context(serve)
         if ports:
@@ -134,7 +135,7 @@ class KubeletServer:
     def routes(self) -> tuple[Route, ...]:
         config, inside, runtime = self._config, self._inside, self._parts.runtime
         options = config.server
-        said = about.About(
+        said = zpages.About(
             configuration=config.configuration,
             flags=config.flags,
             started=datetime.now(UTC),
@@ -142,7 +143,7 @@ class KubeletServer:
             facts=self._parts.facts,
         )
         routes = [
-            *health.routes(self._checks),
+            *healthz.routes(self._checks),
             *pods.routes(inside, runtime.pods),
             *ContainerLogs(inside, runtime.observe, str(config.pod_logs_dir), enabled=options.debugging).routes(),
             *system_logs.routes(
@@ -163,7 +164,7 @@ class KubeletServer:
                 enabled=options.debugging,
             )
             routes += streams.routes()
-        return (*routes, *about.routes(said, lambda: {route.path for route in routes}))
+        return (*routes, *zpages.routes(said, lambda: {route.path for route in routes}))
 
 
 def pods_group(settings: CgroupSettings) -> str:

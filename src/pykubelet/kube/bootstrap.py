@@ -22,7 +22,7 @@ from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 from pykubelet.kube import kubeconfig
-from pykubelet.kube.certificate_store import CLIENT, CertificateStore, key_pem, parsed_pair, write_privately
+from pykubelet.kube.certificate_store import CLIENT, CertificateStore, parsed_pair
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.csr import digested_name, issued_certificate, node_template, request_certificate
@@ -38,6 +38,7 @@ from pykubelet.kube.kubeconfig import (
 )
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.kube.tls import Pem
+from pykubelet.web.key_pairs import key_pem, write_private
 
 log = logging.getLogger(__name__)
 
@@ -156,11 +157,7 @@ def _kept_key(path: Path) -> ec.EllipticCurvePrivateKey:
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror}") from None
     new = ec.generate_private_key(ec.SECP256R1())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_privately(path, key_pem(new))
-    except OSError as error:
-        raise Invalid(f"{path} cannot be written: {error.strerror}") from None
+    write_private(path, key_pem(new))
     return new
 
 
@@ -177,8 +174,4 @@ def _write_kubeconfig(path: Path, cluster: Cluster, pem: Path) -> None:
         current_context="default-context",
     )
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **codec.to_builtins(made)}, sort_keys=False)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_privately(path, text.encode())
-    except OSError as error:
-        raise Invalid(f"{path} cannot be written: {error.strerror}") from None
+    write_private(path, text.encode())

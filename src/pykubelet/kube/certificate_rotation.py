@@ -16,10 +16,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pykubelet.api.rules.well_known import CLIENT_SIGNER
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
-from pykubelet.kube.certificate_store import CertificateStore, StoredPair, key_pem
+from pykubelet.kube.certificate_store import CertificateStore, StoredPair
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.csr import Outdated, Template, issued_certificate, request_certificate, satisfies
 from pykubelet.pod.moments import CertificateRenewalFailed, CertificateRotated, Journal
+from pykubelet.web.key_pairs import key_pem
 
 log = logging.getLogger(__name__)
 

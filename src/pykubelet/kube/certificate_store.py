@@ -3,7 +3,6 @@
 Names and form are those of Kubernetes: `kubelet-client-2026-01-31-12-00-00.pem`, `kubelet-client-current.pem`.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,9 +11,9 @@ from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from pykubelet.base.errors import Invalid
+from pykubelet.web.key_pairs import write_private
 
 CLIENT: Final = "kubelet-client"
 SERVING: Final = "kubelet-server"
@@ -71,10 +70,9 @@ class CertificateStore:
         pair = parsed_pair(certificate, key, "the issued certificate")
         path = self._path(f"{self._now():%Y-%m-%d-%H-%M-%S}")
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
             if self.current_path.exists() and not self.current_path.is_symlink():
                 raise Invalid(f"{self.current_path} has to be a symbolic link: move the file elsewhere")
-            write_privately(path, b"".join(map(_pem, (pair.leaf, *pair.chain))) + pair.key)
+            write_private(path, b"".join(map(_pem, (pair.leaf, *pair.chain))) + pair.key)
             updated = self._path("updated")
             updated.unlink(missing_ok=True)
             updated.symlink_to(path)
@@ -97,33 +95,9 @@ def parsed_pair(certificate: bytes, key: bytes, where: str) -> StoredPair:
         private = serialization.load_pem_private_key(_key_block(key), password=None)
     except (ValueError, TypeError):
         raise Invalid(f"{where}: its key cannot be read: it has to be PEM, without a passphrase") from None
-    if public_bytes(private) != leaf.public_key().public_bytes(
-        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-    ):
+    if private.public_key() != leaf.public_key():
         raise Invalid(f"{where}: certificate and key do not belong together")
     return StoredPair(leaf, tuple(chain), _key_block(key))
-
-
-def key_pem(key: PrivateKeyTypes) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
-    )
-
-
-def public_bytes(key: PrivateKeyTypes) -> bytes:
-    return key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-
-
-def write_privately(path: Path, data: bytes) -> None:
-    """For the owner's eyes only, and whole or not at all."""
-    new = path.with_name(f".{path.name}.new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(descriptor)
-    new.replace(path)
 
 
 def _key_block(data: bytes) -> bytes:

@@ -17,7 +17,8 @@ from pykubelet.kube.errors import CredentialsError, KubeconfigError
 from pykubelet.kube.exec_plugin import ExecCredentialStatus, ExecPlugin
 from pykubelet.kube.kubeconfig import ClientConfig, User
 from pykubelet.kube.proxy import chosen_proxy
-from pykubelet.kube.tls import Stamp, TlsFiles
+from pykubelet.kube.tls import TlsFiles
+from pykubelet.web.key_pairs import Stamp
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,6 @@ from pykubelet.api.node import NodeAddress
 from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.api.struct import Struct
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
-from pykubelet.kube.certificate_store import public_bytes
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import AlreadyExists, BadAnswer
 
@@ -148,7 +147,8 @@ def signing_request(key: ec.EllipticCurvePrivateKey, template: Template) -> byte
 
 def digested_name(key: ec.EllipticCurvePrivateKey, template: Template, signer: str) -> str:
     """The same for the same key and wish, so that an agent that was started again finds its request."""
-    parts = [public_bytes(key)]
+    public = key.public_key()
+    parts = [public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)]
     parts += [text.encode() for text in (template.common_name, *template.organizations, *usages(signer))]
     digest = hashlib.new("sha512_256", b"".join(_url64(part) + b"|" for part in parts)).digest()
     return f"node-csr-{_url64(digest).decode()}"

@@ -17,7 +17,8 @@ from pykubelet.api import codec
 from pykubelet.api.struct import Struct, Time
 from pykubelet.kube.errors import CredentialsError, KubeconfigError
 from pykubelet.kube.kubeconfig import ClientConfig, ExecConfig
-from pykubelet.kube.tls import KeyPair, Pem
+from pykubelet.kube.tls import Pem
+from pykubelet.web.key_pairs import KeyPair
 
 _VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _WEB_TOKEN: Final = re.compile(r"eyJ[\w-]+\.[\w.-]+")

@@ -7,25 +7,15 @@ Private keys pass through memory only: a key that came as data never touches a d
 import base64
 import binascii
 import logging
-import os
 import ssl
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from pykubelet.base.errors import Invalid
 from pykubelet.kube.errors import CredentialsError, KubeconfigError
 from pykubelet.kube.kubeconfig import ClientConfig
+from pykubelet.web.key_pairs import KeyPair, Stamp, add_key_pair, read_pem, stamp
 
 _log = logging.getLogger(__name__)
-
-Stamp = tuple[int, int, int] | None
-
-
-@dataclass(frozen=True)
-class KeyPair:
-    """A client certificate with its chain, and its key; PEM."""
-
-    certificate: bytes
-    key: bytes = field(repr=False)
 
 
 class Pem:
@@ -40,21 +30,15 @@ class Pem:
 
     def stamp(self) -> Stamp:
         """Changes when the file does; None for data, and for a file that is not there."""
-        if not self.path:
-            return None
-        try:
-            stat = os.stat(self.path)
-        except OSError:
-            return None
-        return stat.st_ino, stat.st_mtime_ns, stat.st_size
+        return stamp(Path(self.path)) if self.path else None
 
     def read(self) -> bytes:
         if not self.path:
             return self._data
         try:
-            return Path(self.path).read_bytes()
-        except OSError as error:
-            raise CredentialsError(f"{self.path} cannot be read: {error.strerror}") from None
+            return read_pem(Path(self.path))
+        except Invalid as error:
+            raise CredentialsError(str(error)) from None
 
 
 class TlsFiles:
@@ -110,9 +94,9 @@ class TlsFiles:
             context = _trusting(self.authority)
         context.set_alpn_protocols(["http/1.1"])
         if self._certificate:
-            _add_key_pair(context, KeyPair(self._certificate.read(), self._key.read()), self._certificate.path)
+            _add(context, KeyPair(self._certificate.read(), self._key.read()), self._certificate.path)
         elif own is not None:
-            _add_key_pair(context, own, "")
+            _add(context, own)
         return context
 
 
@@ -137,28 +121,8 @@ def _trusting(authority: Pem) -> ssl.SSLContext:
     return context
 
 
-def _add_key_pair(context: ssl.SSLContext, pair: KeyPair, path: str) -> None:
-    descriptor = os.memfd_create("client-certificate")
+def _add(context: ssl.SSLContext, pair: KeyPair, path: str = "") -> None:
     try:
-        with open(descriptor, "wb", closefd=False) as file:
-            file.write(pair.certificate + b"\n" + pair.key)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_no_passphrase)
-    except ssl.SSLError as error:
-        why = (
-            "do not belong together" if error.reason == "KEY_VALUES_MISMATCH" else "cannot be read: they have to be PEM"
-        )
-        raise CredentialsError(f"the client certificate {path or '(data)'} and its key {why}") from None
-    except _EncryptedKeyError:
-        raise CredentialsError(
-            f"the key of the client certificate {path or '(data)'} is encrypted: give one without a passphrase"
-        ) from None
-    finally:
-        os.close(descriptor)
-
-
-class _EncryptedKeyError(Exception):
-    """OpenSSL wants a passphrase; it would ask for it at the terminal."""
-
-
-def _no_passphrase() -> str:
-    raise _EncryptedKeyError
+        add_key_pair(context, pair, f"the client certificate {path or '(data)'} and its key")
+    except Invalid as error:
+        raise CredentialsError(str(error)) from None

@@ -49,7 +49,9 @@ async def check_health(host: str, port: int, service: str, seconds: float, *, us
             answer = await call(StringValue(value=service), timeout=max(deadline - loop.time(), 0.001))
         except grpc.aio.AioRpcError as error:
             return _trouble(error.code().name, error.details() or "", seconds)
-    state = answer.value if answer is not None else None  # grpc's way to say that it cannot be read
+    if answer is None:  # grpc's way to say so
+        return "error: health rpc probe failed: the answer cannot be read"
+    state: int = answer.value
     return "" if state == _SERVING else f'service unhealthy (responded with "{_STATES.get(state, str(state))}")'
 
 

@@ -19,7 +19,7 @@ class TlsSettings(Struct, frozen=True, kw_only=True):
     cipher_suites: tuple[str, ...] = ()
 
 
-class GateSettings(Struct, frozen=True, kw_only=True):
+class AuthSettings(Struct, frozen=True, kw_only=True):
     anonymous: bool = False
     token_webhook: bool = True
     token_ttl: float = 120.0
@@ -31,7 +31,7 @@ class GateSettings(Struct, frozen=True, kw_only=True):
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
     tls: TlsSettings
-    auth: GateSettings = GateSettings()
+    auth: AuthSettings = AuthSettings()
     enabled: bool = True
     address: str = "0.0.0.0"  # noqa: S104 as upstream: an API server has to reach it; who may ask what is decided by `auth`
     port: int = 10250

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.server.control import ask
+from pykubelet.server.control_socket import ask
 
 _MARK: Final = ".pykubelet"
 

@@ -1,4 +1,4 @@
-"""The listening socket under the HTTP API: as many connections as we can bear, counted from the moment they come.
+"""The listening socket under a web server: as many connections as we can bear, counted from the moment they come.
 
 TLS takes memory before the other side has said a word, so who is one too many is turned away before it begins; and who
 then says nothing does not stay.
@@ -8,7 +8,6 @@ import asyncio
 import logging
 import socket
 import ssl
-from asyncio import sslproto
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,10 +17,6 @@ log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 128
 _PAUSE: Final = 1.0
-
-# What asyncio sets aside for each TLS connection, used or not; it has four times as much by itself. No TLS record is
-# larger than a quarter of it.
-sslproto.SSLProtocol.max_size = 64 << 10
 
 
 def listening_socket(address: str, port: int) -> socket.socket:
@@ -66,7 +61,7 @@ class Door:
                 else:
                     self._entering += 1
                     together.create_task(self._enter(connection))
-                await asyncio.sleep(0)  # somebody is always there in a flood: the rest of the agent has to get a turn
+                await asyncio.sleep(0)  # somebody is always there in a flood: the rest of the program has to get a turn
 
     def _is_full(self) -> bool:
         is_full = self._entering + len(self._inside) >= self._most

@@ -46,16 +46,22 @@ def switched() -> web.Response:
     return web.Response(status=101)
 
 
-def wants_upgrade(request: web.Request, kind: str) -> bool:
-    """Whether the client asks for another protocol, `websocket` for example."""
-    upgrade = any("upgrade" in value.lower() for value in request.headers.getall("Connection", []))
-    return upgrade and kind in request.headers.get("Upgrade", "").lower()
+def wants_upgrade(request: web.Request, kind: str = "") -> bool:
+    """Whether the client asks for another protocol: any, or `websocket` for example."""
+    asks = any("upgrade" in value.lower() for value in request.headers.getall("Connection", []))
+    wanted = request.headers.get("Upgrade", "").lower()
+    return asks and bool(wanted) and kind in wanted
+
+
+def offered_protocols(request: web.Request) -> list[str]:
+    """What a WebSocket client would speak, in its order."""
+    listed = ",".join(request.headers.getall("Sec-WebSocket-Protocol", []))
+    return [text.strip() for text in listed.split(",") if text.strip()]
 
 
 async def web_socket(request: web.Request, ours: Sequence[str]) -> web.WebSocketResponse:
     """With the first protocol on the client's list that we speak. Raises an HTTPException when there is none."""
-    listed = ",".join(request.headers.getall("Sec-WebSocket-Protocol", []))
-    theirs = [text.strip() for text in listed.split(",") if text.strip()]
+    theirs = offered_protocols(request)
     if not any(text in ours for text in theirs or [""]):
         raise web.HTTPForbidden(text=f"requested protocol(s) are not supported: {theirs}; supports {list(ours)}")
     socket = web.WebSocketResponse(

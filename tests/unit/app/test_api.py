@@ -18,8 +18,9 @@ from pykubelet.app.api import connect
 from pykubelet.config.agent import Config, make_config
 from pykubelet.kube.certificate_store import CLIENT, CertificateStore
 from pykubelet.pod.moments import Journal
-from pykubelet.server.http import application, serving
+from pykubelet.server.application import application
 from pykubelet.server.metrics.metrics import Metrics
+from pykubelet.web.serving import serving
 
 
 def config_in(folder: Path) -> Config:

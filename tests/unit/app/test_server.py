@@ -15,7 +15,7 @@ from pykubelet.config.agent import make_config
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.server import Access, Decision, Identity
 from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.server.http import Route
+from pykubelet.server.application import Route
 from pykubelet.server.metrics.metrics import Metrics
 
 WIDE_OPEN = {"authentication.anonymous.enabled": True, "authorization.mode": "AlwaysAllow"}

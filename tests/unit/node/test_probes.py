@@ -316,7 +316,8 @@ async def test_an_answer_that_is_no_answer_is_a_failure() -> None:
         return b"\xff\xff"
 
     async with grpc_server(answer) as port:
-        assert (await attempt(grpc_probe(port))).verdict is Verdict.FAILURE
+        why = "error: health rpc probe failed: the answer cannot be read"
+        assert await attempt(grpc_probe(port)) == Answer(Verdict.FAILURE, why)
 
 
 async def test_a_grpc_server_without_health_checks_or_with_errors_is_a_failure() -> None:

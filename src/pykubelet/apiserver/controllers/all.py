@@ -17,9 +17,9 @@ from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduler import Scheduler
 from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
-from pykubelet.apiserver.security.authority import Authority
 from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
 from pykubelet.base.tasks import supervise
+from pykubelet.web.authority import Authority
 
 
 class Controller(Protocol):

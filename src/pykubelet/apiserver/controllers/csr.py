@@ -14,8 +14,8 @@ from pykubelet.apiserver.controllers.client import NODES, ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition, with_condition
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.users import NODE_PREFIX
-from pykubelet.apiserver.security.authority import YEAR, Authority, public_key_of
 from pykubelet.base.errors import Invalid
+from pykubelet.web.authority import YEAR, Authority, public_key_of
 
 log = logging.getLogger(__name__)
 

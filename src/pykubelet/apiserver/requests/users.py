@@ -14,7 +14,6 @@ BOOTSTRAPPERS: Final = "system:bootstrappers"
 NODE_PREFIX: Final = "system:node:"
 BOOTSTRAP_PREFIX: Final = "system:bootstrap:"
 SERVICE_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
-CREDENTIAL: Final = "authentication.kubernetes.io/credential-id"
 
 
 class User(msgspec.Struct, frozen=True):

@@ -5,18 +5,15 @@ import hmac
 import ssl
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import lru_cache
 
 from aiohttp import web
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.x509.oid import NameOID
 
-from pykubelet.apiserver.requests.users import CREDENTIAL, User, authenticated
+from pykubelet.apiserver.requests.users import User, authenticated
 from pykubelet.apiserver.security import bootstrap_tokens
 from pykubelet.apiserver.security.tokens import Find, ServiceAccountTokens
 from pykubelet.base.errors import Invalid
-from pykubelet.web.client_certificates import USER_ID, check_usage, subject_values
+from pykubelet.web.certificates import CREDENTIAL_ID, client_certificate, client_subject
 
 
 class Authenticator:
@@ -36,7 +33,8 @@ class Authenticator:
 
     async def identify(self, request: web.Request) -> User | None:
         """None when it says nothing of whom it is from. Raises Invalid when what it says does not hold."""
-        certificate = peer_certificate(request)
+        tls = request.get_extra_info("ssl_object")
+        certificate = client_certificate(tls) if isinstance(tls, ssl.SSLObject) else None
         if certificate is not None:
             user = certificate_user(certificate, self._now())
             if user is not None:
@@ -77,47 +75,12 @@ def bearer_token(request: web.Request) -> str | None:
     return None
 
 
-def peer_certificate(request: web.Request) -> x509.Certificate | None:
-    """What TLS has verified; None when nothing was shown."""
-    tls = request.transport.get_extra_info("ssl_object") if request.transport is not None else None
-    if not isinstance(tls, ssl.SSLObject):
-        return None
-    der = tls.getpeercert(binary_form=True)
-    return _parsed(der) if der else None
-
-
 def certificate_user(certificate: x509.Certificate, now: datetime) -> User | None:
-    """None when it has no common name. Raises Invalid when it does not hold now, or not for a client.
-
-    Connections outlive their handshake, so the time is looked at for every request.
-    """
-    if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
-        raise Invalid(f"the client certificate does not hold now, but until {certificate.not_valid_after_utc}")
-    return _named_in(certificate)
-
-
-@lru_cache(maxsize=128)
-def _named_in(certificate: x509.Certificate) -> User | None:
-    check_usage(certificate)
-    names = subject_values(certificate, NameOID.COMMON_NAME)
-    if not names or not names[-1]:
+    """None when it has no common name. Raises Invalid when it does not hold now, or not for a client."""
+    subject = client_subject(certificate, now)
+    if subject is None:
         return None
-    uids = subject_values(certificate, USER_ID)
-    fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
-    return authenticated(
-        names[-1],
-        tuple(subject_values(certificate, NameOID.ORGANIZATION_NAME)),
-        uids[0] if uids else "",
-        {CREDENTIAL: (f"X509SHA256={fingerprint}",)},
-    )
-
-
-@lru_cache(maxsize=128)
-def _parsed(der: bytes) -> x509.Certificate:
-    try:
-        return x509.load_der_x509_certificate(der)
-    except ValueError:
-        raise Invalid("the client certificate cannot be read") from None
+    return authenticated(subject.name, subject.groups, subject.uid, {CREDENTIAL_ID: (subject.credential,)})
 
 
 def _digest(token: str) -> bytes:

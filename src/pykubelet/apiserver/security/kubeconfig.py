@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.apiserver.security.pki import write_private
 from pykubelet.base.errors import Invalid
+from pykubelet.web.key_pairs import write_private
 
 _SECTIONS: Final = ("clusters", "users", "contexts")
 

@@ -12,9 +12,10 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests.users import CREDENTIAL, SERVICE_ACCOUNT_PREFIX, User, service_account_user
+from pykubelet.apiserver.requests.users import SERVICE_ACCOUNT_PREFIX, User, service_account_user
 from pykubelet.apiserver.security import jwt
 from pykubelet.base.errors import Invalid
+from pykubelet.web.certificates import CREDENTIAL_ID
 
 Find = Callable[[str, str, str, str], Awaitable[Object | None]]
 """group, plural, namespace, name -> the live object"""
@@ -126,7 +127,7 @@ class ServiceAccountTokens:
         self._check(claims, accepted)
         await self._check_live(claims.private)
         private = claims.private
-        extra = {CREDENTIAL: (f"JTI={claims.jti}",)} if claims.jti else {}
+        extra = {CREDENTIAL_ID: (f"JTI={claims.jti}",)} if claims.jti else {}
         for kind, reference in (("pod", private.pod), ("node", private.node)):
             if reference is not None:
                 extra[f"authentication.kubernetes.io/{kind}-name"] = (reference.name,)

@@ -19,9 +19,10 @@ from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.calls import Call
 from pykubelet.apiserver.requests.requests import flag
-from pykubelet.apiserver.subresources.tunnel import Refusal, is_ours_alone, tunnel, wants_upgrade
 from pykubelet.apiserver.verbs.handlers import Connect
 from pykubelet.base.errors import Retry
+from pykubelet.web.tunnel import Destination, Headers, Refusal, tunnel
+from pykubelet.web.upgrade import offered_protocols, wants_upgrade
 
 Contexts = Callable[[bool], ssl.SSLContext]
 """whether the kubelet's certificate need not be verified -> TLS for connections to kubelets; blocking"""
@@ -51,6 +52,10 @@ _HOP_BY_HOP: Final = frozenset(
         "upgrade",
     )
 )
+_OURS_ALONE: Final = frozenset(("host", "authorization", "cookie"))
+_OURS_BY_BEGIN: Final = ("impersonate-", "x-remote-")
+_ANSWERING: Final = 60.0
+_FLUSHING: Final = 30.0
 _LONGEST_REFUSAL: Final = 10_000
 _SHORT: Final = aiohttp.ClientTimeout(total=10.0)
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
@@ -267,12 +272,26 @@ def _unverified() -> ssl.SSLContext:
 async def _tunneled(
     request: web.Request, where: str, host: str, port: int, target: str, context: ssl.SSLContext | None
 ) -> web.StreamResponse:
+    offered = offered_protocols(request)
+
+    def check(headers: Headers) -> None:
+        """If the other side does not speak what the client wants, the client is told so, and tries another one."""
+        if offered and headers.get("Sec-WebSocket-Protocol", "") not in offered:
+            raise Refusal(403, f"none of the protocols {offered} is spoken by the runtime")
+
+    to = Destination(host=host, port=port, target=target, tls=context)
+    headers = [(name, value) for name, value in request.headers.items() if not _is_ours_alone(name)]
     try:
-        return await tunnel(request, host, port, target, context)
+        return await tunnel(request, to, headers, answering=_ANSWERING, patience=_FLUSHING, check=check)
     except Refusal as refusal:
-        return web.Response(status=refusal.status, text=refusal.text, content_type=refusal.content_type)
+        return refusal.response()
     except Retry as error:
         raise status.internal(f"{where} at {_shown(host, port)} cannot be reached: {error}") from None
+
+
+def _is_ours_alone(header: str) -> bool:
+    """Who somebody is to us is not the kubelet's business: it knows us alone."""
+    return header.lower() in _OURS_ALONE or header.lower().startswith(_OURS_BY_BEGIN)
 
 
 async def _streamed(
@@ -345,7 +364,7 @@ def _why(error: Exception) -> str:
 
 
 def _is_passed_on(name: str) -> bool:
-    return name.lower() not in (*_HOP_BY_HOP, "content-length") and not is_ours_alone(name)
+    return name.lower() not in (*_HOP_BY_HOP, "content-length") and not _is_ours_alone(name)
 
 
 def _shown(host: str, port: int) -> str:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from pykubelet.base.errors import Conflict, Invalid
 from pykubelet.base.log import set_verbosity
-from pykubelet.server.http import Handler, Route, plain
+from pykubelet.server.application import Handler, Route, plain
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.server import Inside
-from pykubelet.server.http import Route
+from pykubelet.server.application import Route
 
 Observe = Callable[[], Awaitable[tuple[ObservedPod, ...]]]
 

@@ -6,7 +6,7 @@ from pykubelet.api import codec
 from pykubelet.pod.ports.server import Inside
 from pykubelet.pod.stats.stats import Stats
 from pykubelet.pod.stats.summary import summary
-from pykubelet.server.http import Route
+from pykubelet.server.application import Route
 
 
 def routes(inside: Inside, stats: Stats) -> tuple[Route, ...]:

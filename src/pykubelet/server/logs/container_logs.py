@@ -14,7 +14,7 @@ from pykubelet.pod.container.logs import BadQuery, LogOptions, Unprocessable, lo
 from pykubelet.pod.container.sandbox_config import log_directory
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.server import Inside
-from pykubelet.server.http import Route, plain
+from pykubelet.server.application import Route, plain
 from pykubelet.server.logs.log_files import LogFile
 from pykubelet.server.logs.log_lines import Lines
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from pykubelet.base.errors import NotFound
-from pykubelet.server.http import Route, plain
+from pykubelet.server.application import Route, plain
 
 _PART: Final = 256 << 10
 

@@ -11,7 +11,7 @@ from aiohttp import web
 from pykubelet.base.errors import PykubeletError
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.stats.stats import Cpu, Disk, DiskIo, Interface, Memory, PodReading, Pressure, Reading, Stats, Usage
-from pykubelet.server.http import Route
+from pykubelet.server.application import Route
 from pykubelet.server.metrics.text_format import answer, escaped, family
 
 log = logging.getLogger(__name__)

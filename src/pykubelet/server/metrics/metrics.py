@@ -20,9 +20,9 @@ from prometheus_client.core import Metric
 from pykubelet.pod.moments import Noted
 from pykubelet.pod.node.node_object import KUBELET_VERSION
 from pykubelet.pod.stats.census import Census
-from pykubelet.server.auth.cache import Answers
-from pykubelet.server.endpoints.health import Check
-from pykubelet.server.http import Handler, Route
+from pykubelet.server.answer_cache import AnswerCache
+from pykubelet.server.application import Handler, Route
+from pykubelet.server.endpoints.healthz import Check
 from pykubelet.server.metrics import metric_names
 from pykubelet.server.metrics.exposition import CONTENT_TYPE, Meters, text
 from pykubelet.server.metrics.node_metrics import NodeMetrics
@@ -64,7 +64,7 @@ class Metrics:
         self._process = ProcessCollector(registry=None)
         self._gauges = gauges
         self._census = census
-        self._texts: Answers[bytes] = Answers(8)
+        self._texts: AnswerCache[bytes] = AnswerCache(8)
         self.meters.set("kubelet_node_name", 1, node_name)
         self.meters.set("kubernetes_build_info", 1, *_build())
         if cgroup_version is not None:

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.pod.stats.stats import PodReading, Reading, Stats, Usage
-from pykubelet.server.http import Route
+from pykubelet.server.application import Route
 from pykubelet.server.metrics.text_format import answer, escaped, family
 
 log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from pykubelet.server.streaming.spdy import (
     negotiated,
     spdy_carrier,
 )
-from pykubelet.web.upgrade import settled, surely, switched, until_silent, wants_upgrade, web_socket
+from pykubelet.web.upgrade import offered_protocols, settled, surely, switched, until_silent, wants_upgrade, web_socket
 
 log = logging.getLogger(__name__)
 
@@ -57,8 +57,7 @@ async def forward(request: web.Request, connect: Connect, ports: list[int], *, i
         async with spdy_carrier(request, negotiated(request, (_PROTOCOL,))) as carrier:
             await _spdy(carrier, connect, idle)
         return switched()
-    listed = ",".join(request.headers.getall("Sec-WebSocket-Protocol", []))
-    if _TUNNELED in (text.strip() for text in listed.split(",")):
+    if _TUNNELED in offered_protocols(request):
         socket = await web_socket(request, (_TUNNELED,))
         await _spdy(WebSocketCarrier(request, socket), connect, idle)
         return socket

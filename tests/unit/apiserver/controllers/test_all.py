@@ -5,7 +5,7 @@ import asyncio
 from kit.cluster import START, cluster
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.all import run_all
-from pykubelet.apiserver.security.authority import Authority
+from pykubelet.web.authority import Authority
 
 
 @virtual_time

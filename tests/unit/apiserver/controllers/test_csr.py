@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from kit.cluster import START, TestCluster, cluster
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.csr import CsrController
-from pykubelet.apiserver.security.authority import Authority
+from pykubelet.web.authority import Authority
 
 
 def request(

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from pykubelet.apiserver.security.authority import Authority
 from pykubelet.apiserver.security.identify import certificate_user
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, merged_kubeconfig, write_kubeconfig
 from pykubelet.apiserver.security.pki import Pki
-from pykubelet.apiserver.security.serving import ServingTls, kubelet_context, serving_hosts
+from pykubelet.apiserver.security.serving import apiserver_tls, kubelet_context, serving_hosts
 from pykubelet.base.errors import Invalid
+from pykubelet.web.authority import Authority
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -117,7 +117,7 @@ def test_certificates_name_their_users(tmp_path: Path, clock: Clock) -> None:
 def test_a_certificate_that_has_ended_or_is_for_servers_names_nobody(tmp_path: Path, clock: Clock) -> None:
     pki = Pki.open(tmp_path, clock)
 
-    with pytest.raises(Invalid, match="does not hold now"):
+    with pytest.raises(Invalid, match="has expired"):
         certificate_user(read(pki.admin()[0]), NOW + timedelta(days=366))
     with pytest.raises(Invalid, match="clientAuth"):
         certificate_user(read(pki.serving(["localhost"])[0]), NOW)
@@ -133,7 +133,7 @@ def test_the_server_answers_to_this_machine_and_to_the_service() -> None:
 def test_contexts_can_be_made_of_the_files(tmp_path: Path) -> None:
     pki = Pki.open(tmp_path, lambda: datetime.now(UTC))
 
-    assert ServingTls(pki, lambda: ["localhost"]).context().verify_mode == ssl.CERT_OPTIONAL
+    assert apiserver_tls(pki, lambda: ["localhost"]).context().verify_mode == ssl.CERT_OPTIONAL
     assert kubelet_context(pki).verify_mode == ssl.CERT_REQUIRED
     assert kubelet_context(pki, insecure=True).verify_mode == ssl.CERT_NONE
 
@@ -152,7 +152,7 @@ def _shown(port: int, authority: Path) -> x509.Certificate:
 async def test_a_server_that_runs_shows_a_new_certificate_when_it_gets_a_new_name(tmp_path: Path) -> None:
     pki = Pki.open(tmp_path, lambda: datetime.now(UTC))
     hosts = ["localhost"]
-    serving = ServingTls(pki, lambda: hosts, look_again=0.02)
+    serving = apiserver_tls(pki, lambda: hosts, look_again=0.02)
     renewing = asyncio.create_task(serving.run())
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0, ssl=serving.context())
     try:

@@ -9,39 +9,15 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from kit.kubelet_server import Inside, OpenToAll
 from kit.pods import make_pod
-from pykubelet.api.pod import Pod
 from pykubelet.config.agent import make_config
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.node import MachineFacts
-from pykubelet.pod.ports.server import Decision, Identity
-from pykubelet.server.endpoints import about, health, pods
-from pykubelet.server.http import Route, application, serving
+from pykubelet.server.application import Route, application
+from pykubelet.server.endpoints import healthz, pods, zpages
 from pykubelet.server.logs import system_logs
-
-
-class Open:
-    async def identify(self, _: object) -> Identity | None:
-        return Identity(name="anybody")
-
-    async def check(self, identity: Identity, method: str, path: str) -> Decision:
-        return Decision(allowed=True)
-
-
-class Agent:
-    node_name = "n1"
-
-    def pods(self) -> list[Pod]:
-        return [make_pod("web")]
-
-    def find_pod(self, namespace: str, name: str, uid: str = "") -> Pod | None:
-        return None
-
-    def sandbox_id(self, uid: str) -> str:
-        return ""
-
-    def lateness(self) -> float:
-        return 0.0
+from pykubelet.web.serving import serving
 
 
 class Client:
@@ -56,7 +32,7 @@ class Client:
 @asynccontextmanager
 async def client(routes: Iterable[Route]) -> AsyncIterator[Client]:
     async with (
-        serving(application(routes, Open()), "127.0.0.1", 0) as port,
+        serving(application(routes, OpenToAll()), "127.0.0.1", 0) as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
     ):
         yield Client(session)
@@ -67,7 +43,7 @@ async def client(routes: Iterable[Route]) -> AsyncIterator[Client]:
 
 async def test_health_is_told_as_a_whole_and_check_by_check() -> None:
     late = [0.0]
-    async with client(health.routes(health.checks(lambda: late[0]))) as server:
+    async with client(healthz.routes(healthz.checks(lambda: late[0]))) as server:
         assert await server.get("/healthz") == (200, "ok")
         async with server.session.head("/healthz") as answer:  # as load balancers like to ask
             assert (answer.status, await answer.text()) == (200, "")
@@ -99,7 +75,7 @@ async def test_pods_that_should_run_and_pods_that_do() -> None:
             ObservedPod(uid="u2", name="gone", namespace="default", containers=(ended,)),
         )
 
-    async with client(pods.routes(Agent(), observe)) as server:
+    async with client(pods.routes(Inside(make_pod("web")), observe)) as server:
         async with server.session.get("/pods") as answer:
             found = await answer.json()
         assert (found["kind"], found["items"][0]["metadata"]["name"]) == ("PodList", "web")
@@ -118,14 +94,14 @@ async def test_the_configuration_in_force_is_told_with_its_defaults() -> None:
         return MachineFacts(hostname="n1", ips=("192.0.2.1",), cpus=2, memory=1 << 30, machine_id="m")
 
     started = datetime(2026, 1, 1, tzinfo=UTC)
-    said = about.About(
+    said = zpages.About(
         configuration=make_config({"maxPods": 7}).configuration,
         flags={"max-pods": "7"},
         started=started,
         now=lambda: datetime(2026, 1, 1, 1, 2, 3, tzinfo=UTC),
         facts=facts,
     )
-    async with client(about.routes(said, lambda: ["/pods", "/configz"])) as server:
+    async with client(zpages.routes(said, lambda: ["/pods", "/configz"])) as server:
         async with server.session.get("/configz") as answer:
             found = (await answer.json())["kubeletconfig"]
         assert (found["maxPods"], found["port"], found["authentication"]["webhook"]["cacheTTL"]) == (7, 10250, "2m")

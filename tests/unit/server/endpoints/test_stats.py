@@ -4,6 +4,7 @@ import json
 import re
 from datetime import UTC, datetime
 
+from kit.kubelet_server import Inside
 from pykubelet.base.errors import Retry
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.stats.stats import (
@@ -23,7 +24,7 @@ from pykubelet.pod.stats.stats import (
 )
 from pykubelet.server.endpoints import stats
 from pykubelet.server.metrics import cadvisor, resource_metrics
-from unit.server.endpoints.test_endpoints import Agent, client
+from unit.server.endpoints.test_endpoints import client
 
 AT = 1_700_000_000_123_000_000
 MADE = datetime(2023, 11, 14, 20, 0, 0, 500_000, tzinfo=UTC)
@@ -133,7 +134,7 @@ def one(found: dict[frozenset[tuple[str, str]], Sample], **labels: str) -> Sampl
 
 async def test_the_summary_is_json_and_can_be_asked_for_less() -> None:
     source = Fixed(reading())
-    async with client(stats.routes(Agent(), source)) as server:
+    async with client(stats.routes(Inside(), source)) as server:
         status, text = await server.get("/stats/summary")
         assert status == 200
         told = json.loads(text)
@@ -147,13 +148,13 @@ async def test_the_summary_is_json_and_can_be_asked_for_less() -> None:
 
 
 async def test_a_summary_that_cannot_be_had_is_said_to_be_so() -> None:
-    async with client(stats.routes(Agent(), Fixed(Retry("the runtime does not answer")))) as server:
+    async with client(stats.routes(Inside(), Fixed(Retry("the runtime does not answer")))) as server:
         assert await server.get("/stats/summary") == (503, "the runtime does not answer")
 
 
 def test_all_of_it_is_on_the_read_only_port() -> None:
     source = Fixed(reading())
-    routes = (*stats.routes(Agent(), source), *cadvisor.routes(source, facts), *resource_metrics.routes(source))
+    routes = (*stats.routes(Inside(), source), *cadvisor.routes(source, facts), *resource_metrics.routes(source))
     assert all(route.is_open for route in routes)
 
 

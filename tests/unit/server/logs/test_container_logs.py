@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from kit.kubelet_server import OpenToAll
 from kit.pods import make_pod
 from kit.waiting import eventually
 from pykubelet.api.pod import (
@@ -25,11 +26,11 @@ from pykubelet.api.pod import (
 from pykubelet.api.struct import changed
 from pykubelet.pod.container.sandbox_config import log_directory
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
-from pykubelet.pod.ports.server import Decision, Identity
-from pykubelet.server.http import application, serving
+from pykubelet.server.application import application
 from pykubelet.server.logs import log_files
 from pykubelet.server.logs.container_logs import ContainerLogs
 from pykubelet.server.logs.log_files import LogFile
+from pykubelet.web.serving import serving
 
 RUNNING = ContainerState(running=ContainerStateRunning())
 
@@ -80,12 +81,6 @@ class Node:
         first = ObservedContainer(id="first", name=name, state=State.EXITED, attempt=0)
         return ObservedPod(uid=uid, containers=(second, first))
 
-    async def identify(self, _: object) -> Identity | None:
-        return Identity(name="anybody")
-
-    async def check(self, identity: Identity, method: str, path: str) -> Decision:
-        return Decision(allowed=True)
-
     def write(self, *lines: str) -> None:
         with self.log.open("a") as file:
             file.writelines(f"2026-01-01T12:00:00Z stdout F {line}\n" for line in lines)
@@ -105,7 +100,7 @@ def node(tmp_path: Path) -> Node:
 async def client(node: Node) -> AsyncIterator[aiohttp.ClientSession]:
     logs = ContainerLogs(node, node.observe, str(node.folder.parent.parent))
     async with (
-        serving(application(logs.routes(), node), "127.0.0.1", 0) as port,
+        serving(application(logs.routes(), OpenToAll()), "127.0.0.1", 0) as port,
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
     ):
         yield session

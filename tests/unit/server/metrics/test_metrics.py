@@ -21,10 +21,11 @@ from pykubelet.pod.lifecycle.probe_results import Result
 from pykubelet.pod.moments import Journal, about
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.stats.census import Census, Working, census
-from pykubelet.server.endpoints import health
-from pykubelet.server.http import Route, application, serving
+from pykubelet.server.application import Route, application
+from pykubelet.server.endpoints import healthz
 from pykubelet.server.metrics.metrics import Metrics
 from pykubelet.server.metrics.node_metrics import image_size, operation_type
+from pykubelet.web.serving import serving
 
 T0 = datetime(2026, 1, 2, 15, 4, 5, tzinfo=UTC)
 
@@ -368,8 +369,8 @@ async def test_probes_are_told_until_they_end() -> None:
 
 async def test_health_checks_are_counted_when_they_are_made() -> None:
     node, late = Node(), [0.0]
-    checks = node.metrics.checked(health.checks(lambda: late[0]))
-    async with client([*node.metrics.routes(), *health.routes(checks)]) as session:
+    checks = node.metrics.checked(healthz.checks(lambda: late[0]))
+    async with client([*node.metrics.routes(), *healthz.routes(checks)]) as session:
         for seconds in (0.0, 500.0):
             late[0] = seconds
             async with session.get("/healthz"):

@@ -3,14 +3,14 @@ import asyncio
 import pytest
 
 from kit.virtual_time import virtual_time
-from pykubelet.server.auth.cache import Answers
+from pykubelet.server.answer_cache import AnswerCache
 
 
 class Oracle:
     def __init__(self) -> None:
         self.asked: list[bytes] = []
 
-    async def ask(self, answers: Answers[int], key: bytes, holds: float = 10.0) -> int:
+    async def ask(self, answers: AnswerCache[int], key: bytes, holds: float = 10.0) -> int:
         async def answer() -> int:
             self.asked.append(key)
             return len(self.asked)
@@ -20,7 +20,7 @@ class Oracle:
 
 @virtual_time
 async def test_the_answer_used_longest_ago_makes_room() -> None:
-    answers: Answers[int] = Answers(2)
+    answers: AnswerCache[int] = AnswerCache(2)
     oracle = Oracle()
     await oracle.ask(answers, b"a")
     await oracle.ask(answers, b"b")
@@ -33,7 +33,7 @@ async def test_the_answer_used_longest_ago_makes_room() -> None:
 
 @virtual_time
 async def test_an_answer_that_holds_for_no_time_is_not_kept() -> None:
-    answers: Answers[int] = Answers(2)
+    answers: AnswerCache[int] = AnswerCache(2)
     oracle = Oracle()
     assert await oracle.ask(answers, b"a", 0.0) == 1
     assert await oracle.ask(answers, b"a", 0.0) == 2
@@ -42,7 +42,7 @@ async def test_an_answer_that_holds_for_no_time_is_not_kept() -> None:
 
 @virtual_time
 async def test_a_failure_goes_to_all_who_wait_and_is_forgotten() -> None:
-    answers: Answers[int] = Answers(2)
+    answers: AnswerCache[int] = AnswerCache(2)
     tries = 0
 
     async def fail() -> int:

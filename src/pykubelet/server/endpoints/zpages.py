@@ -11,7 +11,7 @@ from pykubelet import __version__
 from pykubelet.api import codec
 from pykubelet.pod.node.node_object import KUBELET_VERSION
 from pykubelet.pod.ports.node import MachineFacts
-from pykubelet.server.http import Route, plain
+from pykubelet.server.application import Route, plain
 
 _WARNING: Final = "Warning: This endpoint is not meant to be machine parseable, and may change at any time.\n"
 

@@ -11,9 +11,10 @@ import pytest
 from aiohttp import web
 
 from kit.waiting import eventually
-from pykubelet.server.http import Route, application, serving
-from pykubelet.server.streaming import tunnel as module
-from pykubelet.server.streaming.tunnel import tunnel
+from pykubelet.server.application import Route, application
+from pykubelet.server.streaming import runtime_tunnel as module
+from pykubelet.server.streaming.runtime_tunnel import tunnel_to_runtime
+from pykubelet.web.serving import serving
 
 UPGRADE = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 
@@ -32,7 +33,7 @@ class Front:
 
     async def handler(self, request: web.Request) -> web.StreamResponse:
         try:
-            return await tunnel(request, self.url, idle=self.idle)
+            return await tunnel_to_runtime(request, self.url, idle=self.idle)
         finally:
             self.is_done = True
 

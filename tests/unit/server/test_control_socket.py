@@ -6,7 +6,7 @@ from kit.pods import make_pod
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.moments import Admitted, Journal, Phase, PhaseEntered, about
-from pykubelet.server.control import ask, control_socket
+from pykubelet.server.control_socket import ask, control_socket
 
 
 async def test_the_moments_of_a_pod_can_be_asked_for(tmp_path: Path) -> None:

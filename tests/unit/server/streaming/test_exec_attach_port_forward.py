@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from kit.kubelet_server import Inside, OpenToAll
 from kit.local_streams import LocalConnection, LocalSession
 from kit.pods import make_pod
 from kit.spdy import spdy_client
@@ -15,40 +16,24 @@ from pykubelet.api.pod import ContainerState, ContainerStateRunning, ContainerSt
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.ports.runtime import ExecResult
-from pykubelet.pod.ports.server import Connection, Decision, Identity, Session, StreamUrl
-from pykubelet.server.http import application, serving
-from pykubelet.server.streaming.streams import ContainerStreams
+from pykubelet.pod.ports.server import Connection, Session, StreamUrl
+from pykubelet.server.application import application
+from pykubelet.server.streaming.exec_attach_port_forward import ContainerStreams
+from pykubelet.web.serving import serving
 
 
-class Open:
-    async def identify(self, _: object) -> Identity | None:
-        return Identity(name="anybody")
-
-    async def check(self, identity: Identity, method: str, path: str) -> Decision:
-        return Decision(allowed=True)
-
-
-class Agent:
-    node_name = "n1"
-
+class Agent(Inside):
     def __init__(self) -> None:
         running = ContainerState(running=ContainerStateRunning())
         status = ContainerStatus(name="c", state=running, container_id="containerd://abc")
-        self.pod = changed(make_pod("web"), status=PodStatus(container_statuses=(status,)))
+        super().__init__(changed(make_pod("web"), status=PodStatus(container_statuses=(status,))))
         self.sandbox = "sandbox"
 
-    def pods(self) -> list[Pod]:
-        return [self.pod]
-
     def find_pod(self, namespace: str, name: str, uid: str = "") -> Pod | None:
-        is_meant = (namespace, name) == ("default", "web") and uid in ("", "uid-web", "uid-mirror")
-        return self.pod if is_meant else None
+        return super().find_pod(namespace, name, "uid-web" if uid == "uid-mirror" else uid)
 
     def sandbox_id(self, uid: str) -> str:
         return self.sandbox if uid == "uid-web" else ""
-
-    def lateness(self) -> float:
-        return 0.0
 
 
 class Runtime:
@@ -103,7 +88,7 @@ async def server(tmp_path: Path, **options: Any) -> AsyncIterator[Server]:
     agent, runtime = Agent(), Runtime()
     checkpoints = tmp_path / "checkpoints"
     made = ContainerStreams(agent, runtime, runtime, checkpoints=checkpoints, **options)  # type: ignore[arg-type]
-    async with serving(application(made.routes(), Open()), "127.0.0.1", 0) as port:
+    async with serving(application(made.routes(), OpenToAll()), "127.0.0.1", 0) as port:
         yield Server(port, agent, runtime)
 
 
@@ -192,7 +177,7 @@ async def test_what_is_not_there_is_said_so(tmp_path: Path, path: str, status: i
 
 async def test_a_container_that_does_not_run_cannot_be_entered(tmp_path: Path) -> None:
     async with server(tmp_path) as s:
-        s.agent.pod = make_pod("web")
+        s.agent.known = (make_pod("web"),)
         assert await s.ask(EXEC) == (404, 'container not found ("c"): it does not run\n')
         s.agent.sandbox = ""
         assert await s.ask("/portForward/default/web") == (404, "the pod has no sandbox that runs\n")

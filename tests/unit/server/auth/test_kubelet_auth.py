@@ -2,25 +2,18 @@ import asyncio
 import base64
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from multidict import CIMultiDict
 
-from kit.certificates import Authority
 from kit.virtual_time import virtual_time
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.pod.ports.server import Access, Decision, Identity
-from pykubelet.server.auth.auth import ANONYMOUS, Gate, Undecided, protocol_token
-from pykubelet.server.auth.client_certificates import identity_of
-from pykubelet.server.settings import GateSettings
+from pykubelet.server.auth.kubelet_auth import ANONYMOUS, KubeletAuth, Undecided, protocol_token
+from pykubelet.server.settings import AuthSettings
 
 ANN = Identity(name="ann", uid="7", groups=("readers",), extra={"team": ("a", "b")})
 
@@ -63,9 +56,9 @@ def bearer(token: str) -> web.Request:
 
 @virtual_time
 async def test_a_bearer_token_is_whose_the_api_server_says() -> None:
-    gate = Gate(GateSettings(), FakeReviews(), "n1")
+    auth = KubeletAuth(AuthSettings(), FakeReviews(), "n1")
 
-    identity = await gate.identify(bearer("good"))
+    identity = await auth.identify(bearer("good"))
 
     assert identity == Identity(
         name="ann", uid="7", groups=("readers", "system:authenticated"), extra={"team": ("a", "b")}
@@ -77,7 +70,7 @@ async def test_a_group_of_all_who_are_known_is_not_added_twice() -> None:
     reviews = FakeReviews()
     reviews.tokens["good"] = Identity(name="ann", groups=("system:authenticated", "x"))
 
-    identity = await Gate(GateSettings(), reviews, "n1").identify(bearer("good"))
+    identity = await KubeletAuth(AuthSettings(), reviews, "n1").identify(bearer("good"))
 
     assert identity is not None
     assert identity.groups == ("system:authenticated", "x")
@@ -89,8 +82,8 @@ def test_what_is_no_bearer_token_is_not_looked_at(header: str) -> None:
     async def check() -> None:
         reviews = FakeReviews()
         headers = {"Authorization": header}
-        assert await Gate(GateSettings(), reviews, "n1").identify(request(headers)) is None
-        assert await Gate(GateSettings(anonymous=True), reviews, "n1").identify(request(headers)) == ANONYMOUS
+        assert await KubeletAuth(AuthSettings(), reviews, "n1").identify(request(headers)) is None
+        assert await KubeletAuth(AuthSettings(anonymous=True), reviews, "n1").identify(request(headers)) == ANONYMOUS
         assert reviews.asked == []
 
     check()
@@ -98,57 +91,57 @@ def test_what_is_no_bearer_token_is_not_looked_at(header: str) -> None:
 
 @virtual_time
 async def test_nobody_in_particular_is_let_in_only_where_that_is_allowed() -> None:
-    assert await Gate(GateSettings(), FakeReviews(), "n1").identify(request()) is None
-    identity = await Gate(GateSettings(anonymous=True), FakeReviews(), "n1").identify(request())
+    assert await KubeletAuth(AuthSettings(), FakeReviews(), "n1").identify(request()) is None
+    identity = await KubeletAuth(AuthSettings(anonymous=True), FakeReviews(), "n1").identify(request())
     assert identity == Identity(name="system:anonymous", groups=("system:unauthenticated",))
 
 
 @virtual_time
 async def test_a_bad_token_is_refused_even_where_nobody_in_particular_is_let_in() -> None:
-    assert await Gate(GateSettings(anonymous=True), FakeReviews(), "n1").identify(bearer("bad")) is None
+    assert await KubeletAuth(AuthSettings(anonymous=True), FakeReviews(), "n1").identify(bearer("bad")) is None
 
 
 @virtual_time
 async def test_a_token_that_cannot_be_judged_is_refused_and_asked_about_again() -> None:
     reviews = FakeReviews()
-    gate = Gate(GateSettings(anonymous=True), reviews, "n1")
+    auth = KubeletAuth(AuthSettings(anonymous=True), reviews, "n1")
     reviews.error = Retry("the API server is away")
-    assert await gate.identify(bearer("good")) is None
+    assert await auth.identify(bearer("good")) is None
     reviews.error = None
-    assert await gate.identify(bearer("good")) is not None
+    assert await auth.identify(bearer("good")) is not None
 
 
 @virtual_time
 async def test_without_an_api_server_a_token_is_refused() -> None:
-    assert await Gate(GateSettings(anonymous=True), None, "n1").identify(bearer("good")) is None
+    assert await KubeletAuth(AuthSettings(anonymous=True), None, "n1").identify(bearer("good")) is None
 
 
 @virtual_time
 async def test_tokens_are_ignored_where_they_are_switched_off() -> None:
     reviews = FakeReviews()
-    settings = GateSettings(token_webhook=False, anonymous=True)
-    assert await Gate(settings, reviews, "n1").identify(bearer("good")) == ANONYMOUS
+    settings = AuthSettings(token_webhook=False, anonymous=True)
+    assert await KubeletAuth(settings, reviews, "n1").identify(bearer("good")) == ANONYMOUS
     assert reviews.asked == []
 
 
 @virtual_time
 async def test_whose_a_token_is_holds_for_two_minutes_and_nobodys_for_ten_seconds() -> None:
     reviews = FakeReviews()
-    gate = Gate(GateSettings(), reviews, "n1")
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
     for _ in range(3):
-        assert await gate.identify(bearer("good")) is not None
-        assert await gate.identify(bearer("bad")) is None
+        assert await auth.identify(bearer("good")) is not None
+        assert await auth.identify(bearer("bad")) is None
     assert reviews.asked == ["good", "bad"]
 
     await asyncio.sleep(11)
     reviews.tokens["bad"] = ANN
-    assert await gate.identify(bearer("bad")) is not None
-    assert await gate.identify(bearer("good")) is not None
+    assert await auth.identify(bearer("bad")) is not None
+    assert await auth.identify(bearer("good")) is not None
     assert reviews.asked == ["good", "bad", "bad"]
 
     await asyncio.sleep(110)
     del reviews.tokens["good"]
-    assert await gate.identify(bearer("good")) is None
+    assert await auth.identify(bearer("good")) is None
     assert reviews.asked == ["good", "bad", "bad", "good"]
 
 
@@ -156,8 +149,8 @@ async def test_whose_a_token_is_holds_for_two_minutes_and_nobodys_for_ten_second
 async def test_those_who_ask_the_same_at_once_share_one_review() -> None:
     reviews = FakeReviews()
     reviews.takes = 1.0
-    gate = Gate(GateSettings(), reviews, "n1")
-    found = await asyncio.gather(*(gate.identify(bearer("good")) for _ in range(20)))
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
+    found = await asyncio.gather(*(auth.identify(bearer("good")) for _ in range(20)))
     assert all(found)
     assert reviews.asked == ["good"]
 
@@ -166,9 +159,9 @@ async def test_those_who_ask_the_same_at_once_share_one_review() -> None:
 async def test_a_shared_review_survives_the_first_who_asked_for_it() -> None:
     reviews = FakeReviews()
     reviews.takes = 1.0
-    gate = Gate(GateSettings(), reviews, "n1")
-    first = asyncio.create_task(gate.identify(bearer("good")))
-    second = asyncio.create_task(gate.identify(bearer("good")))
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
+    first = asyncio.create_task(auth.identify(bearer("good")))
+    second = asyncio.create_task(auth.identify(bearer("good")))
     await asyncio.sleep(0.5)
     first.cancel()
     assert await second is not None
@@ -179,10 +172,10 @@ async def test_a_shared_review_survives_the_first_who_asked_for_it() -> None:
 async def test_a_review_that_nobody_waits_for_any_more_is_given_up() -> None:
     reviews = FakeReviews()
     reviews.takes = 1000.0
-    gate = Gate(GateSettings(), reviews, "n1")
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(1):
-            await gate.identify(bearer("good"))
+            await auth.identify(bearer("good"))
     await asyncio.sleep(0)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -191,12 +184,12 @@ async def test_a_review_that_nobody_waits_for_any_more_is_given_up() -> None:
 async def test_no_token_is_remembered_or_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     reviews = FakeReviews()
-    gate = Gate(GateSettings(), reviews, "n1")
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
     reviews.tokens["s3cret-good"] = ANN
-    await gate.identify(bearer("s3cret-good"))
-    await gate.identify(bearer("s3cret-bad"))
+    await auth.identify(bearer("s3cret-good"))
+    await auth.identify(bearer("s3cret-bad"))
     assert "s3cret" not in caplog.text
-    assert b"s3cret" not in b"".join(gate._tokens._known)
+    assert b"s3cret" not in b"".join(auth._tokens._known)
 
 
 # --- tokens of WebSockets
@@ -212,11 +205,11 @@ async def test_a_web_socket_may_say_its_token_as_a_protocol() -> None:
     reviews = FakeReviews()
     token = "good?>~ü"
     reviews.tokens[token] = ANN
-    gate = Gate(GateSettings(), reviews, "n1")
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
     headers = {"Upgrade": "websocket", "Sec-WebSocket-Protocol": f"v5.channel.k8s.io, {encoded(token)}"}
-    assert await gate.identify(request(headers)) is not None
+    assert await auth.identify(request(headers)) is not None
     del headers["Upgrade"]
-    assert await gate.identify(request(headers)) is None
+    assert await auth.identify(request(headers)) is None
 
 
 @pytest.mark.parametrize(
@@ -238,47 +231,6 @@ def test_other_protocols_are_no_tokens() -> None:
     assert protocol_token([]) == ""
 
 
-# --- certificates
-
-
-def loaded(pem: bytes) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(pem)
-
-
-def test_a_certificate_names_user_and_groups() -> None:
-    certificate = loaded(Authority().issue("system:node:n1", organizations=["system:nodes", "b"]).certificate)
-
-    identity = identity_of(certificate, datetime.now(UTC))
-
-    assert identity is not None
-    assert (identity.name, identity.uid, identity.groups) == ("system:node:n1", "", ("system:nodes", "b"))
-    assert identity.extra["authentication.kubernetes.io/credential-id"][0].startswith("X509SHA256=")
-
-
-def test_a_certificate_holds_in_its_time_only() -> None:
-    certificate = loaded(Authority().issue("ann").certificate)
-    with pytest.raises(Invalid, match="has expired"):
-        identity_of(certificate, certificate.not_valid_after_utc + timedelta(seconds=1))
-    with pytest.raises(Invalid, match="not valid before"):
-        identity_of(certificate, certificate.not_valid_before_utc - timedelta(seconds=1))
-
-
-def test_the_certificate_of_a_server_does_not_name_a_client() -> None:
-    with pytest.raises(Invalid, match="lacks clientAuth"):
-        identity_of(loaded(Authority().issue("web", hosts=["web"]).certificate), datetime.now(UTC))
-
-
-def test_a_certificate_without_a_common_name_names_nobody() -> None:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "x")])
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = (
-        builder.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-    )
-    assert identity_of(builder.sign(key, hashes.SHA256()), now) is None
-
-
 # --- whether
 
 
@@ -286,18 +238,18 @@ def test_a_certificate_without_a_common_name_names_nobody() -> None:
 async def test_any_of_the_rights_will_do() -> None:
     reviews = FakeReviews()
     reviews.allowed = {"proxy"}
-    gate = Gate(GateSettings(), reviews, "n1")
-    assert (await gate.check(ANN, "GET", "/pods")).allowed
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
+    assert (await auth.check(ANN, "GET", "/pods")).allowed
     assert reviews.asked == [("ann", "get", "pods"), ("ann", "get", "proxy")]
     reviews.asked.clear()
     reviews.allowed = {"healthz"}
-    assert (await gate.check(ANN, "GET", "/healthz")).allowed
+    assert (await auth.check(ANN, "GET", "/healthz")).allowed
     assert reviews.asked == [("ann", "get", "healthz")]
 
 
 @virtual_time
 async def test_who_may_not_is_told_what_was_asked_for() -> None:
-    decision = await Gate(GateSettings(), FakeReviews(), "n1").check(ANN, "GET", "/pods")
+    decision = await KubeletAuth(AuthSettings(), FakeReviews(), "n1").check(ANN, "GET", "/pods")
     assert decision == Decision(
         allowed=False, reason="Forbidden (user=ann, verb=get, resource=nodes, subresource(s)=[pods proxy])"
     )
@@ -307,59 +259,59 @@ async def test_who_may_not_is_told_what_was_asked_for() -> None:
 async def test_when_nobody_can_tell_it_is_an_error_and_is_not_remembered() -> None:
     reviews = FakeReviews()
     reviews.error, reviews.allowed = Retry("away"), {"stats"}
-    gate = Gate(GateSettings(), reviews, "n1")
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
     with pytest.raises(Undecided) as caught:
-        await gate.check(ANN, "GET", "/stats/summary")
+        await auth.check(ANN, "GET", "/stats/summary")
     assert str(caught.value) == "Authorization error (user=ann, verb=get, resource=nodes, subresource=stats)"
     reviews.error = None
-    assert (await gate.check(ANN, "GET", "/stats/summary")).allowed
+    assert (await auth.check(ANN, "GET", "/stats/summary")).allowed
 
 
 @virtual_time
 async def test_a_yes_holds_for_five_minutes_and_a_no_for_half_of_one() -> None:
     reviews = FakeReviews()
     reviews.allowed = {"stats"}
-    gate = Gate(GateSettings(), reviews, "n1")
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
     for _ in range(3):
-        assert (await gate.check(ANN, "GET", "/stats")).allowed
-        assert not (await gate.check(ANN, "GET", "/logs")).allowed
+        assert (await auth.check(ANN, "GET", "/stats")).allowed
+        assert not (await auth.check(ANN, "GET", "/logs")).allowed
     assert len(reviews.asked) == 2
 
     await asyncio.sleep(31)
     reviews.allowed = {"log"}
-    assert (await gate.check(ANN, "GET", "/logs")).allowed
-    assert (await gate.check(ANN, "GET", "/stats")).allowed
+    assert (await auth.check(ANN, "GET", "/logs")).allowed
+    assert (await auth.check(ANN, "GET", "/stats")).allowed
     await asyncio.sleep(270)
-    assert not (await gate.check(ANN, "GET", "/stats")).allowed
+    assert not (await auth.check(ANN, "GET", "/stats")).allowed
 
 
 @virtual_time
 async def test_rights_are_not_mixed_up_between_people_verbs_or_groups() -> None:
     reviews = FakeReviews()
     reviews.allowed = {"stats"}
-    gate = Gate(GateSettings(), reviews, "n1")
+    auth = KubeletAuth(AuthSettings(), reviews, "n1")
     others = [Identity(name="bob"), Identity(name="ann"), Identity(name="ann", groups=("a", "b")), ANN]
     for identity in others:
-        await gate.check(identity, "GET", "/stats")
-    await gate.check(ANN, "POST", "/stats")
+        await auth.check(identity, "GET", "/stats")
+    await auth.check(ANN, "POST", "/stats")
     assert len(reviews.asked) == 5
 
 
 @virtual_time
 async def test_always_allow_asks_nobody() -> None:
     reviews = FakeReviews()
-    gate = Gate(GateSettings(authorization="AlwaysAllow"), reviews, "n1")
-    assert (await gate.check(ANN, "POST", "/exec/a/b/c")).allowed
+    auth = KubeletAuth(AuthSettings(authorization="AlwaysAllow"), reviews, "n1")
+    assert (await auth.check(ANN, "POST", "/exec/a/b/c")).allowed
     assert reviews.asked == []
 
 
 @virtual_time
 async def test_without_an_api_server_nobody_may_and_the_reason_says_so() -> None:
-    decision = await Gate(GateSettings(), None, "n1").check(ANN, "GET", "/pods")
+    decision = await KubeletAuth(AuthSettings(), None, "n1").check(ANN, "GET", "/pods")
     assert not decision.allowed
     assert "has no API server" in decision.reason
 
 
 def test_a_mode_that_does_not_exist_is_refused() -> None:
     with pytest.raises(Invalid, match="Webhook or AlwaysAllow"):
-        Gate(GateSettings(authorization="RBAC"), None, "n1")
+        KubeletAuth(AuthSettings(authorization="RBAC"), None, "n1")

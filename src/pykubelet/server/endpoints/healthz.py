@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from pykubelet.server.http import Route, plain
+from pykubelet.server.application import Route, plain
 
 _LATEST: Final = 120.0
 """A sync loop that has not come round for two minutes is stuck."""

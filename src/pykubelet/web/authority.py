@@ -1,37 +1,26 @@
-"""The certificate authority of the cluster: what it signs, for how long, and what such a certificate is good for.
-
-Everything here is in memory; `pki` keeps it in files.
-"""
+"""A certificate authority: what it signs, for how long, and what such a certificate is good for. All in memory."""
 
 import ipaddress
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-import msgspec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from pykubelet.base.errors import Invalid
+from pykubelet.web.key_pairs import KeyPair, key_pem
 
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
 
 YEAR: Final = timedelta(days=365)
-RENEWED_BEFORE: Final = timedelta(days=30)
 _AUTHORITY_LIFETIME: Final = 10 * YEAR
-_SKEW: Final = timedelta(minutes=5)
+SKEW: Final = timedelta(minutes=5)
 """How far the clock of another machine may be behind."""
 _LONGEST_COMMON_NAME: Final = 64
 _SMALLEST_RSA: Final = 2048
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """A certificate and its key, PEM."""
-
-    certificate: bytes
-    key: bytes
 
 
 class Authority:
@@ -40,11 +29,18 @@ class Authority:
         self._key = key
 
     @classmethod
-    def make(cls, now: datetime, key: ec.EllipticCurvePrivateKey | None = None) -> "Authority":
+    def make(
+        cls,
+        now: datetime,
+        key: ec.EllipticCurvePrivateKey | None = None,
+        *,
+        name: str = "kubernetes",
+        lifetime: timedelta = _AUTHORITY_LIFETIME,
+    ) -> "Authority":
         key = key or ec.generate_private_key(ec.SECP256R1())
-        name = _name("kubernetes")
+        subject = _name(name)
         builder = (
-            _builder(name, name, key.public_key(), now, now + _AUTHORITY_LIFETIME)
+            _builder(subject, subject, key.public_key(), now, now + lifetime)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_usage(signs=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -52,7 +48,7 @@ class Authority:
         return cls(builder.sign(key, hashes.SHA256()), key)
 
     @classmethod
-    def load(cls, pair: Pair) -> "Authority":
+    def load(cls, pair: KeyPair) -> "Authority":
         """Raises Invalid when the two cannot be read, or do not belong together."""
         try:
             certificate = x509.load_pem_x509_certificate(pair.certificate)
@@ -69,21 +65,21 @@ class Authority:
     def pem(self) -> bytes:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
-    def pair(self) -> Pair:
-        return Pair(self.pem, private_pem(self._key))
+    def pair(self) -> KeyPair:
+        return KeyPair(self.pem, key_pem(self._key))
 
-    def client(self, user: str, groups: Sequence[str], now: datetime, lifetime: timedelta = YEAR) -> Pair:
+    def client(self, user: str, groups: Sequence[str], now: datetime, lifetime: timedelta = YEAR) -> KeyPair:
         """For whoever has to prove to be this user."""
         key = ec.generate_private_key(ec.SECP256R1())
         signed = self.sign(key.public_key(), _name(user, groups), now, lifetime, client=True)
-        return Pair(signed, private_pem(key))
+        return KeyPair(signed, key_pem(key))
 
-    def server(self, name: str, hosts: Sequence[str], now: datetime, lifetime: timedelta = YEAR) -> Pair:
+    def server(self, name: str, hosts: Sequence[str], now: datetime, lifetime: timedelta = YEAR) -> KeyPair:
         """For a server that answers to these names and addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         hosts_ = tuple(general_name(host) for host in dict.fromkeys(hosts))
         signed = self.sign(key.public_key(), _name(name), now, lifetime, hosts=hosts_, server=True)
-        return Pair(signed, private_pem(key))
+        return KeyPair(signed, key_pem(key))
 
     def sign(
         self,
@@ -129,35 +125,11 @@ def public_key_of(request: x509.CertificateSigningRequest) -> PublicKey:
     raise Invalid(f"the key of the certificate request has to be RSA of {_SMALLEST_RSA} bits or more, ECDSA or Ed25519")
 
 
-def is_due(certificate: bytes, now: datetime) -> bool:
-    """Whether a certificate should be made anew: it cannot be read, does not hold yet, or ends soon."""
-    try:
-        read = x509.load_pem_x509_certificate(certificate)
-    except ValueError:
-        return True
-    whole = read.not_valid_after_utc - read.not_valid_before_utc
-    return now < read.not_valid_before_utc or read.not_valid_after_utc - now < min(RENEWED_BEFORE, whole / 3)
-
-
-def is_issued_by(certificate: bytes, authority: x509.Certificate) -> bool:
-    try:
-        x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(authority)
-    except Exception:  # whatever the library makes of a broken certificate, we did not issue it
-        return False
-    return True
-
-
 def general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
 
 
 def _name(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
@@ -176,7 +148,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _SKEW)
+        .not_valid_before(now - SKEW)
         .not_valid_after(until)
     )
 

@@ -11,11 +11,11 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.pod.container.logs import logged_container
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.server import Inside, Session, Streams, StreamUrl
-from pykubelet.server.http import Handler, Route, plain
+from pykubelet.server.application import Handler, Route, plain
 from pykubelet.server.streaming.port_forward import forward
 from pykubelet.server.streaming.remote_command import serve_session
+from pykubelet.server.streaming.runtime_tunnel import tunnel_to_runtime
 from pykubelet.server.streaming.session_lines import wanted
-from pykubelet.server.streaming.tunnel import tunnel
 
 _RUN_SECONDS: Final = 120.0
 _MOST_PORTS: Final = 100
@@ -88,7 +88,7 @@ class ContainerStreams:
         self, request: web.Request, made: StreamUrl | Session, *, tty: bool, attached: bool = False
     ) -> web.StreamResponse:
         if isinstance(made, StreamUrl):
-            return await tunnel(request, made.url, idle=self._idle)
+            return await tunnel_to_runtime(request, made.url, idle=self._idle)
         return await serve_session(request, made, tty=tty, idle=self._idle, attached=attached)
 
     async def _port_forward(self, request: web.Request) -> web.StreamResponse:
@@ -98,7 +98,7 @@ class ContainerStreams:
             raise NotFound("the pod has no sandbox that runs\n")
         made = await self._streams.port_forward(sandbox_id, ports)
         if isinstance(made, StreamUrl):
-            return await tunnel(request, made.url, idle=self._idle)
+            return await tunnel_to_runtime(request, made.url, idle=self._idle)
         return await forward(request, lambda port: self._streams.connect(sandbox_id, port), ports, idle=self._idle)
 
     async def _run(self, request: web.Request) -> web.StreamResponse:

@@ -6,7 +6,7 @@ from cryptography import x509
 
 from kit.certificates import Authority
 from pykubelet.base.errors import Invalid
-from pykubelet.web.self_signed import ensure, make
+from pykubelet.server.serving_certificate import self_signed, signed_by_itself
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -17,7 +17,7 @@ def leaf(path: Path) -> x509.Certificate:
 
 
 def test_it_is_made_once_and_its_key_is_private(tmp_path: Path) -> None:
-    certificate, key = ensure(tmp_path / "pki", "n1", ["10.0.0.1", "fd00::1", "n1.example"], NOW)
+    certificate, key = self_signed(tmp_path / "pki", "n1", ["10.0.0.1", "fd00::1", "n1.example"], NOW)
 
     assert (certificate.name, key.name) == ("kubelet.crt", "kubelet.key")
     assert key.stat().st_mode & 0o777 == 0o600
@@ -26,21 +26,21 @@ def test_it_is_made_once_and_its_key_is_private(tmp_path: Path) -> None:
     assert names.get_values_for_type(x509.DNSName) == ["n1", "n1.example"]
     assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["10.0.0.1", "fd00::1"]
     before = certificate.read_bytes()
-    ensure(tmp_path / "pki", "n1", [], NOW + 300 * DAY)
+    self_signed(tmp_path / "pki", "n1", [], NOW + 300 * DAY)
     assert certificate.read_bytes() == before
     assert sorted(path.name for path in (tmp_path / "pki").iterdir()) == ["kubelet.crt", "kubelet.key"]
 
 
 def test_its_authority_is_in_the_same_file() -> None:
-    pem, _ = make("n1", (), NOW)
+    pem = signed_by_itself("n1", (), NOW).certificate
     certificate, authority = x509.load_pem_x509_certificates(pem)
     certificate.verify_directly_issued_by(authority)
 
 
 def test_our_own_is_renewed_a_month_before_its_end(tmp_path: Path) -> None:
-    certificate, key = ensure(tmp_path, "n1", (), NOW)
+    certificate, key = self_signed(tmp_path, "n1", (), NOW)
     old_key = key.read_bytes()
-    ensure(tmp_path, "n1", (), NOW + 340 * DAY)
+    self_signed(tmp_path, "n1", (), NOW + 340 * DAY)
     assert leaf(certificate).not_valid_after_utc > NOW + 600 * DAY
     assert key.read_bytes() != old_key
 
@@ -49,25 +49,25 @@ def test_what_somebody_else_put_there_is_never_touched(tmp_path: Path) -> None:
     issued = Authority().issue("n1", hosts=["n1"], expires=NOW)
     (tmp_path / "kubelet.crt").write_bytes(issued.certificate)
     (tmp_path / "kubelet.key").write_bytes(issued.key)
-    certificate, _ = ensure(tmp_path, "n1", (), NOW + DAY)
+    certificate, _ = self_signed(tmp_path, "n1", (), NOW + DAY)
     assert certificate.read_bytes() == issued.certificate
 
 
 def test_one_file_without_the_other_is_refused(tmp_path: Path) -> None:
-    _, key = ensure(tmp_path, "n1", (), NOW)
+    _, key = self_signed(tmp_path, "n1", (), NOW)
     key.unlink()
     with pytest.raises(Invalid, match=r"kubelet\.key is not"):
-        ensure(tmp_path, "n1", (), NOW)
+        self_signed(tmp_path, "n1", (), NOW)
 
 
 def test_a_long_name_fits(tmp_path: Path) -> None:
     name = "n" * 60 + "." + "x" * 60
-    certificate, _ = ensure(tmp_path, name, (), NOW)
+    certificate, _ = self_signed(tmp_path, name, (), NOW)
     names = leaf(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == [name]
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(Invalid, match="file/pki: the serving certificate cannot be written there"):
-        ensure(tmp_path / "file" / "pki", "n1", (), NOW)
+    with pytest.raises(Invalid, match=r"file/pki/kubelet\.key cannot be written"):
+        self_signed(tmp_path / "file" / "pki", "n1", (), NOW)

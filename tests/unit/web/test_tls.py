@@ -1,4 +1,4 @@
-"""The agent's HTTP API as its clients see it: real TLS, real requests, the real gate."""
+"""The agent's HTTP API as its clients see it: real TLS, real requests, the real auth."""
 
 import asyncio
 import os
@@ -24,10 +24,12 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.base.tasks import every
 from pykubelet.pod.ports.server import Access, Decision, Identity
-from pykubelet.server.auth.auth import Gate
-from pykubelet.server.http import Route, application, serving
-from pykubelet.server.settings import GateSettings, TlsSettings
-from pykubelet.server.tls import ServingTls
+from pykubelet.server.application import Route, application
+from pykubelet.server.auth.kubelet_auth import KubeletAuth
+from pykubelet.server.serving_certificate import kubelet_tls
+from pykubelet.server.settings import AuthSettings, TlsSettings
+from pykubelet.web.serving import serving
+from pykubelet.web.tls import ServingTls
 
 DAY = timedelta(days=1)
 
@@ -81,14 +83,14 @@ class Api:
 
 
 @asynccontextmanager
-async def served(settings: TlsSettings, **gate: Any) -> AsyncIterator[Api]:
+async def served(settings: TlsSettings, **auth: Any) -> AsyncIterator[Api]:
     async def pods(request: web.Request) -> web.Response:
         tls: ssl.SSLObject = request.get_extra_info("ssl_object")
         return web.Response(text=tls.version())
 
-    tls = ServingTls(settings, look_again=0.01)
+    tls = kubelet_tls(settings, look_again=0.01)
     api = Api(tls, "")
-    guard = Gate(GateSettings(**gate), OnlyAdmin(), "n1", certificate=tls.client_certificate, now=api.clock)
+    guard = KubeletAuth(AuthSettings(**auth), OnlyAdmin(), "n1", certificate=tls.client_certificate, now=api.clock)
     app = application([Route("GET", "/pods", pods)], guard)
     async with serving(app, "127.0.0.1", 0, tls=tls.context()) as port:
         api.url = f"https://127.0.0.1:{port}/pods"
@@ -404,22 +406,22 @@ async def test_tls_1_3_alone_is_insisted_on_in_every_handshake(files: Files) -> 
 
 def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="give both, or neither"):
-        ServingTls(TlsSettings(cert_dir=tmp_path, node_name="n1", cert_file="a"))
+        kubelet_tls(TlsSettings(cert_dir=tmp_path, node_name="n1", cert_file="a"))
 
 
 def test_a_missing_file_is_named(files: Files) -> None:
     (files.folder / "tls.key").unlink()
     with pytest.raises(Invalid, match=r"tls\.key cannot be read: No such file"):
-        ServingTls(files.settings).context()
+        kubelet_tls(files.settings).context()
 
 
 def test_a_pair_that_does_not_belong_together_is_named(files: Files) -> None:
     (files.folder / "tls.key").write_bytes(files.servers.issue("x", hosts=["y"]).key)
     with pytest.raises(Invalid, match=r"tls\.key do not belong together"):
-        ServingTls(files.settings).context()
+        kubelet_tls(files.settings).context()
 
 
 def test_an_authority_that_is_none_is_named(files: Files) -> None:
     (files.folder / "ca.crt").write_text("hello")
-    with pytest.raises(Invalid, match=r"clientCAFile: .*ca\.crt holds no certificate"):
-        ServingTls(files.settings).context()
+    with pytest.raises(Invalid, match=r"the client CA file .*ca\.crt holds no certificate"):
+        kubelet_tls(files.settings).context()

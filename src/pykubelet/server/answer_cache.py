@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 
-class Answers(Generic[V]):
+class AnswerCache(Generic[V]):
     """A cache of what somebody else said. Times are the event loop's; the answer used longest ago makes room.
 
     Failures are not kept, but everybody who was waiting for the answer gets them.

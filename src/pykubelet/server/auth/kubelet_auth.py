@@ -17,16 +17,15 @@ from datetime import UTC, datetime
 from typing import Final
 
 from aiohttp import hdrs, web
-from cryptography import x509
 
 from pykubelet.api import codec
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.pod.ports.server import Access, Decision, Identity, Reviews
+from pykubelet.server.answer_cache import AnswerCache
 from pykubelet.server.auth.access import accesses
-from pykubelet.server.auth.cache import Answers
-from pykubelet.server.auth.client_certificates import identity_of
-from pykubelet.server.settings import GateSettings
+from pykubelet.server.settings import AuthSettings
+from pykubelet.web.certificates import CREDENTIAL_ID, ClientCertificate, client_subject
 
 log = logging.getLogger(__name__)
 
@@ -40,15 +39,12 @@ _NOBODY_HOLDS: Final = 10.0
 
 TOKEN_PROTOCOL: Final = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - the name of a protocol
 
-ClientCertificate = Callable[[ssl.SSLObject], x509.Certificate | None]
-"""The proven certificate of the other side; None when it showed none. Raises Invalid when it does not hold any more."""
-
 
 class Undecided(Retry):
     """Whether somebody may cannot be found out at the moment: the answer is 500, with this text."""
 
 
-class Gate:
+class KubeletAuth:
     """Identifies those who ask, and says whether they may.
 
     Without `reviews` there is no API server: nobody is known by a token, and under Webhook nobody may do anything.
@@ -57,7 +53,7 @@ class Gate:
 
     def __init__(
         self,
-        settings: GateSettings,
+        settings: AuthSettings,
         reviews: Reviews | None,
         node_name: str,
         *,
@@ -74,8 +70,8 @@ class Gate:
         self._certificate = certificate
         self._now = now
         self._secret = secrets.token_bytes(32)
-        self._tokens: Answers[Identity | None] = Answers(_CACHE_SIZE)
-        self._decisions: Answers[Decision] = Answers(_CACHE_SIZE)
+        self._tokens: AnswerCache[Identity | None] = AnswerCache(_CACHE_SIZE)
+        self._decisions: AnswerCache[Decision] = AnswerCache(_CACHE_SIZE)
 
     async def identify(self, request: web.BaseRequest) -> Identity | None:
         """Who asks; None means 401."""
@@ -129,7 +125,11 @@ class Gate:
             # A new connection is judged anew, and may do better.
             request.protocol.close()
             raise
-        return None if certificate is None else identity_of(certificate, self._now())
+        subject = client_subject(certificate, self._now()) if certificate is not None else None
+        if subject is None:
+            return None
+        extra = {CREDENTIAL_ID: (subject.credential,)}
+        return Identity(name=subject.name, uid=subject.uid, groups=subject.groups, extra=extra)
 
     async def _by_header(self, request: web.BaseRequest) -> Identity | None:
         scheme, _, rest = request.headers.get(hdrs.AUTHORIZATION, "").strip().partition(" ")
