@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import grpc
+
 from bench.measured_agent import NODE, MeasuredAgent, measured_agent
 from bench.timed_api import Object, TimedApi, is_gone, is_ready, timed_api
-from bench.timed_cri import Call, TimedCri, timed_cri
 from kit.containerd import Containerd, missing, private_containerd
+from kit.cri_proxy import Call, CriProxy, Kind, cri_proxy
 
 IMAGE: Final = "docker.io/library/busybox:1.36"
 SINGLE: Final = 20
@@ -79,7 +81,7 @@ async def _measured(containerd: Containerd) -> None:
 
 
 class Node:
-    def __init__(self, server: TimedApi, agent: MeasuredAgent, proxy: TimedCri | None) -> None:
+    def __init__(self, server: TimedApi, agent: MeasuredAgent, proxy: CriProxy | None) -> None:
         self.server = server
         self.agent = agent
         self.proxy = proxy
@@ -89,7 +91,7 @@ class Node:
         with self.server.noted(is_ready) as times:
             began = time.perf_counter()
             for name in names:
-                self.server.create("pods", _pod(name))
+                await self.server.apply(_pod(name))
             await self.until(lambda: times.keys() >= set(names), f"{len(names)} pods to be Ready")
         return {name: times[name] - began for name in names}
 
@@ -98,7 +100,7 @@ class Node:
         with self.server.noted(is_gone) as times:
             began = time.perf_counter()
             for name in names:
-                self.server.delete("pods", "default", name, 1)
+                await self.server.ask_to_delete(name, 1)
             await self.until(lambda: times.keys() >= set(names), f"{len(names)} pods to be gone")
         uids = [f"uid-{name}" for name in names]
         await self.until(lambda: not any(map(self.agent.keeps, uids)), f"nothing to be left of {len(names)} pods")
@@ -115,7 +117,7 @@ class Node:
     async def quiet(self) -> None:
         """Until nothing more has been said for a second: events and statuses follow what they are about."""
         before = -1
-        while before != (before := sum(self.server.requests.values())):  # noqa: ASYNC110
+        while before != (before := len(self.server.requests)):  # noqa: ASYNC110
             await asyncio.sleep(1.0)
 
 
@@ -133,12 +135,21 @@ async def _node(
             return
         socket = containerd.root / "proxy.sock"
         async with (
-            timed_cri(containerd.endpoint, socket, has_events=False) as proxy,
-            measured_agent(folder, api.url, f"unix://{socket}") as agent,
+            _proxy_without_events(containerd.endpoint, socket) as proxy,
+            measured_agent(folder, api.url, proxy.endpoint) as agent,
         ):
             node = Node(api, agent, proxy)
             await node.until(lambda: api.is_watched("pods"), "the agent to ask for its pods")
             yield node
+
+
+@asynccontextmanager
+async def _proxy_without_events(endpoint: str, socket: Path) -> AsyncIterator[CriProxy]:
+    """As a runtime without such a stream would be."""
+    async with cri_proxy(endpoint, socket, has_line=False) as proxy:
+        for method in ("Subscribe", "GetContainerEvents"):
+            proxy.spoil(method, Kind.BEFORE, left=None, code=grpc.StatusCode.UNIMPLEMENTED)
+        yield proxy
 
 
 # --- measurements
@@ -240,12 +251,12 @@ async def _followed(node: Node) -> list[Row]:
     stops: list[list[Step]] = []
     for number in range(FOLLOWED):
         name = f"followed-{number}"
-        marks = {f"uid-{name}".encode(), IMAGE.encode()}
+        marks = f"uid-{name}", IMAGE
         for what, steps, paths in ((node.started, _START, starts), (node.stopped, _STOP, stops)):
             await asyncio.sleep(0.2)  # the word on the last step has its own effects
             began = time.perf_counter()
             end = began + (await what([name]))[name]
-            paths.append(_path(steps, node.proxy.of(marks), began, end))
+            paths.append(_path(steps, _calls_about(node.proxy, marks), began, end))
     _print_path("one pod's start", starts)
     _print_path("one pod's end", stops)
     rows = []
@@ -253,6 +264,11 @@ async def _followed(node: Node) -> list[Row]:
         own = statistics.median(sum(step.total - step.cri for step in path) * 1000 for path in paths)
         rows.append(Row(f"one at a time, {name}, all but CRI", own, "ms", None))
     return rows
+
+
+def _calls_about(proxy: CriProxy, marks: tuple[str, ...]) -> list[Call]:
+    """Those that were answered, in their order."""
+    return [call for call in proxy.calls if call.ended and any(mark in call.about for mark in marks)]
 
 
 def _path(steps: Steps, calls: list[Call], began: float, last: float) -> list[Step]:

@@ -2,17 +2,18 @@
 
 # ruff: noqa: ASYNC240 - a benchmark may block
 import asyncio
-import json
-import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from kit.agent_process import COMMAND
+from kit.api_server import kubeconfig_for
+from kit.apiserver_process import cpu_of, rss_of
+from kit.containerd import OWN_CGROUP
+
 NODE: Final = "bench"
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PATIENCE: Final = 30.0
 
 
@@ -33,13 +34,11 @@ class MeasuredAgent:
 
     def cpu(self) -> float:
         """Seconds of it that all threads have used since the start."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return cpu_of(self.pid)
 
     def rss(self) -> float:
         """Resident memory, in MiB."""
-        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+        return rss_of(self.pid)
 
     def keeps(self, uid: str) -> bool:
         """Whether anything of a pod is left: its folder is the last to go."""
@@ -61,9 +60,9 @@ async def measured_agent(folder: Path, server: str, endpoint: str) -> AsyncItera
     """Its state is in `folder`, where an agent that comes later finds it again. So is its log."""
     folder.mkdir(parents=True, exist_ok=True)
     kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_text(json.dumps(_kubeconfig(server)))
-    command = [sys.executable, "-m", "pykubelet", "run", "--kubeconfig", str(kubeconfig)]
-    command += ["--port=0", "--healthz-port=0", f"--cgroup-root=/pykubelet-test-bench-{os.getpid()}"]
+    kubeconfig.write_text(kubeconfig_for(server))
+    command = [*COMMAND, "run", "--kubeconfig", str(kubeconfig)]
+    command += ["--port=0", "--healthz-port=0", f"--cgroup-root=/{OWN_CGROUP}"]
     command += ["--root-dir", str(folder / "state"), "--hostname-override", NODE]
     command += ["--container-runtime-endpoint", endpoint]
     with (folder / "agent.log").open("ab") as log:
@@ -73,14 +72,3 @@ async def measured_agent(folder: Path, server: str, endpoint: str) -> AsyncItera
         yield agent
     finally:
         await agent.stop()
-
-
-def _kubeconfig(server: str) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
-        "users": [{"name": "u", "user": {}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }

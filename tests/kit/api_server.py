@@ -33,6 +33,13 @@ class ObjectServer(ListWatchServer):
         self.reviews: list[str] = []
         """What was asked about whom."""
 
+    async def ask_to_delete(self, name: str, grace: int | None = None, namespace: str = "default") -> None:
+        """As `kubectl delete` does with a pod: the node has the last word."""
+        pod = self.objects["pods", f"{namespace}/{name}"]
+        seconds = pod["spec"].get("terminationGracePeriodSeconds", 30) if grace is None else grace
+        ending = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": seconds}
+        await self.apply({**pod, "metadata": {**pod["metadata"], **ending}})
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
         resource, namespace, name = place(request.path)
         if request.method == "GET" and not name:
@@ -110,11 +117,7 @@ class LoopbackApi:
         self._do(self._server.apply(pod))
 
     def ask_to_delete(self, name: str) -> None:
-        """As `kubectl delete` does: the node has the last word."""
-        pod = self.pods()[name]
-        grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
-        ending = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace}
-        self.apply({**pod, "metadata": {**pod["metadata"], **ending}})
+        self._do(self._server.ask_to_delete(name))
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(_PATIENCE)
@@ -135,7 +138,7 @@ def loopback_api(kubeconfig: Path) -> Iterator[LoopbackApi]:
     thread.start()
     api = started.get(timeout=_PATIENCE)
     try:
-        kubeconfig.write_text(_kubeconfig(api.url))
+        kubeconfig.write_text(kubeconfig_for(api.url))
         yield api
     finally:
         api.loop.call_soon_threadsafe(over.set)
@@ -182,7 +185,7 @@ def _refusal(code: int, reason: str, message: str) -> web.Response:
     return web.json_response({**body, "code": code}, status=code)
 
 
-def _kubeconfig(url: str) -> str:
+def kubeconfig_for(url: str) -> str:
     return json.dumps(
         {
             "apiVersion": "v1",

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
@@ -60,22 +61,29 @@ class Fault(Struct, kw_only=True):
     hits: int = 0
 
 
-class Call(Struct, frozen=True):
+class Call(Struct):
+    """One that was made, on the clock of time.perf_counter."""
+
     method: str
     about: str
+    began: float
+    ended: float = 0.0
+    """0: it goes on, or it failed."""
 
 
 class CriProxy:
-    """Listens on a socket of its own. The line itself is a plain copier of bytes, so that it can be cut like one."""
+    """Listens on a socket of its own. The line itself is a plain copier of bytes, so that it can be cut like one; it is
+    left out where only the calls are of interest."""
 
-    def __init__(self, endpoint: str, socket: Path) -> None:
+    def __init__(self, endpoint: str, socket: Path, *, has_line: bool = True) -> None:
         self.endpoint = f"unix://{socket}"
         self.faults: list[Fault] = []
         self.calls: list[Call] = []
         self.open: list[str] = []
         """The methods of calls that go on now."""
         self._socket = socket
-        self._inner = socket.with_suffix(".inner")
+        self._has_line = has_line
+        self._inner = socket.with_suffix(".inner") if has_line else socket
         self._upstream = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
         self._server = grpc.aio.server(options=_OPTIONS)
         self._server.add_generic_rpc_handlers((_Everything(self),))
@@ -87,7 +95,8 @@ class CriProxy:
 
     async def start(self) -> None:
         await self._server.start()
-        self._line = await asyncio.start_unix_server(self._connected, self._socket)
+        if self._has_line:
+            self._line = await asyncio.start_unix_server(self._connected, self._socket)
 
     async def stop(self) -> None:
         if self._line is not None:
@@ -138,6 +147,7 @@ class CriProxy:
 
     async def unary(self, method: str, request: bytes, context: Any) -> bytes:
         fault = self._begin(method, request)
+        call = self.calls[-1]
         self.open.append(_short(method))
         try:
             if fault is not None:
@@ -145,6 +155,7 @@ class CriProxy:
             if fault is not None and fault.kind is Kind.CUT:
                 asyncio.get_running_loop().call_later(fault.seconds, self.cut)
             answer = await self._forward(method, request, context)
+            call.ended = time.perf_counter()
             self._learn(_short(method), request, answer)
             if fault is not None and fault.kind is Kind.AFTER:
                 await context.abort(fault.code, fault.text)
@@ -195,7 +206,7 @@ class CriProxy:
         """Write the call down. -> what is to happen to it"""
         names = {self._owners[found] for found in _ID.findall(request) if found in self._owners}
         about = f"{request.decode('ascii', 'replace')} {' '.join(names)}"
-        self.calls.append(Call(_short(method), about))
+        self.calls.append(Call(_short(method), about, time.perf_counter()))
         for fault in self.faults:
             if fault.method != _short(method) or fault.left == 0 or fault.about not in about:
                 continue
@@ -260,8 +271,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @asynccontextmanager
-async def cri_proxy(endpoint: str, socket: Path) -> AsyncIterator[CriProxy]:
-    proxy = CriProxy(endpoint, socket)
+async def cri_proxy(endpoint: str, socket: Path, *, has_line: bool = True) -> AsyncIterator[CriProxy]:
+    proxy = CriProxy(endpoint, socket, has_line=has_line)
     await proxy.start()
     try:
         yield proxy

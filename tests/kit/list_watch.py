@@ -34,7 +34,8 @@ class ListWatchServer:
         self._history: list[tuple[int, str, str, dict[str, Any]]] = []
         self._oldest = 0
         self._wake = asyncio.Condition()
-        self._watches: set[asyncio.Transport] = set()
+        self._watches: dict[asyncio.Transport, str] = {}
+        """The open ones, and what each is about."""
 
     # --- what happens in the world
 
@@ -67,12 +68,15 @@ class ListWatchServer:
         self._history.clear()
 
     def drop_connections(self) -> None:
-        for transport in self._watches:
+        for transport in (*self._watches,):
             transport.abort()
 
     @property
     def open_watches(self) -> int:
         return len(self._watches)
+
+    def is_watched(self, resource: str) -> bool:
+        return resource in self._watches.values()
 
     async def _record(self, kind: str, key: tuple[str, str], item: dict[str, Any]) -> None:
         self.version += 1
@@ -122,7 +126,7 @@ class ListWatchServer:
         await response.prepare(request)
         transport = request.transport
         assert transport is not None
-        self._watches.add(transport)
+        self._watches[transport] = resource
         sent, begun = 0, len(self._history)
         try:
             async with asyncio.timeout(float(request.query["timeoutSeconds"])):
@@ -139,7 +143,7 @@ class ListWatchServer:
         except (TimeoutError, ConnectionError):
             pass
         finally:
-            self._watches.discard(transport)
+            self._watches.pop(transport, None)
         return response
 
 

@@ -43,7 +43,10 @@ def invoke(*args: str) -> Result:
         (["--nope"], "No such option '--nope'"),
         (["dance"], "No such command 'dance'"),
         (["version", "please"], "Got unexpected extra argument (please)"),
-        (["run"], "there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig"),
+        (
+            ["run", "--root-dir", "state"],
+            "there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig",
+        ),
         (["run", "--nope"], "No such option '--nope'"),
         (["run", "--pod-manifest-path"], "Option '--pod-manifest-path' requires an argument"),
         (["run", "--logging-format", "xml"], "Invalid value for '--logging-format'"),
@@ -56,12 +59,15 @@ def invoke(*args: str) -> Result:
         (["run", "--pod-manifest-path", "m", "--file-check-frequency", "20"], "fileCheckFrequency: '20' is not a dur"),
         (["run", "--pod-manifest-path", "m", "--http-check-frequency", "-1s"], "httpCheckFrequency: must not be neg"),
         (["run", "--pod-manifest-path", "m", "--hostname-override", "my_host"], "the node name 'my_host' cannot be"),
-        (["run", "--manifest-url", "ftp://example.com"], "the manifest URL ftp://example.com must start with http"),
+        (
+            ["run", "--root-dir", "state", "--manifest-url", "ftp://example.com"],
+            "the manifest URL ftp://example.com must start with http",
+        ),
         (
             ["run", "--manifest-url", "http://x", "--manifest-url-header", "x"],
             "--manifest-url-header: write name:value",
         ),
-        (["run", "--kubeconfig", "missing"], "missing does not exist"),
+        (["run", "--root-dir", "state", "--kubeconfig", "missing"], "missing does not exist"),
     ],
 )
 def test_what_is_asked_wrongly_is_refused_in_one_line(
@@ -85,16 +91,18 @@ def test_a_wrong_flag_points_to_the_help_of_its_command() -> None:
     assert invoke("run", "--nope").stderr.endswith("(see pykubelet run --help)\n")
 
 
-def test_secrets_of_a_wrong_url_or_header_are_not_shown() -> None:
-    url = invoke("run", "--manifest-url", "me:pa55@example.com/?t=t0ken", "--manifest-url-header", "X-Key:he4der")
-    header = invoke("run", "--manifest-url", "http://me:pa55@example.com/?t=t0ken", "--manifest-url-header", "he4der")
+def test_secrets_of_a_wrong_url_or_header_are_not_shown(tmp_path: Path) -> None:
+    run = "run", "--root-dir", str(tmp_path), "--manifest-url"
+    url = invoke(*run, "me:pa55@example.com/?t=t0ken", "--manifest-url-header", "X-Key:he4der")
+    header = invoke(*run, "http://me:pa55@example.com/?t=t0ken", "--manifest-url-header", "he4der")
     for result in (url, header):
         assert result.exit_code == 2
         assert not re.search("pa55|t0ken|he4der", result.output)
 
 
 def test_a_refusal_of_the_real_program_has_no_traceback(tmp_path: Path) -> None:
-    result = subprocess.run([*AGENT, "run"], capture_output=True, text=True, timeout=30, cwd=tmp_path)
+    command = [*AGENT, "run", "--root-dir", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1
     assert "Traceback" not in result.stderr

@@ -53,7 +53,9 @@ async def test_a_kill_at_any_moment_loses_nothing_that_was_acknowledged(tmp_path
 def _killed_writer(path: Path, round_: int, after: int) -> list[bytes]:
     """All that it has acknowledged, when it was killed after so many."""
     command = [sys.executable, "-c", _WRITER, str(path), str(round_)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+    )  # or communicate() misses what a buffer holds
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(after)]
     process.kill()
