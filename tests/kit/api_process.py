@@ -82,7 +82,7 @@ async def serving_api(
     server = ApiServer(
         store or MemoryStore(),
         settings or ApiSettings(),
-        gate=lambda backend: ByToken() if needs_token else AllowAll(),
+        access=lambda backend: ByToken() if needs_token else AllowAll(),
     )
     runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()

@@ -17,7 +17,7 @@ from kit.kubectl import KUBECTL, Kubectl
 from kit.local_streams import LocalConnection, LocalSession
 from pykubelet.apiserver.objects import Object, stored
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
-from pykubelet.apiserver.security.gate import Gate
+from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.apiserver.security.serving import apiserver_tls
@@ -51,12 +51,12 @@ class World:
         key = self.pki.service_account_key()
         static = {"admin-token": authenticated("admin", (MASTERS,))}
         self.server = ApiServer(
-            MemoryStore(), ApiSettings(), gate=lambda backend: Gate(backend, key, static_tokens=static)
+            MemoryStore(), ApiSettings(), access=lambda backend: ClusterAccess(backend, key, static_tokens=static)
         )
-        gate = self.server.backend.gate
-        assert isinstance(gate, Gate)
-        self.gate = gate
-        enter(self.server, gate, self.pki)
+        access = self.server.backend.access
+        assert isinstance(access, ClusterAccess)
+        self.access = access
+        enter(self.server, access, self.pki)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["World", None]:

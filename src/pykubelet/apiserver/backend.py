@@ -30,7 +30,7 @@ class Backend:
         self.settings = settings
         self.resources = resources
         self.now = now
-        self.gate: AccessControl = AllowAll()
+        self.access: AccessControl = AllowAll()
         self._strategies = strategies(resources)
 
     def strategy(self, resource: Resource) -> Strategy:

@@ -95,7 +95,7 @@ class RequestHandler:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         info = request_info(request.method, request.rel_url.raw_path, request.query)
-        user = await self._backend.gate.check(request, info)
+        user = await self._backend.access.check(request, info)
         if not info.is_resource:
             return await self._plain.answer(request, info.path)
         resource = self._backend.resources.find(info.group, info.version, info.resource)

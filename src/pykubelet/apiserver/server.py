@@ -38,14 +38,14 @@ class ApiServer:
         store: Store,
         settings: ApiSettings,
         *,
-        gate: Callable[[Backend], AccessControl] = lambda backend: AllowAll(),
+        access: Callable[[Backend], AccessControl] = lambda backend: AllowAll(),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         resources: Resources | None = None,
     ) -> None:
-        """`gate` makes the access control; without one everybody may do everything, which is for tests only."""
+        """`access` makes the control of it; without one everybody may do everything, which is for tests only."""
         self._cache = WatchCache(store, ROOT, recent=_RECENT, recent_bytes=_RECENT_BYTES)
         self.backend = Backend(store, self._cache, settings, resources or Resources(), now)
-        self.backend.gate = gate(self.backend)
+        self.backend.access = access(self.backend)
         checks = {"ping": _always, "log": _always, "etcd": store.healthy, "informer-sync": self._is_ready}
         self._handler = RequestHandler(self.backend, NonResourcePaths(settings, self.backend.resources, checks))
         self._is_started = False

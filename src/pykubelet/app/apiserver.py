@@ -16,7 +16,7 @@ from pykubelet import __version__
 from pykubelet.apiserver.controllers.all import run_all
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.schema.resources import ROOT
-from pykubelet.apiserver.security.gate import Gate
+from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.pki import ADMIN
 from pykubelet.apiserver.security.serving import SERVICE_IP, apiserver_tls, serving_hosts
 from pykubelet.apiserver.server import ApiServer
@@ -60,11 +60,11 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         server = ApiServer(
             store,
             settings,
-            gate=lambda backend: Gate(backend, pki.service_account_key(), static_tokens=static),
+            access=lambda backend: ClusterAccess(backend, pki.service_account_key(), static_tokens=static),
         )
-        gate = server.backend.gate
-        assert isinstance(gate, Gate)
-        enter(server, gate, pki, insecure_kubelets=config.insecure_kubelets)
+        access = server.backend.access
+        assert isinstance(access, ClusterAccess)
+        enter(server, access, pki, insecure_kubelets=config.insecure_kubelets)
         tls = apiserver_tls(pki, lambda: serving_hosts((*config.names, config.address)))
         await _serve(server.application(), config, tls, stack)
         gc.collect()

@@ -60,7 +60,7 @@ ROUTES = (
 
 @asynccontextmanager
 async def server(**options: Any) -> AsyncIterator[int]:
-    app = application(ROUTES, options.pop("gate", Doorman()), **options)
+    app = application(ROUTES, options.pop("auth", Doorman()), **options)
     async with serving(app, "127.0.0.1", 0) as port:
         yield port
 
@@ -96,7 +96,7 @@ async def test_errors_say_what_to_do() -> None:
 
 
 async def test_a_read_only_port_has_what_is_open_and_nothing_else() -> None:
-    async with server(gate=None) as port:
+    async with server(auth=None) as port:
         assert await get(port, "/open", name="") == (200, "fine")
         assert (await get(port, "/fine", name=""))[0] == 404
 

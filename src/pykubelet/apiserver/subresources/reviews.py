@@ -10,7 +10,7 @@ from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.requests import RequestInfo
 from pykubelet.apiserver.requests.users import User
-from pykubelet.apiserver.security.gate import Gate
+from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.base.errors import Invalid
 
@@ -68,8 +68,8 @@ class _Rules(msgspec.Struct, frozen=True):
 class Reviews:
     """Each method is a verb for the server's table."""
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, access: ClusterAccess) -> None:
+        self._control = access
 
     async def token(self, backend: Backend, call: Call) -> Answer:
         body = _body(backend, call)
@@ -77,7 +77,7 @@ class Reviews:
         if not asked.token:
             raise status.bad_request("token is required for TokenReview in authentication")
         try:
-            user, audiences = await self._gate.authenticator.token_user(asked.token, tuple(asked.audiences))
+            user, audiences = await self._control.authenticator.token_user(asked.token, tuple(asked.audiences))
         except Invalid as error:
             return _answer(body, {"authenticated": False, "error": str(error), "user": {}})
         found: dict[str, Any] = {"authenticated": True, "user": user.info()}
@@ -113,12 +113,12 @@ class Reviews:
         body = _body(backend, call)
         if not _spec(body, _Rules).namespace:
             raise status.bad_request("no namespace on request")
-        return _answer(body, self._gate.authorizer.rules(call.user))
+        return _answer(body, self._control.authorizer.rules(call.user))
 
     async def _access(self, body: Object, asked: _Access, user: User) -> Answer:
         if (asked.resource_attributes is None) == (asked.non_resource_attributes is None):
             raise status.bad_request("exactly one of nonResourceAttributes or resourceAttributes must be specified")
-        reason = await self._gate.authorizer.refusal(user, _info(asked))
+        reason = await self._control.authorizer.refusal(user, _info(asked))
         found: dict[str, Any] = {"allowed": reason is None}
         return _answer(body, {**found, "reason": reason} if reason else found)
 

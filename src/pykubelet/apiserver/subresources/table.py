@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from pykubelet.apiserver.security.gate import Gate
+from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.apiserver.security.serving import kubelet_context
 from pykubelet.apiserver.subresources.kubelet_proxy import KubeletProxy
@@ -19,11 +19,11 @@ class Tables(Protocol):
     def connect(self, group: str, plural: str, subresource: str, handler: Connect) -> None: ...
 
 
-def enter(server: Tables, gate: Gate, pki: Pki, *, insecure_kubelets: bool = False) -> None:
+def enter(server: Tables, access: ClusterAccess, pki: Pki, *, insecure_kubelets: bool = False) -> None:
     """`insecure_kubelets`: the serving certificates of kubelets are not verified."""
-    for (group, plural), verb in _reviews(gate).items():
+    for (group, plural), verb in _reviews(access).items():
         server.answer(group, plural, "", verb)
-    server.answer("", "serviceaccounts", "token", token_requests(gate.tokens))
+    server.answer("", "serviceaccounts", "token", token_requests(access.tokens))
     proxy = KubeletProxy(lambda insecure: kubelet_context(pki, insecure=insecure), insecure=insecure_kubelets)
     for (group, plural, part), handler in proxy.connections().items():
         server.connect(group, plural, part, handler)
@@ -31,8 +31,8 @@ def enter(server: Tables, gate: Gate, pki: Pki, *, insecure_kubelets: bool = Fal
         server.answer(group, plural, "", verb)
 
 
-def _reviews(gate: Gate) -> Mapping[tuple[str, str], Verb]:
-    reviews: Final = Reviews(gate)
+def _reviews(access: ClusterAccess) -> Mapping[tuple[str, str], Verb]:
+    reviews: Final = Reviews(access)
     return {
         (AUTHENTICATION, "tokenreviews"): reviews.token,
         (AUTHENTICATION, "selfsubjectreviews"): reviews.myself,

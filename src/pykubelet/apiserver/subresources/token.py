@@ -43,7 +43,7 @@ def token_requests(tokens: ServiceAccountTokens) -> Verb:
         spec = _spec(body)
         seconds = _DEFAULT if spec.expiration_seconds is None else spec.expiration_seconds
         account = await _account(backend, call, body)
-        await backend.gate.check_body(call.user, call.info, body, None)
+        await backend.access.check_body(call.user, call.info, body, None)
         _check(seconds)
         audiences = spec.audiences or list(tokens.audiences)
         bound, node = await _bound(backend, call, spec.bound_object_ref)

@@ -98,7 +98,7 @@ class Writer:
         metadata = obj["metadata"]
         strategy.attribute(obj, author.user)
         await strategy.admit(obj, None, "", backend)
-        await backend.gate.check_body(author.user, self._info(resource, "create", metadata), obj, None)
+        await backend.access.check_body(author.user, self._info(resource, "create", metadata), obj, None)
         for name in _FROM_SERVER:
             metadata.pop(name, None)
         metadata["uid"], metadata["creationTimestamp"] = new_uid(), timestamp(backend.now())
@@ -201,7 +201,7 @@ class Writer:
             obj = self._tracked(resource, old, obj, part)
         await strategy.admit(obj, old, part, backend)
         info = self._info(resource, "update", old["metadata"], part)
-        await backend.gate.check_body(self.author.user, info, obj, old)
+        await backend.access.check_body(self.author.user, info, obj, old)
         strategy.prepare_update(obj, old, part)
         errors = update_faults(strategy, identity, obj, old, part)
         if errors:
@@ -233,7 +233,7 @@ class Writer:
             old = backend.object_of(resource, entry.value, entry.revision)
             check_preconditions(resource, old, wanted.preconditions)
             info = self._info(resource, "delete", old["metadata"])
-            await backend.gate.check_body(self.author.user, info, None, old)
+            await backend.access.check_body(self.author.user, info, None, old)
             waits = wanted.propagation_policy == "Foreground"
             marked, goes = strategy.marked(old, wanted.grace_period_seconds, backend.now(), waits=waits)
             if self.author.dry_run:

@@ -9,7 +9,7 @@ from kit.cluster import TestCluster, cluster
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.requests.requests import RequestInfo, request_info
 from pykubelet.apiserver.requests.users import ANONYMOUS, User, authenticated
-from pykubelet.apiserver.security.gate import Gate
+from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.node_restriction import fault, forbidden_labels
 from pykubelet.apiserver.security.references import api_reference, references
 from pykubelet.apiserver.status import ApiError
@@ -40,7 +40,7 @@ POD = {
 }
 
 
-async def filled(c: TestCluster) -> Gate:
+async def filled(c: TestCluster) -> ClusterAccess:
     await c.node("n1")
     await c.pod("mine", POD)
     await c.pod("theirs", {**POD, "nodeName": "n2", "serviceAccountName": "other", "imagePullSecrets": [{"name": "x"}]})
@@ -48,7 +48,7 @@ async def filled(c: TestCluster) -> Gate:
     await c.pod("mirror", {"nodeName": "n1", "imagePullSecrets": [{"name": "greedy"}]}, metadata=mirror)
     claim = {"namespace": "default", "name": "claim"}
     await c.add("", "persistentvolumes", {"metadata": {"name": "pv"}, "spec": {"claimRef": claim}})
-    return Gate(c.backend, KEY, now=c.clock)
+    return ClusterAccess(c.backend, KEY, now=c.clock)
 
 
 def asked(text: str) -> RequestInfo:
@@ -159,36 +159,36 @@ MAY_NOT: list[tuple[User, str]] = [
 @virtual_time
 async def test_whoever_may_is_let_in() -> None:
     async with cluster() as c:
-        gate = await filled(c)
-        assert [(user.name, text) for user, text in MAY if await gate.allowed(user, asked(text))] == []
+        access = await filled(c)
+        assert [(user.name, text) for user, text in MAY if await access.allowed(user, asked(text))] == []
 
 
 @virtual_time
 async def test_whoever_may_not_is_kept_out() -> None:
     async with cluster() as c:
-        gate = await filled(c)
-        assert [(user.name, text) for user, text in MAY_NOT if not await gate.allowed(user, asked(text))] == []
+        access = await filled(c)
+        assert [(user.name, text) for user, text in MAY_NOT if not await access.allowed(user, asked(text))] == []
 
 
 @virtual_time
 async def test_with_its_last_pod_on_the_node_an_object_can_no_longer_be_watched() -> None:
     """As upstream: who may is decided when a watch begins. One that goes on ends with its time, minutes later."""
     async with cluster() as c:
-        gate = await filled(c)
+        access = await filled(c)
         watch = asked(f"GET {MINE}/secrets?fieldSelector=metadata.name=of-volume&watch=true")
-        assert not await gate.allowed(NODE, watch)
+        assert not await access.allowed(NODE, watch)
         await c.remove(("", "pods"), await c.get("pods", "mine"), grace=0)
-        assert "no relationship found" in await gate.allowed(NODE, watch)
+        assert "no relationship found" in await access.allowed(NODE, watch)
 
 
 @virtual_time
 async def test_a_refusal_says_who_cannot_do_what_and_why() -> None:
     async with cluster() as c:
-        gate = await filled(c)
+        access = await filled(c)
 
         async def said(user: User, text: str) -> str:
             info = asked(text)
-            return gate.refusal(info, await gate.allowed(user, info)).message
+            return access.refusal(info, await access.allowed(user, info)).message
 
         assert await said(NODE, f"GET {MINE}/pods/theirs") == (
             'pods "theirs" is forbidden: User "system:node:n1" cannot get resource "pods" in API group "" in the '
@@ -288,14 +288,14 @@ async def test_a_node_writes_only_what_is_its_own(
 @virtual_time
 async def test_a_node_gets_tokens_only_for_its_own_pods_and_their_audiences() -> None:
     async with cluster() as c:
-        gate = await filled(c)
+        access = await filled(c)
         info = asked(f"POST {MINE}/serviceaccounts/robot/token")
 
         def body(name: str, uid: str, *audiences: str) -> dict[str, Any]:
             reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
             return {"spec": {"boundObjectRef": reference, "audiences": list(audiences)}}
 
-        await gate.check_body(NODE, info, body("mine", "uid-of-mine"), None)
+        await access.check_body(NODE, info, body("mine", "uid-of-mine"), None)
         wrongs: list[dict[str, Any]] = [
             {"spec": {}},
             body("mine", ""),
@@ -305,9 +305,9 @@ async def test_a_node_gets_tokens_only_for_its_own_pods_and_their_audiences() ->
         ]
         for wrong in wrongs:
             with pytest.raises(ApiError) as caught:
-                await gate.check_body(NODE, info, wrong, None)
+                await access.check_body(NODE, info, wrong, None)
             assert caught.value.code == 403
-        await gate.check_body(ADMIN, info, {"spec": {}}, None)
+        await access.check_body(ADMIN, info, {"spec": {}}, None)
 
 
 def test_what_a_pod_refers_to_is_found_everywhere_in_it() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from pykubelet.apiserver.security.identify import certificate_user
+from pykubelet.apiserver.security.authenticate import certificate_user
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, merged_kubeconfig, write_kubeconfig
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.apiserver.security.serving import apiserver_tls, kubelet_context, serving_hosts

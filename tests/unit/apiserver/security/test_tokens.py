@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kit.cluster import START, Clock
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.users import User
+from pykubelet.apiserver.security.authenticate import Authenticator
 from pykubelet.apiserver.security.bootstrap_tokens import bootstrap_user, looks_like, new_token, token_secret
-from pykubelet.apiserver.security.identify import Authenticator
 from pykubelet.apiserver.security.tokens import Bound, ServiceAccountTokens
 from pykubelet.base.errors import Invalid
 

@@ -1,4 +1,4 @@
-"""The doorkeeper of the API server: who somebody is, whether he may, and whether he may write just this."""
+"""Access to the API server: who somebody is, whether he may, and whether he may write just this."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -13,8 +13,8 @@ from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.requests import RequestInfo
 from pykubelet.apiserver.requests.users import ANONYMOUS, MASTERS, User, node_name
 from pykubelet.apiserver.security import node_restriction
+from pykubelet.apiserver.security.authenticate import Authenticator
 from pykubelet.apiserver.security.authorize import Authorizer, forbidden, is_public, sentence
-from pykubelet.apiserver.security.identify import Authenticator
 from pykubelet.apiserver.security.impersonate import acting
 from pykubelet.apiserver.security.node_rules import NodeRules
 from pykubelet.apiserver.security.references import PodFacts, facts
@@ -31,7 +31,7 @@ class Cache(Protocol):
 
 
 class Objects(Protocol):
-    """The part of the backend that the gate reads by."""
+    """The part of the backend that access is decided by."""
 
     @property
     def cache(self) -> Cache: ...
@@ -42,7 +42,7 @@ class Objects(Protocol):
     async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
 
 
-class Gate:
+class ClusterAccess:
     def __init__(
         self,
         objects: Objects,
