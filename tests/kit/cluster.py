@@ -1,19 +1,22 @@
 """The objects of a cluster in memory, for those who work on them from inside the API server."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.all import Controller
-from pykubelet.apiserver.controllers.client import ControllerClient
+from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.objects import Object, stored
 from pykubelet.apiserver.schema.resources import ROOT, Resources
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
+from pykubelet.apiserver.store.port import Entry, Listing
 from pykubelet.apiserver.store.watch_cache import WatchCache
+from pykubelet.base.errors import Retry
+from pykubelet.base.tasks import supervise
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -29,13 +32,67 @@ class Clock:
         self.time += timedelta(seconds=seconds)
 
 
+def owners(obj: Object) -> list[tuple[str, str | None]]:
+    """Who is named in its managedFields, each with the part."""
+    return [(each["manager"], each.get("subresource")) for each in obj["metadata"].get("managedFields", ())]
+
+
+class UnsteadyStore(MemoryStore):
+    """Others write in between, and at times nobody answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_away = False
+        self.meanwhile: list[tuple[str, Callable[[], Awaitable[object]]]] = []
+
+    def before_write(self, key: str, what: Callable[[], Awaitable[object]]) -> None:
+        """Do this once, just before the key is written next: whoever writes it comes too late."""
+        self.meanwhile.append((f"{ROOT}{key}", what))
+
+    async def get(self, key: str) -> Entry | None:
+        self._answer()
+        return await super().get(key)
+
+    async def list(self, prefix: str, *, limit: int = 0, start_key: str = "", revision: int = 0) -> Listing:
+        self._answer()
+        return await super().list(prefix, limit=limit, start_key=start_key, revision=revision)
+
+    async def create(self, key: str, value: bytes) -> int:
+        await self._others(key)
+        return await super().create(key, value)
+
+    async def update(self, key: str, value: bytes, *, revision: int) -> int:
+        await self._others(key)
+        return await super().update(key, value, revision=revision)
+
+    async def delete(self, key: str, *, revision: int) -> Entry:
+        await self._others(key)
+        return await super().delete(key, revision=revision)
+
+    async def revision(self) -> int:
+        self._answer()
+        return await super().revision()
+
+    async def _others(self, key: str) -> None:
+        self._answer()
+        due = [each for each in self.meanwhile if each[0] == key]
+        self.meanwhile = [each for each in self.meanwhile if each not in due]
+        for _, what in due:
+            await what()
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise Retry("the store is away")
+
+
 class TestCluster(ControllerClient):
     """With a clock that a test moves, and short ways to put objects in."""
 
     __test__ = False
 
-    def __init__(self, backend: Backend, clock: Clock) -> None:
+    def __init__(self, backend: Backend, store: UnsteadyStore, clock: Clock) -> None:
         super().__init__(backend)
+        self.store = store
         self.clock = clock
 
     async def add(self, group: str, plural: str, obj: Object) -> Object:
@@ -67,20 +124,25 @@ class TestCluster(ControllerClient):
     async def get(self, plural: str, name: str, namespace: str = "default", group: str = "") -> Any:
         return await self.find((group, plural), namespace, name)
 
+    async def label(self, kind: Kind, obj: Object, **labels: str) -> None:
+        """What somebody else might do at any moment."""
+        await self.change(kind, obj, lambda live: {**live, "metadata": {**live["metadata"], "labels": labels}})
+
     async def events(self) -> list[tuple[str, str]]:
         return [(each["reason"], each["message"]) for each in await self.all(("", "events"))]
 
 
 @asynccontextmanager
 async def cluster() -> AsyncGenerator[TestCluster, None]:
-    store, clock = MemoryStore(), Clock()
+    store, clock = UnsteadyStore(), Clock()
     cache = WatchCache(store, ROOT)
     running = asyncio.create_task(cache.run())
     try:
-        made = TestCluster(Backend(store, cache, ApiSettings(), Resources(), clock), clock)
+        made = TestCluster(Backend(store, cache, ApiSettings(), Resources(), clock), store, clock)
         for namespace in ("default", "kube-system", "kube-node-lease"):
             await made.add("", "namespaces", {"metadata": {"name": namespace}})
         yield made
+        assert not store.meanwhile, "somebody was meant to write in between, and nobody wrote"
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -88,9 +150,9 @@ async def cluster() -> AsyncGenerator[TestCluster, None]:
 
 
 @asynccontextmanager
-async def running(controller: Controller) -> AsyncGenerator[None, None]:
-    """A controller at its work, which it does not give up by itself."""
-    task = asyncio.create_task(controller.run())
+async def running(controller: Controller, *, supervised: bool = False) -> AsyncGenerator[None, None]:
+    """A controller at its work, which it does not give up by itself, unless it is supervised: then it begins again."""
+    task = asyncio.create_task(supervise("the controller", controller.run) if supervised else controller.run())
     try:
         yield
         assert not task.done(), task

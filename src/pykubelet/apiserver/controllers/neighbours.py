@@ -50,10 +50,13 @@ class Neighbourhood:
 
     def __init__(self, pods: Sequence[tuple[Neighbour, Labels]], namespaces: Mapping[str, Labels]) -> None:
         self._pods = list(pods)
+        self._shunning = [each for each in pods if each[0].apart]
         self._namespaces = namespaces
 
     def add(self, pod: Neighbour, node: Labels) -> None:
         self._pods.append((pod, node))
+        if pod.apart:
+            self._shunning.append((pod, node))
 
     def reasons(self, pod: Neighbour, node: Labels) -> list[str]:
         """Why the pod must not go to the node with these labels; empty when it may."""
@@ -62,7 +65,7 @@ class Neighbourhood:
         for term in pod.apart:
             if any(_same(term, node, there) and self._means(term, pod, other) for other, there in self._pods):
                 return [APART]
-        for other, there in self._pods:
+        for other, there in self._shunning:
             if any(_same(term, node, there) and self._means(term, other, pod) for term in other.apart):
                 return [SHUNNED]
         return []

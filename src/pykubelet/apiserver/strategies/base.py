@@ -67,7 +67,7 @@ class Strategy:
     """Whether metadata.generation says how often the spec was changed."""
     creates_on_update: ClassVar[bool] = False
     updates_unconditionally: ClassVar[bool] = True
-    converts: ClassVar[bool] = False
+    converts: bool = False
     """Whether what is stored differs from what clients see."""
     allocates: ClassVar[bool] = False
     """Whether an object has something that no other may have, as long as it exists."""

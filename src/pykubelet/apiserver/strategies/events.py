@@ -39,11 +39,7 @@ class EventStrategy(Strategy):
 
     def __init__(self, resource: Resource) -> None:
         super().__init__(resource)
-        self.is_new_group = bool(resource.group)
-
-    @property
-    def converts(self) -> bool:  # type: ignore[override]
-        return self.is_new_group
+        self.is_new_group = self.converts = bool(resource.group)
 
     def from_storage(self, obj: Object) -> Object:
         if not self.is_new_group:

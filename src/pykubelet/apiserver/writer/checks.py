@@ -49,8 +49,10 @@ def update_faults(
     strategy: Strategy, identity: list[FieldError], obj: Object, old: Object, part: str
 ) -> list[FieldError]:
     errors = [*identity, *_finalizer_faults(obj, old)] * 2  # once for every object, and once for those of this kind
-    errors += [each for each in strategy.validate_meta(obj) if each.field in _REPEATED] * 3
-    return [*errors, *strategy.validate_update(obj, old, part)]
+    own = list(strategy.validate_update(obj, old, part))  # which looks at the metadata, too
+    if own:
+        errors += [each for each in strategy.validate_meta(obj) if each.field in _REPEATED] * 3
+    return [*errors, *own]
 
 
 def _finalizer_faults(obj: Object, old: Object) -> list[FieldError]:

@@ -180,6 +180,9 @@ class Writer:
             except Stale as stale:
                 await strategy.release(new, old, self)
                 entry = stale.entry
+            except ApiError:
+                await strategy.release(new, old, self)
+                raise
             else:
                 await strategy.release(old, new, self)
                 return _at_revision(new, revision)

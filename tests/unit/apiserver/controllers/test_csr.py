@@ -1,5 +1,6 @@
 """Which certificates are given to whom."""
 
+import asyncio
 import base64
 from ipaddress import ip_address
 from typing import Any
@@ -9,10 +10,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kit.cluster import START, TestCluster, cluster
+from kit.cluster import START, TestCluster, cluster, owners, running
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.csr import CsrController
+from pykubelet.apiserver.requests.users import authenticated
+from pykubelet.apiserver.writer.author import Author
+from pykubelet.apiserver.writer.writer import Writer
 from pykubelet.web.authority import Authority
+
+REQUESTS = ("certificates.k8s.io", "certificatesigningrequests")
 
 
 def request(
@@ -100,3 +106,59 @@ async def test_what_a_person_approved_but_cannot_be_signed_fails() -> None:
 
         assert "certificate" not in status
         assert status["conditions"][-1]["message"] == "subject organization is not system:nodes"
+
+
+@virtual_time
+async def test_what_is_denied_in_between_is_not_signed() -> None:
+    async with cluster() as c:
+        asked = await c.add(*REQUESTS, request("system:bootstrap:abcdef", ["system:bootstrappers"]))
+        denied = {"type": "Denied", "status": "True", "reason": "No", "message": "no"}
+
+        async def deny() -> None:
+            await c.change(REQUESTS, asked, lambda live: {**live, "status": {"conditions": [denied]}}, part="approval")
+
+        c.store.before_write("certificatesigningrequests/csr", deny)
+        await CsrController(c, Authority.make(START)).sync()
+        status = (await c.find(REQUESTS, "", "csr") or {})["status"]
+        assert "certificate" not in status
+        assert [each["type"] for each in status["conditions"]] == ["Denied"]
+
+
+@virtual_time
+async def test_a_request_that_vanishes_in_between_stops_nothing() -> None:
+    async with cluster() as c:
+        asked = request("system:bootstrap:abcdef", ["system:bootstrappers"])
+        first = await c.add(*REQUESTS, {**asked, "metadata": {"name": "a"}})
+        c.store.before_write("certificatesigningrequests/a", lambda: c.remove(REQUESTS, first))
+        assert "certificate" in await answered(c, asked)
+        assert await c.find(REQUESTS, "", "a") is None
+
+
+@virtual_time
+async def test_approval_and_certificate_are_written_by_their_own_ways() -> None:
+    async with cluster() as c:
+        node = Author(authenticated("system:node:n1", ("system:nodes",)), "kubelet")
+        asked = request("system:node:n1", ["system:nodes"])
+        await Writer(c.backend, node).ensure(
+            c.resource(REQUESTS), {**asked, "metadata": {"name": "csr", "labels": {"a": "b"}}}
+        )
+        await CsrController(c, Authority.make(START)).sync()
+
+        found = await c.find(REQUESTS, "", "csr")
+        assert found is not None
+        assert found["status"]["certificate"]
+        mine = "kube-controller-manager"
+        assert set(owners(found)) == {("kubelet", None), (mine, "approval"), (mine, "status")}
+
+
+@virtual_time
+async def test_a_request_is_answered_once_the_store_is_back() -> None:
+    async with cluster() as c, running(CsrController(c, Authority.make(START)), supervised=True):
+        await asyncio.sleep(1)
+        await c.add(*REQUESTS, request("system:bootstrap:abcdef", ["system:bootstrappers"]))
+        c.store.is_away = True
+        await asyncio.sleep(30)
+        c.store.is_away = False
+        await asyncio.sleep(90)
+
+        assert (await c.find(REQUESTS, "", "csr") or {})["status"]["certificate"]

@@ -6,6 +6,10 @@ from typing import Any
 from kit.cluster import cluster, running
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
+from pykubelet.apiserver.requests.requests import DeleteOptions
+
+MAPS = ("", "configmaps")
+FOREGROUND = DeleteOptions(propagation_policy="Foreground")
 
 
 def owned(name: str, *owners: tuple[str, str]) -> dict[str, Any]:
@@ -41,3 +45,62 @@ async def test_an_owner_of_the_same_name_but_another_uid_is_none_and_an_unknown_
         await GarbageCollector(c).sync()
 
         assert [each["metadata"]["name"] for each in await c.all(("", "configmaps"))] == ["strange"]
+
+
+@virtual_time
+async def test_an_owner_that_waits_goes_after_what_belongs_to_it() -> None:
+    async with cluster() as c, running(GarbageCollector(c)):
+        owner = await c.add("", "configmaps", {"metadata": {"name": "owner", "namespace": "default"}})
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+        metadata = {"name": "child", "namespace": "default", "ownerReferences": [reference]}
+        child = await c.add("", "configmaps", {"metadata": {**metadata, "finalizers": ["example.com/hold"]}})
+        await c.writer.delete(c.resource(MAPS), "default", "owner", FOREGROUND)
+        await asyncio.sleep(5)
+        assert "deletionTimestamp" in (await c.get("configmaps", "child"))["metadata"]
+        assert (await c.get("configmaps", "owner"))["metadata"]["finalizers"] == ["foregroundDeletion"]
+
+        await c.change(MAPS, child, lambda live: {**live, "metadata": {**live["metadata"], "finalizers": []}})
+        await asyncio.sleep(5)
+        assert await c.all(MAPS) == []
+
+
+@virtual_time
+async def test_a_change_in_between_is_kept_when_an_owner_is_taken_from_it() -> None:
+    async with cluster() as c:
+        await c.pod("p")
+        both = await c.add("", "configmaps", owned("two", ("p", "uid-of-p"), ("q", "uid-of-q")))
+        c.store.before_write("configmaps/default/two", lambda: c.label(MAPS, both, a="b"))
+        await GarbageCollector(c).sync()
+
+        metadata = (await c.get("configmaps", "two"))["metadata"]
+        assert ([each["name"] for each in metadata["ownerReferences"]], metadata["labels"]) == (["p"], {"a": "b"})
+
+
+@virtual_time
+async def test_what_vanishes_or_is_replaced_in_between_stops_nothing() -> None:
+    async with cluster() as c:
+        one = await c.add("", "configmaps", owned("a", ("q", "gone")))
+        two = await c.add("", "configmaps", owned("b", ("q", "gone")))
+        await c.add("", "configmaps", owned("c", ("q", "gone")))
+
+        async def replaced() -> None:
+            await c.remove(MAPS, two)
+            await c.add("", "configmaps", {"metadata": {"name": "b", "namespace": "default", "uid": "another"}})
+
+        c.store.before_write("configmaps/default/a", lambda: c.remove(MAPS, one))
+        c.store.before_write("configmaps/default/b", replaced)
+        await GarbageCollector(c).sync()
+        assert [each["metadata"]["uid"] for each in await c.all(MAPS)] == ["another"]
+
+
+@virtual_time
+async def test_what_is_owned_goes_once_the_store_is_back() -> None:
+    async with cluster() as c, running(GarbageCollector(c), supervised=True):
+        await asyncio.sleep(1)
+        await c.add("", "configmaps", owned("one", ("p", "gone")))
+        c.store.is_away = True
+        await asyncio.sleep(30)
+        c.store.is_away = False
+        await asyncio.sleep(120)
+
+        assert await c.all(MAPS) == []

@@ -3,10 +3,13 @@
 import asyncio
 from typing import Any
 
-from kit.cluster import TestCluster, cluster, running
+from kit.cluster import TestCluster, cluster, owners, running
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.nodes import NodeLifecycle
+
+NODES, PODS = ("", "nodes"), ("", "pods")
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 
 async def renewed(c: TestCluster, name: str, time: str) -> None:
@@ -78,3 +81,79 @@ async def test_pressure_and_cordon_become_taints() -> None:
         await NodeLifecycle(c).sync()
 
         assert taints(await c.get("nodes", "n1")) == [("disk-pressure", "NoSchedule"), ("unschedulable", "NoSchedule")]
+
+
+@virtual_time
+async def test_what_a_node_says_in_between_is_kept_when_it_is_tainted() -> None:
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]
+    async with cluster() as c:
+        node = await c.node("n1", conditions=conditions)
+        c.store.before_write("minions/n1", lambda: c.label(NODES, node, zone="a"))
+        await NodeLifecycle(c).sync()
+
+        found = await c.get("nodes", "n1")
+        assert taints(found) == [("disk-pressure", "NoSchedule")]
+        assert found["metadata"]["labels"] == {"zone": "a"}
+
+
+@virtual_time
+async def test_a_node_that_recovers_in_between_keeps_no_taint_for_what_is_over() -> None:
+    pressed = [{"type": "Ready", "status": "True"}, {"type": "DiskPressure", "status": "True"}]
+    async with cluster() as c:
+        node = await c.node("n1", conditions=pressed)
+
+        async def recovers() -> None:
+            status = {"conditions": pressed[:1]}
+            await c.change(NODES, node, lambda live: {**live, "status": status}, part="status")
+
+        c.store.before_write("minions/n1", recovers)
+        await NodeLifecycle(c).sync()
+        assert taints(await c.get("nodes", "n1")) == []
+
+
+@virtual_time
+async def test_a_node_or_a_pod_that_vanishes_in_between_stops_nothing() -> None:
+    drive = {"taints": [{"key": "mine", "effect": "NoExecute"}]}
+    async with cluster() as c:
+        vanishing = await c.node("n1", ready="False")
+        await c.node("n2", spec=drive)
+        await c.node("n3", ready="False")
+        spec = {"nodeName": "n2", "terminationGracePeriodSeconds": 0}
+        first = await c.pod("a", spec, status=READY)
+        await c.pod("b", spec, status=READY)
+        c.store.before_write("minions/n1", lambda: c.remove(NODES, vanishing))
+        c.store.before_write("pods/default/a", lambda: c.remove(PODS, first))
+        await NodeLifecycle(c).sync()
+
+        assert await c.get("nodes", "n1") is None
+        assert taints(await c.get("nodes", "n3")) == [("not-ready", "NoSchedule"), ("not-ready", "NoExecute")]
+        assert await c.all(PODS) == []
+
+
+@virtual_time
+async def test_a_store_that_was_away_does_not_make_a_node_silent_that_spoke_meanwhile() -> None:
+    async with cluster() as c, running(NodeLifecycle(c), supervised=True):
+        await c.node("n1")
+        await renewed(c, "n1", "2026-01-02T03:04:01.000000Z")
+        await asyncio.sleep(20)
+        c.store.is_away = True
+        await asyncio.sleep(60)
+        c.store.is_away = False
+        await renewed(c, "n1", "2026-01-02T03:05:21.000000Z")
+        await asyncio.sleep(39)
+
+        assert condition(await c.get("nodes", "n1"), "Ready")["status"] == "True"
+
+
+@virtual_time
+async def test_taints_are_written_to_the_node_and_conditions_to_its_status() -> None:
+    async with cluster() as c:
+        await c.writer.ensure(c.resource(NODES), {"metadata": {"name": "n1", "labels": {"a": "b"}}})
+        lifecycle = NodeLifecycle(c, grace=10.0)
+        await lifecycle.sync()
+        await asyncio.sleep(11)
+        await lifecycle.sync()
+
+        node = await c.get("nodes", "n1")
+        assert condition(node, "Ready")["reason"] == "NodeStatusNeverUpdated"
+        assert set(owners(node)) == {("kube-controller-manager", None), ("kube-controller-manager", "status")}

@@ -2,10 +2,18 @@
 
 import asyncio
 
-from kit.cluster import cluster, running
+from kit.cluster import cluster, owners, running
 from kit.virtual_time import virtual_time
+from pykubelet.api.objects import ObjectReference
+from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.scheduler import Scheduler
+from pykubelet.apiserver.verbs.binding import Binding, bind_pod
+from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
+
+PODS = ("", "pods")
+ONE_CPU = {"containers": [{"name": "m", "resources": {"requests": {"cpu": "1500m"}}}]}
+POD = {"containers": [{"name": "c", "image": "x"}]}
 
 
 @virtual_time
@@ -71,3 +79,103 @@ async def test_the_room_of_a_pod_that_has_ended_is_free() -> None:
         await Scheduler(c).sync()
 
         assert (await c.get("pods", "new"))["spec"]["nodeName"] == "n1"
+
+
+@virtual_time
+async def test_a_change_in_between_is_kept_when_the_pod_is_bound() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        pod = await c.pod("web")
+        c.store.before_write("pods/default/web", lambda: c.label(PODS, pod, app="new"))
+        await Scheduler(c).sync()
+
+        found = await c.get("pods", "web")
+        assert (found["spec"]["nodeName"], found["metadata"]["labels"]) == ("n1", {"app": "new"})
+
+
+@virtual_time
+async def test_a_pod_that_somebody_else_binds_first_takes_no_room_of_ours_and_is_not_told_of() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        await c.node("n2", ready="False", spec={"unschedulable": True})
+        await c.pod("a", ONE_CPU)
+        await c.pod("b", ONE_CPU)
+        other = Binding(target=ObjectReference(name="n2"))
+        c.store.before_write("pods/default/a", lambda: bind_pod(c.writer, "default", "a", other))
+        await Scheduler(c).sync()
+
+        assert [(await c.get("pods", name))["spec"].get("nodeName") for name in "ab"] == ["n2", "n1"]
+        assert await c.events() == [("Scheduled", "Successfully assigned default/b to n1")]
+
+
+@virtual_time
+async def test_a_pod_that_vanishes_before_it_is_bound_leaves_its_room_to_the_next() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        gone = await c.pod("a", ONE_CPU)
+        await c.pod("b", ONE_CPU)
+        c.store.before_write("pods/default/a", lambda: c.remove(PODS, gone))
+        await Scheduler(c).sync()
+
+        assert await c.get("pods", "a") is None
+        assert (await c.get("pods", "b"))["spec"]["nodeName"] == "n1"
+
+
+@virtual_time
+async def test_a_pod_of_the_same_name_but_another_uid_is_not_bound_for_the_one_that_was_looked_at() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        first = await c.pod("a")
+
+        async def replaced() -> None:
+            await c.remove(PODS, first)
+            await c.pod("a", {"nodeSelector": {"disk": "fast"}}, metadata={"uid": "another"})
+
+        c.store.before_write("pods/default/a", replaced)
+        await Scheduler(c).sync()
+        assert "nodeName" not in (await c.get("pods", "a"))["spec"]
+
+
+@virtual_time
+async def test_an_event_that_is_refused_stands_in_nobodys_way() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        await c.add("", "namespaces", {"metadata": {"name": "doomed", "deletionTimestamp": "2026-01-02T03:04:05Z"}})
+        await c.pod("a", metadata={"namespace": "doomed"})
+        await c.pod("b")
+        await Scheduler(c).sync()
+
+        assert (await c.get("pods", "a", "doomed"))["spec"]["nodeName"] == "n1"
+        assert await c.events() == [("Scheduled", "Successfully assigned default/b to n1")]
+
+
+@virtual_time
+async def test_pods_are_bound_once_the_store_is_back() -> None:
+    async with cluster() as c, running(Scheduler(c), supervised=True):
+        await c.node("n1")
+        await asyncio.sleep(1)
+        await c.pod("web")
+        c.store.is_away = True
+        await asyncio.sleep(30)
+        c.store.is_away = False
+        await asyncio.sleep(90)
+
+        assert (await c.get("pods", "web"))["spec"]["nodeName"] == "n1"
+
+
+@virtual_time
+async def test_what_the_scheduler_says_is_its_own_and_binding_makes_nobody_an_owner() -> None:
+    async with cluster() as c:
+        await c.writer.ensure(c.resource(PODS), {"metadata": {"name": "a", "namespace": "default"}, "spec": POD})
+        scheduler = Scheduler(ControllerClient(c.backend, KUBE_SCHEDULER))
+        await scheduler.sync()
+        waiting = await c.get("pods", "a")
+        assert owners(waiting) == [("kube-controller-manager", None), ("kube-scheduler", "status")]
+
+        await c.node("n1")
+        await scheduler.sync()
+        bound = await c.get("pods", "a")
+        assert bound["spec"]["nodeName"] == "n1"
+        assert bound["metadata"]["managedFields"] == waiting["metadata"]["managedFields"]
+        (event, *_) = await c.all(("", "events"))
+        assert owners(event) == [("kube-scheduler", None)]
