@@ -1,0 +1,69 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
+
+from pykubelet.base.errors import Invalid
+from pykubelet.web.authority import Authority, public_key_of
+from pykubelet.web.certificates import client_subject, hosts, is_issued_by, is_of_key
+from pykubelet.web.key_pairs import KeyPair
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = timedelta(days=1)
+
+
+def loaded(pair: KeyPair) -> x509.Certificate:
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    assert is_of_key(certificate, pair.key)
+    return certificate
+
+
+def test_it_certifies_users_and_servers() -> None:
+    authority = Authority.make(NOW)
+    client, server = loaded(authority.client("ann", ("a", "b"), NOW)), loaded(authority.server("s", ("s", "::1"), NOW))
+
+    subject = client_subject(client, NOW)
+    assert subject is not None
+    assert (subject.name, subject.groups) == ("ann", ("a", "b"))
+    assert {str(each.value) for each in hosts(server)} == {"s", "::1"}
+    assert all(is_issued_by(each, authority.certificate) for each in (client, server))
+    with pytest.raises(Invalid, match="lacks clientAuth"):
+        client_subject(server, NOW)
+
+
+def test_what_it_signs_does_not_outlive_it_and_holds_for_clocks_that_are_behind() -> None:
+    authority = Authority.make(NOW, lifetime=100 * DAY)
+    certificate = loaded(authority.client("ann", (), NOW + 50 * DAY))
+
+    assert certificate.not_valid_after_utc == authority.certificate.not_valid_after_utc == NOW + 100 * DAY
+    assert certificate.not_valid_before_utc == NOW + 50 * DAY - timedelta(minutes=5)
+
+
+def test_it_comes_back_from_its_files() -> None:
+    authority = Authority.make(NOW)
+    again = Authority.load(authority.pair())
+    assert is_issued_by(loaded(again.client("ann", (), NOW)), authority.certificate)
+
+    with pytest.raises(Invalid, match="do not belong together"):
+        Authority.load(KeyPair(authority.pem, Authority.make(NOW).pair().key))
+    with pytest.raises(Invalid, match="both have to be PEM"):
+        Authority.load(KeyPair(b"rubbish", authority.pair().key))
+
+
+@pytest.mark.parametrize("name", ["", "n" * 65])
+def test_a_name_that_no_certificate_can_have_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="it needs 1 to 64 characters"):
+        Authority.make(NOW).client(name, (), NOW)
+
+
+def test_weak_keys_are_not_signed_for() -> None:
+    def request(key: CertificateIssuerPrivateKeyTypes) -> x509.CertificateSigningRequest:
+        return x509.CertificateSigningRequestBuilder(x509.Name([])).sign(key, hashes.SHA256())
+
+    good = ec.generate_private_key(ec.SECP256R1())
+    assert public_key_of(request(good)) == good.public_key()
+    with pytest.raises(Invalid, match="RSA of 2048 bits or more"):
+        public_key_of(request(rsa.generate_private_key(65537, 1024)))
