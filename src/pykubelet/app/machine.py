@@ -9,8 +9,7 @@ from msgspec import Struct
 from pykubelet.api.node import Node
 from pykubelet.api.quantity import Quantity, ResourceList
 from pykubelet.api.struct import changed
-from pykubelet.base.errors import Invalid
-from pykubelet.config.agent import Config
+from pykubelet.app.foundations import Foundations
 from pykubelet.host.cgroups import pod_cgroups
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.dns import HostDns
@@ -19,29 +18,14 @@ from pykubelet.host.logs import PodLogs
 from pykubelet.host.threads import in_thread
 from pykubelet.host.user_namespaces import UserNamespaces, subordinate_ids
 from pykubelet.pod.container.user_namespaces import checked_space
-from pykubelet.pod.moments import Journal
-from pykubelet.pod.ports.api import PodObjects, Recorder
 from pykubelet.pod.ports.machine import PodCgroups
-from pykubelet.pod.ports.node import MachineFacts
-from pykubelet.pod.ports.runtime import Runtime, RuntimeStatus
+from pykubelet.pod.ports.runtime import RuntimeStatus
 
 log = logging.getLogger(__name__)
 
 _LOGS = "/var/log/pods"
 _LINKS = "/var/log/containers"
 _USERS_PER_POD = 65536
-
-
-class VolumeNeeds(Struct, frozen=True, kw_only=True):
-    """What volumes are made of that this machine does not have."""
-
-    objects: PodObjects | None
-    recorder: Recorder
-    node: Callable[[], Node | None]
-
-    def allocatable(self) -> ResourceList:
-        node = self.node()
-        return node.status.allocatable if node else {}
 
 
 class MachineParts(Struct, frozen=True, kw_only=True):
@@ -52,24 +36,14 @@ class MachineParts(Struct, frozen=True, kw_only=True):
     limitations: tuple[str, ...] = ()
 
 
-def check_reserved(config: Config, facts: MachineFacts) -> None:
-    """A node that keeps back more than it has could take no pod, and would say so only of each of them."""
-    capacity = {"cpu": facts.cpus, "memory": facts.memory, "ephemeral-storage": facts.storage}
-    for name, reserved in config.node.reserved.items():
-        amount = capacity.get(name)
-        if amount is not None and reserved > (there := Quantity.of(amount)):
-            raise Invalid(f"kubeReserved and systemReserved: {reserved} of {name} is more than this machine's {there}")
+async def machine_parts(base: Foundations, status: RuntimeStatus, node: Callable[[], Node | None]) -> MachineParts:
+    """Once the runtime has answered: much depends on what it can do. `node` is the newest known state of it."""
+    config = base.config
 
+    def allocatable() -> ResourceList:
+        known = node()
+        return known.status.allocatable if known else {}
 
-async def machine_parts(
-    config: Config,
-    facts: MachineFacts,
-    runtime: Runtime,
-    status: RuntimeStatus,
-    needs: VolumeNeeds,
-    journal: Journal,
-) -> MachineParts:
-    """Once the runtime has answered: much depends on what it can do."""
     dirs = PodDirs(str(config.root_dir), str(config.pod_logs_dir))
     logs = PodLogs(str(config.pod_logs_dir), links=_LINKS if str(config.pod_logs_dir) == _LOGS else None)
     handler = next((each for each in status.handlers if not each.name), None)
@@ -80,27 +54,26 @@ async def machine_parts(
         await users.load()
     host = LocalHost(
         dirs,
-        memory=facts.memory,
+        memory=base.facts.memory,
         cluster_domain=config.dns.cluster_domain or "cluster.local",
         recursive_read_only=bool(handler and handler.recursive_read_only_mounts),
         users=users,
         logs=logs,
-        objects=needs.objects,
-        allocatable=needs.allocatable,
-        recorder=needs.recorder,
+        objects=base.api.objects if base.api else None,
+        allocatable=allocatable,
+        recorder=base.recorder,
     )
     dns = HostDns(config.dns)
-    cgroups, limitation = await _cgroups(config, facts, runtime, journal)
+    cgroups, limitation = await _cgroups(base)
     return MachineParts(host=host, logs=logs, dns=dns, cgroups=cgroups, limitations=(limitation,) if limitation else ())
 
 
-async def _cgroups(
-    config: Config, facts: MachineFacts, runtime: Runtime, journal: Journal
-) -> tuple[PodCgroups | None, str]:
+async def _cgroups(base: Foundations) -> tuple[PodCgroups | None, str]:
     """None for a runtime that sees to it itself. With the one that the runtime says it has, not the one configured:
     otherwise no container would start."""
-    if (ask := runtime.capabilities.cgroup_driver) is None:
+    if (ask := base.runtime.capabilities.cgroup_driver) is None:
         return None, ""
+    config, facts = base.config, base.facts
     configured, said = config.cgroups.driver, await ask()
     if said and said != configured:
         log.info("control groups are made by %s, as the runtime does it, not by %s", said, configured)
@@ -110,5 +83,5 @@ async def _cgroups(
         reserved=config.node.reserved,
         driver="systemd" if (said or configured) == "systemd" else "cgroupfs",
     )
-    made = await in_thread(partial(pod_cgroups, settings, journal=journal))
+    made = await in_thread(partial(pod_cgroups, settings, journal=base.journal))
     return made, made.limitation

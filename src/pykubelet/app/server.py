@@ -8,18 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aiohttp import web
-from msgspec import Struct
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
-from pykubelet.config.agent import Config
+from pykubelet.app.foundations import Foundations
 from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats.reader import StatsReader, StatsSettings
 from pykubelet.node.agent import Agent
 from pykubelet.pod.container.cgroup import group_of, node_group, path_of
-from pykubelet.pod.ports.node import MachineFacts
-from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.server import Reviews
 from pykubelet.server.application import Route, application
 from pykubelet.server.auth.kubelet_auth import KubeletAuth
@@ -61,28 +58,27 @@ class Inside:
         return agent.loop.lateness if agent else 0.0
 
 
-class ServerParts(Struct, frozen=True, kw_only=True):
-    """What the API is made of, besides the agent."""
-
-    runtime: Runtime
-    facts: Callable[[], Awaitable[MachineFacts]]
-    reviews: Reviews | None
-    addresses: tuple[str, ...]
-    metrics: Metrics | None = None
-
-
 class KubeletServer:
     """Everything about the HTTP API."""
 
-    def __init__(self, config: Config, agent: Callable[[], Agent | None], parts: ServerParts) -> None:
-        self._config = config
+    def __init__(
+        self,
+        base: Foundations,
+        agent: Callable[[], Agent | None],
+        *,
+        reviews: Reviews | None,
+        metrics: Metrics | None,
+    ) -> None:
+        config = self._config = base.config
+        self._runtime = base.runtime
+        self._facts = base.machine.facts
         self._inside = Inside(config.node.name, agent)
-        self._parts = parts
+        self._metrics = metrics
         checks = healthz.checks(self._inside.lateness)
-        self._checks = parts.metrics.checked(checks) if parts.metrics else checks
-        self.tls = kubelet_tls(changed(config.server.tls, addresses=parts.addresses))
+        self._checks = metrics.checked(checks) if metrics else checks
+        self.tls = kubelet_tls(changed(config.server.tls, addresses=base.facts.ips))
         certificate = self.tls.client_certificate
-        self._auth = KubeletAuth(config.server.auth, parts.reviews, config.node.name, certificate=certificate)
+        self._auth = KubeletAuth(config.server.auth, reviews, config.node.name, certificate=certificate)
 
     async def start(self, stack: AsyncExitStack) -> Mapping[str, int]:
         """Serve until the stack is unwound. -> the ports, by name. Raises Invalid when one cannot be had."""
@@ -108,13 +104,13 @@ class KubeletServer:
         return {"certificates": self.tls.run} if self._config.server.enabled else {}
 
     def _measured(self, app: web.Application, server_type: str) -> web.Application:
-        if self._parts.metrics is not None:
-            self._parts.metrics.attend(app, server_type)
+        if self._metrics is not None:
+            self._metrics.attend(app, server_type)
         return app
 
     def _stats_routes(self, stack: AsyncExitStack) -> tuple[Route, ...]:
         """What pods, containers and the node use, where the runtime can say."""
-        config, runtime, inside = self._config, self._parts.runtime, self._inside
+        config, runtime, inside = self._config, self._runtime, self._inside
         places = runtime.capabilities.places
         if places is None or not config.server.enabled:
             return ()
@@ -128,19 +124,19 @@ class KubeletServer:
         stack.push_async_callback(reader.close)
         return (
             *stats.routes(inside, reader),
-            *cadvisor.routes(reader, self._parts.facts),
+            *cadvisor.routes(reader, self._facts),
             *resource_metrics.routes(reader),
         )
 
     def routes(self) -> tuple[Route, ...]:
-        config, inside, runtime = self._config, self._inside, self._parts.runtime
+        config, inside, runtime = self._config, self._inside, self._runtime
         options = config.server
         said = zpages.About(
             configuration=config.configuration,
             flags=config.flags,
             started=datetime.now(UTC),
             now=lambda: datetime.now(UTC),
-            facts=self._parts.facts,
+            facts=self._facts,
         )
         routes = [
             *healthz.routes(self._checks),
@@ -152,8 +148,8 @@ class KubeletServer:
         ]
         if options.debugging:
             routes += debug.routes(profiling=options.profiling)
-        if self._parts.metrics is not None:
-            routes += self._parts.metrics.routes()
+        if self._metrics is not None:
+            routes += self._metrics.routes()
         if runtime.capabilities.streams is not None:
             streams = ContainerStreams(
                 inside,

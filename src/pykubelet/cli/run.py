@@ -16,10 +16,10 @@ def run(config_file: str | None, logging_format: str, verbosity: int, **texts: A
     """Run the node agent until it is told to stop. Pods go on running without it."""
     import asyncio
 
-    from pykubelet.app.app import run_agent
+    from pykubelet.app.kubelet import run_kubelet
     from pykubelet.config.agent import make_config
     from pykubelet.config.kubelet_configuration import load_configuration
 
     start_logging(verbosity, logging_format)
     said = load_configuration(config_file) if config_file else {}
-    asyncio.run(run_agent(make_config(said | flags.given(texts), flags=flags.shown(texts))))
+    asyncio.run(run_kubelet(make_config(said | flags.given(texts), flags=flags.shown(texts))))

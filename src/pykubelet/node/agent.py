@@ -1,6 +1,6 @@
 """The parts of the node agent, put together. Everything that touches the outside world is passed in.
 
-`app/app.py` passes the real things, tests pass others; what is in between is the same.
+`app/agent.py` passes the real things, tests pass others; what is in between is the same.
 """
 
 import asyncio

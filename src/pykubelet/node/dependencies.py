@@ -1,4 +1,4 @@
-"""Everything beyond the agent itself: what `app/app.py` passes in, and tests pass others of."""
+"""Everything beyond the agent itself: what `app/agent.py` passes in, and tests pass others of."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime

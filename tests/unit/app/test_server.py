@@ -10,11 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pykubelet.app.server import KubeletServer, ServerParts
+from pykubelet.app.foundations import lay_foundations
+from pykubelet.app.server import KubeletServer
 from pykubelet.config.agent import make_config
-from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.server import Access, Decision, Identity
-from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.server.application import Route
 from pykubelet.server.metrics.metrics import Metrics
 
@@ -34,10 +33,6 @@ class Reviews:
     async def may(self, identity: Identity, access: Access) -> Decision:
         self.asked.append(access)
         return Decision(allowed=identity.name == "reader" and access.subresource in self._allowed)
-
-
-async def facts() -> MachineFacts:
-    return MachineFacts(hostname="n1", ips=("127.0.0.1",), cpus=2, memory=1 << 30)
 
 
 class Served:
@@ -63,14 +58,9 @@ async def served(
 ) -> AsyncIterator[Served]:
     own = {"port": 0, "healthzPort": 0, "address": "127.0.0.1", "--hostname-override": "n1"}
     config = make_config({**own, "--root-dir": str(folder / "state"), **(given or {})})
-    (folder / "state").mkdir()
     async with AsyncExitStack() as stack:
-        runtime = ProcessRuntime(folder / "state" / "runtime", log_root=folder / "logs")
-        stack.push_async_callback(runtime.close)
-        parts = ServerParts(
-            runtime=runtime, facts=facts, reviews=reviews, addresses=("127.0.0.1",), metrics=Metrics("n1")
-        )
-        server = KubeletServer(config, lambda: None, parts)
+        base = await lay_foundations(config, stack)
+        server = KubeletServer(base, lambda: None, reviews=reviews, metrics=Metrics("n1"))
         ports = await server.start(stack)
         yield Served((*server.routes(), *server._stats_routes(stack)), ports["https"])
 

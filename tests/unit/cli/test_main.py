@@ -145,5 +145,5 @@ print(*(name for name in ("aiohttp", "grpc", "msgspec", "yaml", "ssl") if name i
 
 
 def test_an_agent_that_reads_files_needs_no_http_client() -> None:
-    code = "import sys, pykubelet.app.app; sys.exit('aiohttp' in sys.modules)"
+    code = "import sys, pykubelet.app.kubelet; sys.exit('aiohttp' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], timeout=30, check=True)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.api.struct import changed
-from pykubelet.app.machine import check_reserved
+from pykubelet.app.foundations import check_reserved
 from pykubelet.base.errors import Invalid
 from pykubelet.config.agent import Config, make_config
 from pykubelet.config.kubelet_configuration import load_configuration

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -32,6 +33,12 @@ from pykubelet.kube.services import ServiceView
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.pod.moments import Journal
 
+_KINDS: Final = {"client": "client", "serving": "server"}
+"""Of certificates, in the names of upstream's metrics."""
+
+Part = Callable[[], Awaitable[None]]
+"""Something that has to run."""
+
 
 class ApiParts(Struct, frozen=True, kw_only=True):
     """Everything that talks to the API server."""
@@ -45,9 +52,9 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     source: ApiSource
     recorder: EventRecorder
     reviews: KubeReviews
-    parts: Mapping[str, Callable[[], Awaitable[None]]]
+    parts: Mapping[str, Part]
     """What has to run, by name."""
-    own_parts: Mapping[str, Callable[[], Awaitable[None]]]
+    own_parts: Mapping[str, Part]
     """What has to run while the node is ours."""
     gauges: Mapping[str, Callable[[], Mapping[tuple[str, ...], float]]]
     """What monitoring may ask for at any time, by the name that upstream has for it."""
@@ -56,43 +63,22 @@ class ApiParts(Struct, frozen=True, kw_only=True):
 async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> ApiParts:
     """Raises Invalid for a kubeconfig that cannot be used; a server that does not answer is waited for later, but for
     the one that is to issue the first certificate."""
-    client, client_store, at_once = await _client(config.client)
-    credentials = Credentials(client)
-    server = await stack.enter_async_context(ApiClient(credentials, journal=journal))
+    way = await _way(config.client)
+    open_client = partial(_opened, stack, Credentials(way.client), journal=journal)
+    server = await open_client()
     # The node's sign of life must not wait behind hundreds of pods.
-    heartbeat = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, qps=0, journal=journal))
+    heartbeat = await open_client(timeout=10.0, qps=0)
+    # Strangers decide how often it is asked: that must not slow down anything else.
+    asked = await open_client(timeout=10.0)
     view = NodeView(server, config.node.name)
     recorder = EventRecorder(server, config.node.name, journal=journal)
     services = ServiceView(server)
-    parts: dict[str, Callable[[], Awaitable[None]]] = {"node view": view.follow, "events": recorder.run}
-    objects = KubeObjects(server, services, detection=config.client.change_detection)
+    objects = KubeObjects(server, services)
+    parts: dict[str, Part] = {"node view": view.follow, "events": recorder.run}
     parts |= {"services": services.follow, "config maps and secrets": objects.run}
-    own_parts: dict[str, Callable[[], Awaitable[None]]] = {}
-    keepers: dict[str, CertificateKeeper] = {}
-    if config.node.register:
-        own_parts["lease"] = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds).run
-    if client_store is not None:
-        keepers["client"] = CertificateKeeper(
-            server,
-            client_store,
-            CLIENT_SIGNER,
-            lambda: node_template(config.node.name),
-            at_once=at_once,
-            fallback=await _bootstrap_server(config.client.bootstrap_kubeconfig, stack),
-            journal=journal,
-        )
-        parts["client certificate"] = keepers["client"].run
-    if config.server.enabled and config.server.tls.issued:
-        keepers["server"] = CertificateKeeper(
-            server,
-            CertificateStore(config.server.tls.cert_dir, SERVING),
-            SERVING_SIGNER,
-            lambda: serving_template(config.node.name, view.node.status.addresses if view.node else ()),
-            journal=journal,
-        )
-        parts["serving certificate"] = keepers["server"].run
-    # Strangers decide how often it is asked: that must not slow down anything else.
-    asked = await stack.enter_async_context(ApiClient(credentials, timeout=10.0, journal=journal))
+    keepers = await _keepers(config, server, way, view, stack, journal)
+    parts |= {f"{kind} certificate": keeper.run for kind, keeper in keepers.items()}
+    lease = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds)
     return ApiParts(
         pods=KubePods(server),
         objects=objects,
@@ -104,25 +90,63 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
         recorder=recorder,
         reviews=KubeReviews(asked),
         parts=parts,
-        own_parts=own_parts,
+        own_parts={"lease": lease.run} if config.node.register else {},
         gauges={
-            f"kubelet_certificate_manager_{kind}_ttl_seconds": partial(_seconds_left, keeper)
+            f"kubelet_certificate_manager_{_KINDS[kind]}_ttl_seconds": partial(_seconds_left, keeper)
             for kind, keeper in keepers.items()
         },
     )
 
 
-async def _client(settings: ClientSettings) -> tuple[ClientConfig, CertificateStore | None, bool]:
-    """How to reach the API server; where the certificate for that is kept, if we have to renew it; and whether to do
-    that at once."""
+async def _opened(stack: AsyncExitStack, credentials: Credentials, **options: Any) -> ApiClient:
+    return await stack.enter_async_context(ApiClient(credentials, **options))
+
+
+class _Way(NamedTuple):
+    """How to reach the API server."""
+
+    client: ClientConfig
+    store: CertificateStore | None = None
+    """Where the certificate for that is kept, if we have to renew it."""
+    at_once: bool = False
+    """Whether to do that at once."""
+
+
+async def _way(settings: ClientSettings) -> _Way:
     if settings.bootstrap_kubeconfig:
         await bootstrap(settings)
     client = kubeconfig.load(settings.kubeconfig)
     if not settings.rotate_certificates:
-        return client, None, False
+        return _Way(client)
     store = CertificateStore(settings.cert_dir, CLIENT)
     client, at_once = rotating(client, store, datetime.now(UTC))
-    return client, store if client.user.client_certificate else None, at_once
+    return _Way(client, store if client.user.client_certificate else None, at_once)
+
+
+async def _keepers(
+    config: Config, server: ApiClient, way: _Way, view: NodeView, stack: AsyncExitStack, journal: Journal
+) -> dict[str, CertificateKeeper]:
+    """Those of the certificates that the API server issues."""
+    name, tls, found = config.node.name, config.server.tls, dict[str, CertificateKeeper]()
+    if way.store is not None:
+        found["client"] = CertificateKeeper(
+            server,
+            way.store,
+            CLIENT_SIGNER,
+            lambda: node_template(name),
+            at_once=way.at_once,
+            fallback=await _bootstrap_server(config.client.bootstrap_kubeconfig, stack),
+            journal=journal,
+        )
+    if config.server.enabled and tls.issued:
+        found["serving"] = CertificateKeeper(
+            server,
+            CertificateStore(tls.cert_dir, SERVING),
+            SERVING_SIGNER,
+            lambda: serving_template(name, view.node.status.addresses if view.node else ()),
+            journal=journal,
+        )
+    return found
 
 
 async def _bootstrap_server(path: str, stack: AsyncExitStack) -> ApiClient | None:

@@ -14,7 +14,7 @@ from kit.loopback import serving as serving_api
 from kit.signing import SigningApi
 from kit.waiting import eventually
 from pykubelet.api.struct import changed
-from pykubelet.app.api import connect
+from pykubelet.app.api_client import connect
 from pykubelet.config.agent import Config, make_config
 from pykubelet.kube.certificate_store import CLIENT, CertificateStore
 from pykubelet.pod.moments import Journal

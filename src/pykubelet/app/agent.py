@@ -1,0 +1,138 @@
+"""What the agent proper, `node/`, needs of all the other rooms."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+
+from msgspec import Struct
+
+from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
+from pykubelet.api.struct import changed
+from pykubelet.app.foundations import Foundations
+from pykubelet.app.machine import MachineParts
+from pykubelet.base.errors import Invalid
+from pykubelet.host.checkpoint import PodCheckpoint
+from pykubelet.host.credential_providers import load_credential_providers
+from pykubelet.node.dependencies import Dependencies
+from pykubelet.node.image_gc import ImageGc
+from pykubelet.node.log_rotation import LogRotation, RotationSettings
+from pykubelet.node.node_status import NodeReporter
+from pykubelet.node.ownership import Ownership, OwnPods
+from pykubelet.node.pleg import Pleg
+from pykubelet.node.scene import Machine
+from pykubelet.pod.ports.api import Keyring
+from pykubelet.pod.ports.runtime import Capabilities
+from pykubelet.pod.ports.syncer import PodSource
+from pykubelet.pod.status.pod_status import NodeFacts
+from pykubelet.sources.files import FileSource
+
+Part = Callable[[], Awaitable[None]]
+"""Something that has to run."""
+
+
+class AgentParts(Struct, frozen=True, kw_only=True):
+    """Made before the runtime has answered: whatever is wrong with them keeps the agent from starting."""
+
+    reporter: NodeReporter
+    sources: Mapping[str, PodSource]
+    checkpoint: PodCheckpoint
+    image_gc: ImageGc
+    keyring: Keyring | None
+
+
+def agent_parts(base: Foundations, troubles: Callable[[], Iterable[str]]) -> AgentParts:
+    """`troubles` are what keeps the node from being ready. Raises Invalid."""
+    config, plugins = base.config, base.config.credential_providers
+    reporter = _reporter(base, troubles)
+    return AgentParts(
+        reporter=reporter,
+        sources=_sources(base, reporter.ownership),
+        checkpoint=PodCheckpoint(
+            config.root_dir / "checkpoints" / "pods", machine=f"{base.facts.machine_id} {base.facts.system_uuid}"
+        ),
+        image_gc=ImageGc(base.runtime, base.recorder, config.image_gc, journal=base.journal),
+        keyring=load_credential_providers(plugins.config, plugins.bin_dir) if plugins.config else None,
+    )
+
+
+def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, runtime_name: str) -> Dependencies:
+    api, config, reporter = base.api, base.config, parts.reporter
+    facts = NodeFacts(host_ips=base.facts.ips, runtime_name=runtime_name)
+
+    def machine() -> Machine:
+        return Machine(
+            facts=facts,
+            allocatable=reporter.node.status.allocatable if reporter.node else {},
+            memory=base.facts.memory,
+            log_root=str(config.pod_logs_dir),
+            dns=local.dns.settings(),
+        )
+
+    return Dependencies(
+        sources=parts.sources,
+        runtime=base.runtime,
+        host=local.host,
+        cgroups=local.cgroups,
+        logs=local.logs,
+        image_used=parts.image_gc.keep,
+        recorder=base.recorder,
+        journal=base.journal,
+        node=lambda: reporter.node,
+        machine=machine,
+        api=api.pods if api else None,
+        objects=api.objects if api else None,
+        classes=api.classes if api else None,
+        keyring=parts.keyring,
+        most_pulls=config.image_pulls.most_at_once,
+        api_node=(lambda: api.view.node if reporter.ownership.is_ours else None) if api else (lambda: None),
+        checkpoint=parts.checkpoint if api else None,
+        restored=parts.checkpoint.load() if api else (),
+        allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
+    )
+
+
+def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg) -> dict[str, Part]:
+    """What has to be done now and then, by name: as much of it as the runtime leaves to others."""
+    can = base.runtime.capabilities
+    logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
+    found: dict[str, Part] = {
+        "checkpoint": parts.checkpoint.run,
+        "logs": partial(logs.run, lambda: pleg.seen.values()),
+    }
+    if can.keeps_images and not base.config.image_gc.is_off:
+        found["image gc"] = partial(parts.image_gc.run, pleg.look)
+    return found
+
+
+def rotation(settings: RotationSettings, can: Capabilities) -> RotationSettings:
+    """What is left to do of what people want. Old logs are cleared away in any case."""
+    return settings if can.reopens_logs else changed(settings, max_size=-1)
+
+
+def _reporter(base: Foundations, troubles: Callable[[], Iterable[str]]) -> NodeReporter:
+    api, settings = base.api, base.config.node
+    return NodeReporter(
+        api.nodes if api else None,
+        settings,
+        facts=base.machine.facts,
+        runtime=base.runtime,
+        recorder=base.recorder,
+        seen=(lambda: api.view.node) if api else (lambda: None),
+        troubles=troubles,
+        lease_renewed=partial(api.leases.renewed_at, settings.name) if api else None,
+    )
+
+
+def _sources(base: Foundations, ownership: Ownership) -> dict[str, PodSource]:
+    sources: dict[str, PodSource] = {}
+    static, name = base.config.static_pods, base.config.node.name
+    if static.path:
+        sources[FILE_SOURCE] = FileSource(static.path, name, period=static.file_check_period)
+    if static.url:
+        from pykubelet.sources.url import UrlSource  # an HTTP client takes long to load
+
+        sources[URL_SOURCE] = UrlSource(static.url, name, headers=static.url_header, period=static.http_check_period)
+    if base.api is not None:
+        sources[API_SOURCE] = OwnPods(base.api.source, ownership)
+    if not sources:
+        raise Invalid("there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig")
+    return sources

@@ -1,0 +1,93 @@
+"""What everything else stands on, made first: the agent's folders, this machine, the journal, the way to the API
+server, the runtime. All of it is there before the runtime has answered."""
+
+import fcntl
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from msgspec import Struct
+
+from pykubelet.api.quantity import Quantity
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import Invalid
+from pykubelet.config.agent import Config
+from pykubelet.host.machine import LocalMachine
+from pykubelet.node.journal_log import log_moment
+from pykubelet.node.log_recorder import LogRecorder
+from pykubelet.pod.journal_rule import rule
+from pykubelet.pod.moments import Journal
+from pykubelet.pod.ports.node import MachineFacts
+from pykubelet.pod.ports.runtime import Runtime
+from pykubelet.runtime.endpoints import make_runtime
+
+if TYPE_CHECKING:
+    from pykubelet.app.api_client import ApiParts
+    from pykubelet.kube.events import EventRecorder
+
+
+class Foundations(Struct, frozen=True, kw_only=True):
+    config: Config
+    machine: LocalMachine
+    facts: MachineFacts
+    journal: Journal
+    api: "ApiParts | None"
+    recorder: "EventRecorder | LogRecorder"
+    runtime: Runtime
+
+
+async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
+    """Until the stack is unwound. Raises Invalid when the agent cannot start as configured."""
+    _check_folders(config)
+    stack.callback(_only_agent_here(config.root_dir).close)
+    machine = LocalMachine(str(config.root_dir), hostname=config.node.name, node_ips=config.node_ips)
+    facts = await machine.facts()
+    check_reserved(config, facts)
+    journal, api = Journal(rule), None
+    journal.read_by(log_moment)
+    if config.client.kubeconfig:
+        from pykubelet.app.api_client import connect  # an HTTP client takes long to load
+
+        api = await connect(config, journal, stack)
+    runtime = make_runtime(changed(config.runtime, node_ips=facts.ips, journal=journal))
+    stack.push_async_callback(runtime.close)
+    recorder = api.recorder if api else LogRecorder(config.node.name, journal=journal)
+    return Foundations(
+        config=config, machine=machine, facts=facts, journal=journal, api=api, recorder=recorder, runtime=runtime
+    )
+
+
+def check_reserved(config: Config, facts: MachineFacts) -> None:
+    """A node that keeps back more than it has could take no pod, and would say so only of each of them."""
+    capacity = {"cpu": facts.cpus, "memory": facts.memory, "ephemeral-storage": facts.storage}
+    for name, reserved in config.node.reserved.items():
+        amount = capacity.get(name)
+        if amount is not None and reserved > (there := Quantity.of(amount)):
+            raise Invalid(f"kubeReserved and systemReserved: {reserved} of {name} is more than this machine's {there}")
+
+
+def _check_folders(config: Config) -> None:
+    if config.static_pods.path and not os.path.exists(config.static_pods.path):
+        raise Invalid(f"{config.static_pods.path}: there is no such file or folder of manifests")
+    for folder in (config.root_dir, config.pod_logs_dir):
+        try:
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise Invalid(f"{folder}: cannot be made: {error.strerror}; choose another with --root-dir") from None
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise Invalid(f"{folder}: cannot be written; choose another with --root-dir")
+
+
+def _only_agent_here(root: Path) -> IO[bytes]:
+    """Two agents on one state would undo each other's work. The lock goes with the process, however it ends."""
+    file = (root / "agent.lock").open("ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise Invalid(f"another agent is running here: it holds {root}/agent.lock") from None
+    file.truncate(0)
+    file.write(str(os.getpid()).encode())
+    file.flush()
+    return file

@@ -1,0 +1,180 @@
+"""The node agent as a whole: builds every part, opens the one TaskGroup, and owns the order of shutdown."""
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pykubelet import __version__
+from pykubelet.app.agent import Part, agent_parts, chores, dependencies
+from pykubelet.app.foundations import Foundations, lay_foundations
+from pykubelet.app.machine import MachineParts, machine_parts
+from pykubelet.base.errors import Retry
+from pykubelet.base.tasks import supervise, unless
+from pykubelet.config.agent import Config
+from pykubelet.host.dirs import PodDirs
+from pykubelet.node.agent import Agent
+from pykubelet.node.census import take_census
+from pykubelet.pod.ports.runtime import RuntimeStatus, RuntimeVersion
+from pykubelet.server.control_socket import control_socket
+
+if TYPE_CHECKING:
+    from pykubelet.server.metrics.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+async def run_kubelet(config: Config) -> None:
+    """Run until SIGTERM or SIGINT; a second one ends also the wait for the pods. Raises Invalid when it cannot start as
+    configured."""
+    signals: asyncio.Queue[int] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, signals.put_nowait, number)
+    async with AsyncExitStack() as stack:
+        kubelet = await unless(signals.get(), Kubelet.build(config, stack))  # a new node may have to be approved
+        if kubelet is None:
+            log.info("stopping before anything was started")
+            return
+        gc.collect()
+        gc.freeze()  # what is here now stays: no need to look through it again and again
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(kubelet.run(tasks))
+            await signals.get()
+            what = "so do the pods" if config.stop_pods_on_exit else "pods go on without the agent"
+            log.info("stopping; %s", what)
+            if config.stop_pods_on_exit:
+                stopping = tasks.create_task(kubelet.stop_pods(running))
+                another = tasks.create_task(signals.get())
+                await asyncio.wait([stopping, another], return_when=asyncio.FIRST_COMPLETED)
+                stopping.cancel()
+                another.cancel()
+            running.cancel()
+            for task in kubelet.everything():
+                task.cancel()
+
+
+class Kubelet:
+    """Raises Invalid when it cannot be made as configured."""
+
+    def __init__(self, base: Foundations) -> None:
+        self._base = base
+        self._parts = agent_parts(base, lambda: self.agent.pleg.silence() if self.agent else ())
+        self._has_begun = False
+        """The runtime has answered: from now on there may be something to stop."""
+        self._local: MachineParts | None = None
+        self.agent: Agent | None = None
+        """Once everything has been started."""
+        self._running: list[asyncio.Task[Any]] = []
+        self._server_parts: dict[str, Part] = {}
+
+    @classmethod
+    async def build(cls, config: Config, stack: AsyncExitStack) -> "Kubelet":
+        """Ready to `run`, until the stack is unwound: it answers those who ask already."""
+        kubelet = cls(await lay_foundations(config, stack))
+        answers = {"ping": lambda _: "pong", "pods": lambda _: kubelet.pods(), "journal": kubelet._base.journal.of}
+        await stack.enter_async_context(control_socket(config.socket, answers))
+        if config.server.enabled or config.server.healthz_port:
+            await kubelet._serve(stack)
+        return kubelet
+
+    async def run(self, tasks: asyncio.TaskGroup) -> None:
+        """Start everything, as soon as the runtime answers."""
+        base, parts, reporter = self._base, self._parts, self._parts.reporter
+        version, status = await _answered(base.runtime.version), await _answered(base.runtime.status)
+        self._has_begun = True
+        local = self._local = await machine_parts(base, status, lambda: reporter.node)
+        agent = Agent(tasks, dependencies(base, parts, local, runtime_name=version.name))
+        agent.pleg.on_change = reporter.changed
+        self._start(tasks, {"node status": reporter.run})
+        await _until(lambda: reporter.node is not None)  # nothing can be admitted to a node that nobody knows
+        self._running += agent.start()
+        self._start(tasks, chores(base, parts, local, agent.pleg) | self._server_parts)
+        if base.api is not None:
+            self._start(tasks, base.api.parts)
+            while_ours = reporter.ownership.while_ours
+            self._start(tasks, {name: partial(while_ours, part) for name, part in base.api.own_parts.items()})
+        self.agent = agent
+        self._introduce(version, status, local)
+
+    async def stop_pods(self, start: "asyncio.Task[None]") -> None:
+        """Also when the agent was still starting: then it has to have started first. One that waits for the runtime in
+        vain is not waited for, unless an earlier agent has left pods."""
+        if not self._has_begun:
+            if not await PodDirs(str(self._base.config.root_dir)).uids():
+                return
+            log.warning("the pods of an earlier agent can be stopped only once the runtime answers")
+        await start
+        if self.agent is not None:
+            await self.agent.stop_pods()
+        if self._local is not None and self._local.cgroups is not None:
+            await self._local.cgroups.clear()
+
+    def everything(self) -> "list[asyncio.Task[Any]]":
+        """All that runs. Cancelling it stops the agent, and no pod."""
+        return [*self._running, *(self.agent.worker_tasks() if self.agent else [])]
+
+    def pods(self) -> dict[str, Any]:
+        """All pods of the node, as a PodList."""
+        return {"apiVersion": "v1", "kind": "PodList", "items": self.agent.pods() if self.agent else []}
+
+    async def _serve(self, stack: AsyncExitStack) -> None:
+        """The agent's own HTTP API. Raises Invalid when a port cannot be had."""
+        from pykubelet.app.server import KubeletServer  # a web server takes long to load
+
+        base = self._base
+        server = KubeletServer(
+            base,
+            lambda: self.agent,
+            reviews=base.api.reviews if base.api else None,
+            metrics=self._metrics() if base.config.server.enabled else None,
+        )
+        ports = await server.start(stack)
+        self._parts.reporter.serve_on(ports.get("https", base.config.server.port))
+        self._server_parts = server.parts()
+
+    def _metrics(self) -> "Metrics":
+        from pykubelet.server.metrics.metrics import Metrics
+
+        api = self._base.api
+        metrics = Metrics(
+            self._base.config.node.name,
+            census=lambda: take_census(self.agent) if self.agent else None,
+            gauges=api.gauges if api else {},
+        )
+        self._base.journal.read_by(metrics.read)
+        return metrics
+
+    def _start(self, tasks: asyncio.TaskGroup, parts: Mapping[str, Part]) -> None:
+        self._running += [tasks.create_task(supervise(name, part)) for name, part in parts.items()]
+
+    def _introduce(self, version: RuntimeVersion, status: RuntimeStatus, local: MachineParts) -> None:
+        config = self._base.config
+        log.info("pykubelet %s is node %s on %s %s", __version__, config.node.name, version.name, version.version)
+        log.info("pods come from: %s; state is in %s", ", ".join(self._parts.sources), config.root_dir)
+        for limitation in (*status.limitations, *local.limitations):
+            log.warning("limitation: %s", limitation)
+
+
+async def _answered(question: Callable[[], Awaitable[T]]) -> T:
+    """The runtime's answer. One that is not up yet is waited for."""
+    said = ""
+    while True:
+        try:
+            return await question()
+        except Retry as error:
+            if str(error) != said:
+                log.warning("waiting for the runtime: %s", error)
+            said = str(error)
+            await asyncio.sleep(error.after or 1.0)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
