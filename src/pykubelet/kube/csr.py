@@ -25,6 +25,8 @@ from pykubelet.api.struct import Struct
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import AlreadyExists, BadAnswer
+from pykubelet.web.authority import general_name
+from pykubelet.web.certificates import hosts
 
 log = logging.getLogger(__name__)
 
@@ -114,16 +116,10 @@ def satisfies(certificate: x509.Certificate, template: Template) -> bool:
     """Whether it says all that the template wants. It may say more."""
     names = [each.value for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     groups = {each.value for each in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)}
-    try:
-        others = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
-        others = x509.SubjectAlternativeName([])
-    ips = {str(each) for each in others.get_values_for_type(x509.IPAddress)}
     return (
         names[-1:] == [template.common_name]
         and groups.issuperset(template.organizations)
-        and ips.issuperset(template.ips)
-        and set(others.get_values_for_type(x509.DNSName)).issuperset(template.dns_names)
+        and hosts(certificate).issuperset(_general_names(template))
     )
 
 
@@ -138,9 +134,7 @@ def signing_request(key: ec.EllipticCurvePrivateKey, template: Template) -> byte
     with warnings.catch_warnings(action="ignore"):  # a node's name may be longer than the standard's 64 characters
         subject.append(x509.NameAttribute(NameOID.COMMON_NAME, template.common_name, _validate=False))
     builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(subject))
-    others: list[x509.GeneralName] = [x509.DNSName(each) for each in template.dns_names]
-    others += [x509.IPAddress(ipaddress.ip_address(each)) for each in template.ips]
-    if others:
+    if others := _general_names(template):
         builder = builder.add_extension(x509.SubjectAlternativeName(others), critical=False)
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
@@ -232,6 +226,10 @@ def _check_is_ours(earlier: SigningRequest, request: SigningRequest, key: ec.Ell
         raise Invalid(problem) from None
     if not is_same_key or theirs.subject != ours.subject or earlier.spec.signer_name != request.spec.signer_name:
         raise Invalid(problem)
+
+
+def _general_names(template: Template) -> list[x509.GeneralName]:
+    return [general_name(each) for each in (*template.dns_names, *template.ips)]
 
 
 def _path(name: str = "") -> str:

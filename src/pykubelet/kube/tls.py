@@ -14,6 +14,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.kube.errors import CredentialsError, KubeconfigError
 from pykubelet.kube.kubeconfig import ClientConfig
 from pykubelet.web.key_pairs import KeyPair, Stamp, add_key_pair, read_pem, stamp
+from pykubelet.web.unverified import unverified_context
 
 _log = logging.getLogger(__name__)
 
@@ -86,12 +87,7 @@ class TlsFiles:
         return self._context
 
     def _made(self, own: KeyPair | None) -> ssl.SSLContext:
-        if self._insecure:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        else:
-            context = _trusting(self.authority)
+        context = unverified_context() if self._insecure else _trusting(self.authority)
         context.set_alpn_protocols(["http/1.1"])
         if self._certificate:
             _add(context, KeyPair(self._certificate.read(), self._key.read()), self._certificate.path)

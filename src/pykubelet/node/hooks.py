@@ -1,13 +1,13 @@
 """Lifecycle hooks: what a container wants done right after it starts and right before it is stopped."""
 
 import asyncio
-import ssl
 from typing import Final
 
 from pykubelet.api.container import Container
 from pykubelet.api.handlers import HTTPGetAction, LifecycleHandler
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.ports.runtime import Runtime
+from pykubelet.web.unverified import unverified_context
 
 _LONGEST_ANSWER: Final = 10 << 10
 _NO_LIMIT: Final = 3600.0
@@ -54,9 +54,7 @@ async def _http_get(action: HTTPGetAction, container: Container, pod_ip: str) ->
     scheme, path = action.scheme.lower() or "http", action.path or "/"
     url = f"{scheme}://{shown}:{port_number(action.port, container)}/{path.removeprefix('/')}"
     headers = [(header.name, header.value) for header in action.http_headers]
-    trust_anyone = ssl.create_default_context()
-    trust_anyone.check_hostname = False
-    trust_anyone.verify_mode = ssl.CERT_NONE  # as upstream: the certificate is the pod's own affair
+    trust_anyone = unverified_context()  # as upstream: the certificate is the pod's own affair
     try:
         async with (
             aiohttp.ClientSession() as session,

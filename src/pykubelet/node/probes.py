@@ -8,7 +8,6 @@ import asyncio
 import errno
 import os
 import re
-import ssl
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
@@ -23,6 +22,7 @@ from pykubelet.node.hooks import port_number
 from pykubelet.pod.container.env import expand
 from pykubelet.pod.node.node_object import KUBELET_VERSION
 from pykubelet.pod.ports.runtime import Runtime
+from pykubelet.web.unverified import unverified_context
 
 if TYPE_CHECKING:
     import aiohttp
@@ -162,9 +162,8 @@ class Attempts:
         if self._session is None:
             import aiohttp
 
-            trust_anyone = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            trust_anyone.check_hostname = False
-            trust_anyone.verify_mode = ssl.CERT_NONE  # as upstream: the certificate is the pod's own affair
+            # As upstream: the certificate is the pod's own affair.
+            trust_anyone = unverified_context()
             self._session = aiohttp.ClientSession(
                 # A connection of its own for each probe: what a kept one answers says little about the next client.
                 connector=aiohttp.TCPConnector(ssl=trust_anyone, limit=0, force_close=True, use_dns_cache=False),

@@ -10,6 +10,7 @@ from typing import Final
 
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.web.tls import ServingTls
+from pykubelet.web.unverified import unverified_context
 
 SERVICE_IP: Final = "10.96.0.1"
 _LOOK_AGAIN: Final = 60.0
@@ -33,12 +34,8 @@ def apiserver_tls(pki: Pki, hosts: Callable[[], Sequence[str]], *, look_again: f
 
 def kubelet_context(pki: Pki, *, insecure: bool = False) -> ssl.SSLContext:
     """For connections to kubelets: with our certificate, and theirs has to be of our authority unless `insecure`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    else:
+    context = unverified_context() if insecure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if not insecure:
         context.load_verify_locations(cadata=pki.authority.pem.decode())
     context.load_cert_chain(*pki.kubelet_client())
     return context

@@ -22,6 +22,7 @@ from pykubelet.apiserver.requests.requests import flag
 from pykubelet.apiserver.verbs.handlers import Connect
 from pykubelet.base.errors import Retry
 from pykubelet.web.tunnel import Destination, Headers, Refusal, tunnel
+from pykubelet.web.unverified import unverified_context
 from pykubelet.web.upgrade import offered_protocols, wants_upgrade
 
 Contexts = Callable[[bool], ssl.SSLContext]
@@ -118,7 +119,7 @@ class KubeletProxy:
             raise status.bad_request(f"pod {name} has no address yet")
         check_proxyable(address)
         number = port_number(pod, port)
-        context = _unverified() if scheme == "https" else None  # nobody can vouch for a pod's certificate
+        context = unverified_context() if scheme == "https" else None  # nobody can vouch for a pod's certificate
         target = _rest(request, call)
         where = f"pod {call.info.namespace}/{name}"
         if wants_upgrade(request):
@@ -260,13 +261,6 @@ def _rest(request: web.Request, call: Call) -> str:
     path = path or "/"
     query = request.rel_url.raw_query_string
     return f"{path}?{query}" if query else path
-
-
-def _unverified() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 async def _tunneled(
