@@ -39,7 +39,7 @@ class CsrController:
     async def run(self) -> None:
         async with self._client.informer(REQUESTS, NODES) as informer:
             while True:
-                await informer.changed()
+                await informer.wait()
                 await self.sync()
 
     async def sync(self) -> None:

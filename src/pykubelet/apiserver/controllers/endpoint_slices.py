@@ -64,7 +64,7 @@ class EndpointSlices:
     async def run(self) -> None:
         async with self._client.informer(ENDPOINTS, SLICES) as informer:
             while True:
-                await informer.changed(_LOOK_AGAIN)
+                await informer.wait(_LOOK_AGAIN)
                 await self.sync()
 
     async def sync(self) -> None:

@@ -128,12 +128,12 @@ class EndpointsController:
     async def run(self) -> None:
         async with self._client.informer(SERVICES, PODS, ENDPOINTS) as informer:
             while True:
-                await informer.changed(_LOOK_AGAIN)
+                await informer.wait(_LOOK_AGAIN)
                 await self.sync()
 
     async def sync(self) -> None:
         services = [each for each in await self._client.views(SERVICES, behind) if each is not None]
-        there = {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in await self._managed()}
+        there = {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in await self._find_managed()}
         if services:
             pods = [each for each in await self._client.views(PODS, backer) if each is not None]
             for service in services:
@@ -141,7 +141,7 @@ class EndpointsController:
         for left in there.values():
             await self._client.remove(ENDPOINTS, left)
 
-    async def _managed(self) -> list[Object]:
+    async def _find_managed(self) -> list[Object]:
         every = await self._client.all(ENDPOINTS)
         return [each for each in every if at(each, "metadata.labels", {}).get(_MANAGED) == _MANAGER]
 

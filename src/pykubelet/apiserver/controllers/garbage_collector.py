@@ -49,7 +49,7 @@ class GarbageCollector:
         kinds = [(resource.group, resource.plural) for resource in self._resources]
         async with self._client.informer(*kinds, wanted=_matters) as informer:
             while True:
-                await informer.changed(_LOOK_AGAIN)
+                await informer.wait(_LOOK_AGAIN)
                 await self.sync()
 
     async def sync(self) -> None:

@@ -27,7 +27,7 @@ class Informer:
         self._has_changed = asyncio.Event()
         self._has_changed.set()
 
-    async def changed(self, most: float | None = None) -> None:
+    async def wait(self, most: float | None = None) -> None:
         """Until something has changed since the last time, or for `most` seconds. The first time there is no wait."""
         with suppress(TimeoutError):
             async with asyncio.timeout(most):

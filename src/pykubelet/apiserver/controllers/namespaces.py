@@ -29,7 +29,7 @@ class NamespaceController:
         async with self._client.informer(NAMESPACES) as informer:
             while True:
                 is_busy = await self.sync()
-                await informer.changed(_LOOK_AGAIN if is_busy else None)
+                await informer.wait(_LOOK_AGAIN if is_busy else None)
 
     async def sync(self) -> bool:
         """Whether something is still on its way out."""

@@ -38,7 +38,7 @@ class NodeLifecycle:
     async def run(self) -> None:
         async with self._client.informer(NODES) as informer:
             while True:
-                await informer.changed(self._period)
+                await informer.wait(self._period)
                 await self.sync()
 
     async def sync(self) -> None:

@@ -32,7 +32,7 @@ class RootCa:
     async def run(self) -> None:
         async with self._client.informer(NAMESPACES, CONFIG_MAPS) as informer:
             while True:
-                await informer.changed()
+                await informer.wait()
                 await self.sync()
 
     async def sync(self) -> None:

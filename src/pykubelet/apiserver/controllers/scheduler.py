@@ -15,7 +15,7 @@ from pykubelet.apiserver.controllers.client import NAMESPACES, NODES, PODS, Cont
 from pykubelet.apiserver.controllers.conditions import condition, with_condition
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.fit import Place, Use, Wish, chosen, is_waiting, place, use, wish
-from pykubelet.apiserver.controllers.neighbours import Neighbour, Neighbourhood, neighbour
+from pykubelet.apiserver.controllers.pod_affinity import Neighbour, Neighbourhood, neighbour
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.status import ApiError
@@ -77,7 +77,7 @@ class Scheduler:
     async def run(self) -> None:
         async with self._client.informer(PODS, NODES, wanted=_matters) as informer:
             while True:
-                await informer.changed(_LOOK_AGAIN)
+                await informer.wait(_LOOK_AGAIN)
                 await self.sync()
 
     async def sync(self) -> None:

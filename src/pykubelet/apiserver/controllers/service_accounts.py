@@ -23,7 +23,7 @@ class ServiceAccountController:
     async def run(self) -> None:
         async with self._client.informer(NAMESPACES, ACCOUNTS, wanted=_matters) as informer:
             while True:
-                await informer.changed()
+                await informer.wait()
                 await self.sync()
 
     async def sync(self) -> None:

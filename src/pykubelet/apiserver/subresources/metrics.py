@@ -103,7 +103,7 @@ class Metrics:
 
     async def _of_nodes(self, backend: Backend, nodes: Iterable[Object]) -> list[Object]:
         listed = list(nodes)
-        used = await self._used(backend, {each["metadata"]["name"] for each in listed})
+        used = await self._ask(backend, {each["metadata"]["name"] for each in listed})
         return [
             _measured("NodeMetrics", each, usage, {"usage": _usage(usage)})
             for each in listed
@@ -112,7 +112,7 @@ class Metrics:
 
     async def _of_pods(self, backend: Backend, pods: Iterable[Object]) -> list[Object]:
         running = [each for each in pods if at(each, "status.phase") == "Running" and at(each, "spec.nodeName")]
-        used = await self._used(backend, {each["spec"]["nodeName"] for each in running})
+        used = await self._ask(backend, {each["spec"]["nodeName"] for each in running})
         items = []
         for pod in running:
             own, metadata = used[pod["spec"]["nodeName"]], pod["metadata"]
@@ -124,7 +124,7 @@ class Metrics:
                 items.append(_measured("PodMetrics", pod, usages[0], {"containers": containers}))
         return items
 
-    async def _used(self, backend: Backend, nodes: set[str]) -> dict[str, Mapping[Who, Usage]]:
+    async def _ask(self, backend: Backend, nodes: set[str]) -> dict[str, Mapping[Who, Usage]]:
         """A node whose kubelet does not answer is left empty: the others are still worth showing."""
         tasks = {}
         for node in nodes:

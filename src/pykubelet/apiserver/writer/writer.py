@@ -165,7 +165,7 @@ class Writer:
             given = how(old)
             if given is None:
                 return old
-            new = await self._admitted(strategy, given, old, part, is_tracked=is_tracked, is_patch=is_patch)
+            new = await self._admit(strategy, given, old, part, is_tracked=is_tracked, is_patch=is_patch)
             goes = is_emptied(strategy, new)
             if not goes and is_same(new, old):
                 return old
@@ -187,7 +187,7 @@ class Writer:
                 await strategy.release(old, new, self)
                 return _at_revision(new, revision)
 
-    async def _admitted(
+    async def _admit(
         self, strategy: Strategy, obj: Object, old: Object, part: str, *, is_tracked: bool, is_patch: bool
     ) -> Object:
         """`obj` as it may replace `old`."""

@@ -37,20 +37,20 @@ async def test_a_view_is_made_once_for_each_version_of_an_object() -> None:
 @virtual_time
 async def test_an_informer_tells_of_its_kinds_alone_and_many_changes_are_one() -> None:
     async with cluster() as c, c.informer(MAPS) as informer:
-        await informer.changed()
+        await informer.wait()
         await asyncio.sleep(1)
-        await informer.changed()
+        await informer.wait()
         for name in "abc":
             await c.add("", "configmaps", config_map(name))
         await c.add("", "namespaces", {"metadata": {"name": "other"}})
         await asyncio.sleep(1)
-        await asyncio.wait_for(informer.changed(), 1)
+        await asyncio.wait_for(informer.wait(), 1)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(informer.changed(), 60)
+            await asyncio.wait_for(informer.wait(), 60)
         await c.add("", "namespaces", {"metadata": {"name": "another"}})
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(informer.changed(), 60)
-        await informer.changed(5)
+            await asyncio.wait_for(informer.wait(), 60)
+        await informer.wait(5)
 
 
 @virtual_time

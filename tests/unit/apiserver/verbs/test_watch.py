@@ -16,12 +16,6 @@ MERGE = "application/merge-patch+json"
 _SECONDS = 20.0
 
 
-@pytest.fixture
-async def api() -> AsyncGenerator[Api, None]:
-    async with serving_api() as running:
-        yield running
-
-
 class Following:
     def __init__(self, lines: AsyncIterator[bytes]) -> None:
         self._lines = lines

@@ -1,13 +1,16 @@
 """The same change gives the same stored object, whether a request makes it, a controller, or the writer itself."""
 
 import asyncio
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pykubelet.apiserver
 from kit.calls import a_call
 from kit.cluster import TestCluster, cluster
 from kit.virtual_time import VirtualTimeLoop
@@ -189,3 +192,10 @@ def test_requests_and_controllers_delete_in_the_same_way(
 ) -> None:
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(deleted(kind, meta, grace, times))
+
+
+def test_nobody_but_the_writer_writes_into_the_store() -> None:
+    root = Path(pykubelet.apiserver.__file__).parent
+    writes = re.compile(r"\bstore\.(create|update|delete)\(")
+    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if writes.search(path.read_text())}
+    assert found == {"writer/writer.py"}

@@ -8,7 +8,7 @@ from kit.cluster import cluster
 from kit.virtual_time import virtual_time
 from pykubelet.api.codec import convert
 from pykubelet.api.pod import PodSpec
-from pykubelet.apiserver.controllers.neighbours import APART, NEAR, SHUNNED, Neighbour, Neighbourhood, neighbour
+from pykubelet.apiserver.controllers.pod_affinity import APART, NEAR, SHUNNED, Neighbour, Neighbourhood, neighbour
 from pykubelet.apiserver.controllers.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"

@@ -1,0 +1,66 @@
+"""Get and list, as a client sees them."""
+
+from typing import Any
+
+import pytest
+
+from kit.api_process import Api
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def config_map(name: str, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **more.pop("metadata", {})}, **more}
+
+
+async def test_pages_are_of_one_moment(api: Api) -> None:
+    for name in "abcde":
+        await api.ask("POST", MAPS, config_map(name))
+    _, first = await api.ask("GET", f"{MAPS}?limit=2")
+    assert [each["metadata"]["name"] for each in first["items"]] == ["a", "b"]
+    assert first["metadata"]["remainingItemCount"] == 3
+    await api.ask("DELETE", f"{MAPS}/d")
+    _, rest = await api.ask("GET", f"{MAPS}?limit=9&continue={first['metadata']['continue']}")
+    assert [each["metadata"]["name"] for each in rest["items"]] == ["c", "d", "e"]
+    assert "continue" not in rest["metadata"]
+
+
+async def test_pages_are_full_of_what_was_selected(api: Api) -> None:
+    for name, label in zip("abcdef", "xyxyxy", strict=True):
+        await api.ask("POST", MAPS, config_map(name, metadata={"labels": {"l": label}}))
+    _, first = await api.ask("GET", f"{MAPS}?limit=2&labelSelector=l%3Dy")
+    _, rest = await api.ask("GET", f"{MAPS}?limit=2&labelSelector=l%3Dy&continue={first['metadata']['continue']}")
+    assert [each["metadata"]["name"] for each in (*first["items"], *rest["items"])] == ["b", "d", "f"]
+    assert "remainingItemCount" not in first["metadata"]
+
+
+async def test_a_list_of_the_past_is_what_was_there_then(api: Api) -> None:
+    await api.ask("POST", MAPS, config_map("a"))
+    _, now = await api.ask("GET", MAPS)
+    await api.ask("POST", MAPS, config_map("b"))
+    version = now["metadata"]["resourceVersion"]
+    _, then = await api.ask("GET", f"{MAPS}?resourceVersion={version}&resourceVersionMatch=Exact")
+    assert [each["metadata"]["name"] for each in then["items"]] == ["a"]
+    _, newer = await api.ask("GET", f"{MAPS}?resourceVersion={version}&resourceVersionMatch=NotOlderThan")
+    assert [each["metadata"]["name"] for each in newer["items"]] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "query", ["labelSelector=-a", "labelSelector=a%3D%3D%3Db", "fieldSelector=x%3D1", "continue=x"]
+)
+async def test_selectors_that_make_no_sense_are_refused(api: Api, query: str) -> None:
+    assert (await api.ask("GET", f"{MAPS}?{query}"))[0] == 400
+
+
+async def test_lists_come_as_metadata_alone_if_that_is_wanted(api: Api) -> None:
+    await api.ask("POST", MAPS, config_map("a", data={"x": "y"}))
+    accept = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    _, found = await api.ask("GET", MAPS, Accept=accept)
+    assert found["kind"] == "PartialObjectMetadataList"
+    assert set(found["items"][0]) == {"kind", "apiVersion", "metadata"}
+
+
+async def test_an_answer_can_be_had_as_yaml(api: Api) -> None:
+    await api.ask("POST", MAPS, config_map("a"))
+    _, text = await api.ask("GET", f"{MAPS}/a", Accept="application/yaml")
+    assert "kind: ConfigMap" in text
