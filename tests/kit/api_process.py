@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp import web
 
 from pykubelet.apiserver.requests.access import AllowAll
-from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.settings import ApiSettings

@@ -5,7 +5,8 @@ from typing import Any
 
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.requests.calls import Call
-from pykubelet.apiserver.requests.requests import Accept, request_info
+from pykubelet.apiserver.requests.media_types import Accept
+from pykubelet.apiserver.requests.request_info import request_info
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
 
 

@@ -16,16 +16,8 @@ from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.objects import Object, encode
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.requests import (
-    JSON,
-    PROTOBUF,
-    YAML,
-    Accept,
-    RequestInfo,
-    accepted,
-    content_type,
-    request_info,
-)
+from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, Accept, accepted, content_type
+from pykubelet.apiserver.requests.request_info import RequestInfo, request_info
 from pykubelet.apiserver.requests.surrogates import whole
 from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource

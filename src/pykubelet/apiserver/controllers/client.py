@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.informer import Informer, Wanted, informing
 from pykubelet.apiserver.objects import Object, at, of_entry
-from pykubelet.apiserver.requests.requests import DeleteOptions, Preconditions
+from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry

@@ -5,7 +5,7 @@ from typing import Protocol
 from aiohttp import web
 
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import MASTERS, User, authenticated
 
 

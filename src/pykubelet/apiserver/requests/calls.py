@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Mapping
 import msgspec
 
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.requests.requests import Accept, RequestInfo, WriteOptions, write_options
+from pykubelet.apiserver.requests.media_types import Accept
+from pykubelet.apiserver.requests.options import WriteOptions, write_options
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource
 

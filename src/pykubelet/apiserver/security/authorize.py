@@ -6,7 +6,7 @@ Everybody who is somebody may find out what the server has, and what he may do h
 from typing import Any, Final
 
 from pykubelet.apiserver import status
-from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import (
     AUTHENTICATED,
     BOOTSTRAPPERS,

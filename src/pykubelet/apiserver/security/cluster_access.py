@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import ANONYMOUS, MASTERS, User, node_name
 from pykubelet.apiserver.security import node_restriction
 from pykubelet.apiserver.security.authenticate import Authenticator

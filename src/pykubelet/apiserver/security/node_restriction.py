@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from pykubelet.api.rules.well_known import CLIENT_SIGNER, KUBELET_LABELS, MIRROR_ANNOTATION, SERVING_SIGNER
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import NODE_PREFIX
 from pykubelet.apiserver.security.node_rules import NODE_LEASES
 from pykubelet.apiserver.security.references import api_reference

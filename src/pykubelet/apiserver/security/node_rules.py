@@ -9,7 +9,7 @@ from typing import Final
 
 from pykubelet.api.selectors import parse_fields
 from pykubelet.apiserver.objects import at
-from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.security.references import Pods
 from pykubelet.apiserver.security.tokens import Find
 

@@ -18,7 +18,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.calls import Call
-from pykubelet.apiserver.requests.requests import flag
+from pykubelet.apiserver.requests.options import flag
 from pykubelet.apiserver.verbs.handlers import Connect
 from pykubelet.base.errors import Retry
 from pykubelet.web.tunnel import Destination, Headers, Refusal, tunnel
@@ -102,12 +102,12 @@ class KubeletProxy:
         node = _node_of(pod)
         query = urlencode([("port", port) for port in request.query.getall("ports", [])])
         target = _target("portForward", pod) + (f"?{query}" if query else "")
-        return await self._upgraded(request, backend, node, target)
+        return await self._upgrade(request, backend, node, target)
 
     async def node(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
         target = _rest(request, call)
         if wants_upgrade(request):
-            return await self._upgraded(request, backend, call.info.name, target)
+            return await self._upgrade(request, backend, call.info.name, target)
         return await self._pass_on(request, backend, call.info.name, target)
 
     async def pod(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
@@ -123,8 +123,8 @@ class KubeletProxy:
         target = _rest(request, call)
         where = f"pod {call.info.namespace}/{name}"
         if wants_upgrade(request):
-            return await _tunneled(request, where, address, number, target, context)
-        return await _streamed(request, where, address, number, target, context)
+            return await _tunnel(request, where, address, number, target, context)
+        return await _stream(request, where, address, number, target, context)
 
     async def text(self, backend: Backend, node: str, target: str) -> str:
         """What the kubelet of a node answers us, for ourselves. Raises ApiError."""
@@ -147,14 +147,14 @@ class KubeletProxy:
         node = _node_of(pod)
         query = [(theirs, "1") for ours, theirs in _STREAMS.items() if flag(request.query, ours)]
         query += [("command", each) for each in request.query.getall("command", [])]
-        return await self._upgraded(request, backend, node, f"{_target(what, pod, container)}?{urlencode(query)}")
+        return await self._upgrade(request, backend, node, f"{_target(what, pod, container)}?{urlencode(query)}")
 
-    async def _upgraded(self, request: web.Request, backend: Backend, node: str, target: str) -> web.StreamResponse:
+    async def _upgrade(self, request: web.Request, backend: Backend, node: str, target: str) -> web.StreamResponse:
         if not wants_upgrade(request):
             raise status.bad_request("Upgrade request required")
         host, port = await endpoint(backend, node)
         context = await asyncio.to_thread(self._contexts, self._insecure)
-        return await _tunneled(request, f"the kubelet of node {node}", host, port, target, context)
+        return await _tunnel(request, f"the kubelet of node {node}", host, port, target, context)
 
     async def _pass_on(
         self,
@@ -170,7 +170,7 @@ class KubeletProxy:
         host, port = await endpoint(backend, node)
         context = await asyncio.to_thread(self._contexts, self._insecure or insecure)
         where = f"the kubelet of node {node}"
-        return await _streamed(request, where, host, port, target, context, says_why=says_why)
+        return await _stream(request, where, host, port, target, context, says_why=says_why)
 
 
 async def endpoint(backend: Backend, name: str) -> tuple[str, int]:
@@ -263,7 +263,7 @@ def _rest(request: web.Request, call: Call) -> str:
     return f"{path}?{query}" if query else path
 
 
-async def _tunneled(
+async def _tunnel(
     request: web.Request, where: str, host: str, port: int, target: str, context: ssl.SSLContext | None
 ) -> web.StreamResponse:
     offered = offered_protocols(request)
@@ -288,7 +288,7 @@ def _is_ours_alone(header: str) -> bool:
     return header.lower() in _OURS_ALONE or header.lower().startswith(_OURS_BY_BEGIN)
 
 
-async def _streamed(
+async def _stream(
     request: web.Request,
     where: str,
     host: str,
@@ -318,7 +318,7 @@ async def _streamed(
         async with answer:
             if says_why and answer.status >= 400:
                 raise await _refusal(answer, where)
-            return await _copied(request, answer)
+            return await _copy(request, answer)
 
 
 async def _refusal(answer: aiohttp.ClientResponse, where: str) -> status.ApiError:
@@ -334,7 +334,7 @@ async def _refusal(answer: aiohttp.ClientResponse, where: str) -> status.ApiErro
     return status.internal(f"{where} answers with {answer.status}: {text or answer.reason}")
 
 
-async def _copied(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+async def _copy(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     """Until it ends. When the client goes, this handler is cancelled, and with it what it asked for."""
     headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)

@@ -17,7 +17,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.requests import list_options
+from pykubelet.apiserver.requests.options import list_options
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.verbs.handlers import Verb
 from pykubelet.apiserver.verbs.selection import Facts, selection

@@ -8,7 +8,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.verbs.bodies import read_object

@@ -12,7 +12,7 @@ from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.calls import Call
-from pykubelet.apiserver.requests.requests import JSON, PROTOBUF, YAML
+from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML
 from pykubelet.apiserver.schema.protobuf import from_protobuf
 from pykubelet.apiserver.schema.schema import (
     ANYTHING,

@@ -4,7 +4,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.requests import WriteOptions
+from pykubelet.apiserver.requests.options import WriteOptions
 from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.apiserver.writer.author import Author
 from pykubelet.apiserver.writer.writer import Writer

@@ -10,7 +10,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, of_entry
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.requests import META_GROUP, DeleteOptions, list_options, number
+from pykubelet.apiserver.requests.options import META_GROUP, DeleteOptions, list_options, number
 from pykubelet.apiserver.status import ApiError, status_object
 from pykubelet.apiserver.verbs.bodies import parsed
 from pykubelet.apiserver.verbs.selection import selection

@@ -7,7 +7,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import at
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.requests import DeleteOptions
+from pykubelet.apiserver.requests.options import DeleteOptions
 from pykubelet.apiserver.status import status_object
 from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.apiserver.verbs.delete import deleter

@@ -16,7 +16,7 @@ from pykubelet.apiserver.patch.merge_patch import apply_merge_patch
 from pykubelet.apiserver.patch.server_side_apply import apply
 from pykubelet.apiserver.patch.strategic_merge import apply_strategic_merge_patch
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.requests import META_GROUP, WriteOptions
+from pykubelet.apiserver.requests.options import META_GROUP, WriteOptions
 from pykubelet.apiserver.schema.schema import Json, copied, unknown_fields
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.strategies.base import normal

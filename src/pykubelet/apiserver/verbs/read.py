@@ -6,7 +6,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, encode
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.requests import ListOptions, continue_token, list_options, parse_token, revision
+from pykubelet.apiserver.requests.options import ListOptions, continue_token, list_options, parse_token, revision
 from pykubelet.apiserver.store.port import Entry, Expired, Future, Listing
 from pykubelet.apiserver.tables.tables import table, wanted_objects
 from pykubelet.apiserver.verbs.selection import Selection, selection

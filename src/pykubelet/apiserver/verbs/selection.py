@@ -6,7 +6,7 @@ from pykubelet.api.selectors import Selector, matches, parse_fields, parse_label
 from pykubelet.api.validation import names
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import loaded
-from pykubelet.apiserver.requests.requests import ListOptions
+from pykubelet.apiserver.requests.options import ListOptions
 from pykubelet.apiserver.store.port import Entry, Event
 from pykubelet.apiserver.strategies.base import Strategy
 

@@ -10,7 +10,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.requests import ListOptions, list_options, revision
+from pykubelet.apiserver.requests.options import ListOptions, list_options, revision
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Expired
 from pykubelet.apiserver.tables.tables import table, wanted_objects

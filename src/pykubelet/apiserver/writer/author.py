@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from pykubelet.apiserver.requests.requests import RequestInfo
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import MASTERS, User, authenticated
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at, without
-from pykubelet.apiserver.requests.requests import Preconditions
+from pykubelet.apiserver.requests.options import Preconditions
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.strategies.base import Strategy

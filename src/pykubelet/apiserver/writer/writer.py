@@ -12,7 +12,8 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at, loaded, name_suffix, new_uid, of_entry, stored, timestamp
 from pykubelet.apiserver.patch.server_side_apply import track_update
-from pykubelet.apiserver.requests.requests import DeleteOptions, RequestInfo
+from pykubelet.apiserver.requests.options import DeleteOptions
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.schema.resources import ROOT, Resource
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.status import ApiError

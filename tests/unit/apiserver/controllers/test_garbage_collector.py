@@ -6,7 +6,7 @@ from typing import Any
 from kit.cluster import cluster, running
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
-from pykubelet.apiserver.requests.requests import DeleteOptions
+from pykubelet.apiserver.requests.options import DeleteOptions
 
 MAPS = ("", "configmaps")
 FOREGROUND = DeleteOptions(propagation_policy="Foreground")

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from kit.cluster import TestCluster, cluster
 from kit.virtual_time import virtual_time
-from pykubelet.apiserver.requests.requests import RequestInfo, request_info
+from pykubelet.apiserver.requests.request_info import RequestInfo, request_info
 from pykubelet.apiserver.requests.users import ANONYMOUS, User, authenticated
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.node_restriction import fault, forbidden_labels

@@ -12,7 +12,8 @@ from kit.cluster import START, TestCluster, cluster, owners
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.bootstrap import bootstrap
 from pykubelet.apiserver.controllers.client import ControllerClient
-from pykubelet.apiserver.requests.requests import DeleteOptions, Preconditions, RequestInfo
+from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import User, authenticated
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.verbs.create import create

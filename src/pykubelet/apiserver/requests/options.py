@@ -1,11 +1,10 @@
-"""What a request asks for, read from its method, path, query and headers, before anything is looked up."""
+"""What a request asks for besides its object: the parameters of lists, watches, writes and deletes."""
 
 import base64
 import binascii
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import unquote
 
 import msgspec
 
@@ -13,90 +12,10 @@ from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_suppo
 from pykubelet.api.struct import Int64, Struct
 from pykubelet.apiserver import status
 
-JSON: Final = "application/json"
-YAML: Final = "application/yaml"
-PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 META_GROUP: Final = "meta.k8s.io"
 _TRUE: Final = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE: Final = ("", "0", "f", "F", "false", "FALSE", "False")
-_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
-_TRANSFORMS: Final = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 _PRINTABLE: Final = re.compile(r"[\x20-\x7e]*")
-
-
-class RequestInfo(msgspec.Struct, frozen=True):
-    """What access control is asked about."""
-
-    verb: str
-    path: str
-    is_resource: bool = False
-    group: str = ""
-    version: str = ""
-    resource: str = ""
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
-    rest: str = ""
-    """What comes after the subresource, for proxies."""
-    field_selector: str = ""
-    label_selector: str = ""
-
-
-class Accept(msgspec.Struct, frozen=True):
-    """The form in which the client wants its answer."""
-
-    media: str = JSON
-    transform: str = ""
-    """Table or PartialObjectMetadata(List); empty: the object itself."""
-    version: str = "v1"
-
-
-def request_info(method: str, raw_path: str, query: Mapping[str, str]) -> RequestInfo:
-    parts = [unquote(part) for part in raw_path.split("/") if part]
-    path = "/" + "/".join(parts)
-    plain = RequestInfo(method.lower(), path)
-    if len(parts) >= 3 and parts[0] == "api":
-        group, version, rest = "", parts[1], parts[2:]
-    elif len(parts) >= 4 and parts[0] == "apis":
-        group, version, rest = parts[1], parts[2], parts[3:]
-    else:
-        return plain
-    is_watch = flag(query, "watch")
-    if rest[0] == "watch" and len(rest) > 1:
-        is_watch, rest = True, rest[1:]
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 1:
-        namespace = rest[1]
-        if len(rest) > 2 and rest[2] not in ("status", "finalize"):
-            rest = rest[2:]
-    resource, name, sub = (*rest[:3], "", "")[:3] if len(rest) < 3 else rest[:3]
-    return RequestInfo(
-        verb=_verb(method, bool(name), is_watch),
-        path=path,
-        is_resource=True,
-        group=group,
-        version=version,
-        resource=resource,
-        subresource=sub,
-        namespace=namespace,
-        name=name,
-        rest="/".join(rest[3:]),
-        field_selector=query.get("fieldSelector", ""),
-        label_selector=query.get("labelSelector", ""),
-    )
-
-
-def _verb(method: str, is_named: bool, is_watch: bool) -> str:
-    if method in ("GET", "HEAD"):
-        if is_watch:
-            return "watch"
-        return "get" if is_named else "list"
-    if method == "DELETE":
-        return "delete" if is_named else "deletecollection"
-    return _VERBS.get(method, method.lower())
-
-
-# --- the query
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
@@ -251,28 +170,3 @@ class DeleteOptions(Struct, frozen=True):
     orphan_dependents: bool | None = None
     propagation_policy: str | None = None
     dry_run: tuple[str, ...] = ()
-
-
-# --- headers
-
-
-def accepted(header: str, transforms: bool) -> Accept:
-    """The first form in the client's order that we can send."""
-    if not header.strip():
-        return Accept()
-    for clause in header.split(","):
-        media, *parameters = (part.strip() for part in clause.split(";"))
-        pairs = {key.strip(): value.strip() for key, _, value in (each.partition("=") for each in parameters)}
-        plain = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media, media)
-        if plain not in (JSON, YAML):
-            continue
-        transform, version = pairs.get("as", ""), pairs.get("v", "v1")
-        if not transform:
-            return Accept(plain)
-        if transforms and transform in _TRANSFORMS and pairs.get("g") == META_GROUP and version in ("v1", "v1beta1"):
-            return Accept(plain, transform, version)
-    raise status.not_acceptable((JSON, YAML))
-
-
-def content_type(header: str) -> str:
-    return header.partition(";")[0].strip().lower()

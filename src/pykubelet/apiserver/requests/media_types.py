@@ -1,0 +1,44 @@
+"""The forms in which objects come and go, and which of them a client wants."""
+
+from typing import Final
+
+import msgspec
+
+from pykubelet.apiserver import status
+from pykubelet.apiserver.requests.options import META_GROUP
+
+JSON: Final = "application/json"
+YAML: Final = "application/yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+_TRANSFORMS: Final = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+
+
+class Accept(msgspec.Struct, frozen=True):
+    """The form in which the client wants its answer."""
+
+    media: str = JSON
+    transform: str = ""
+    """Table or PartialObjectMetadata(List); empty: the object itself."""
+    version: str = "v1"
+
+
+def accepted(header: str, transforms: bool) -> Accept:
+    """The first form in the client's order that we can send."""
+    if not header.strip():
+        return Accept()
+    for clause in header.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        pairs = {key.strip(): value.strip() for key, _, value in (each.partition("=") for each in parameters)}
+        plain = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media, media)
+        if plain not in (JSON, YAML):
+            continue
+        transform, version = pairs.get("as", ""), pairs.get("v", "v1")
+        if not transform:
+            return Accept(plain)
+        if transforms and transform in _TRANSFORMS and pairs.get("g") == META_GROUP and version in ("v1", "v1beta1"):
+            return Accept(plain, transform, version)
+    raise status.not_acceptable((JSON, YAML))
+
+
+def content_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower()

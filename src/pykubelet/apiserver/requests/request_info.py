@@ -1,0 +1,74 @@
+"""What a request is about, read from its method, path and query, before anything is looked up."""
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+
+from pykubelet.apiserver.requests.options import flag
+
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+
+
+class RequestInfo(msgspec.Struct, frozen=True):
+    """What access control is asked about."""
+
+    verb: str
+    path: str
+    is_resource: bool = False
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    rest: str = ""
+    """What comes after the subresource, for proxies."""
+    field_selector: str = ""
+    label_selector: str = ""
+
+
+def request_info(method: str, raw_path: str, query: Mapping[str, str]) -> RequestInfo:
+    parts = [unquote(part) for part in raw_path.split("/") if part]
+    path = "/" + "/".join(parts)
+    plain = RequestInfo(method.lower(), path)
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return plain
+    is_watch = flag(query, "watch")
+    if rest[0] == "watch" and len(rest) > 1:
+        is_watch, rest = True, rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in ("status", "finalize"):
+            rest = rest[2:]
+    resource, name, sub = (*rest[:3], "", "")[:3] if len(rest) < 3 else rest[:3]
+    return RequestInfo(
+        verb=_verb(method, bool(name), is_watch),
+        path=path,
+        is_resource=True,
+        group=group,
+        version=version,
+        resource=resource,
+        subresource=sub,
+        namespace=namespace,
+        name=name,
+        rest="/".join(rest[3:]),
+        field_selector=query.get("fieldSelector", ""),
+        label_selector=query.get("labelSelector", ""),
+    )
+
+
+def _verb(method: str, is_named: bool, is_watch: bool) -> str:
+    if method in ("GET", "HEAD"):
+        if is_watch:
+            return "watch"
+        return "get" if is_named else "list"
+    if method == "DELETE":
+        return "delete" if is_named else "deletecollection"
+    return _VERBS.get(method, method.lower())
