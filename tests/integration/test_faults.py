@@ -30,8 +30,7 @@ from pykubelet.base.errors import Retry
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.local import LocalHost
 from pykubelet.node.agent import Agent
-from pykubelet.node.dependencies import Dependencies
-from pykubelet.node.scene import Machine
+from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.status.pod_status import NodeFacts
@@ -194,7 +193,7 @@ class Node:
 async def running_node(containerd: Containerd, folder: Path) -> AsyncIterator[Node]:
     """An agent on a bad line; at the end it is gone."""
     server, events, node = Server(), Events(), make_node()
-    machine = Machine(
+    machine = NodeInfo(
         facts=NodeFacts(host_ips=("192.0.2.1",), runtime_name="containerd"), log_root=str(folder / "logs")
     )
     async with cri_proxy(containerd.endpoint, folder / "proxy.sock") as proxy:
@@ -207,7 +206,7 @@ async def running_node(containerd: Containerd, folder: Path) -> AsyncIterator[No
                 recorder=events,
                 journal=Journal(),
                 node=lambda: node,
-                machine=lambda: machine,
+                node_info=lambda: machine,
                 api=server,
                 api_node=lambda: node,
                 checkpoint=RememberedPods(),

@@ -16,12 +16,12 @@ from kit.oci import make_image
 from kit.pods import make_pod
 from kit.registry import PASSWORD, USER, LoopbackRegistry, loopback_registry
 from pykubelet.api.objects import Secret
+from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.node.images import Images
-from pykubelet.node.scene import Memory, NotStarted, Scene
+from pykubelet.node.not_started import NotStarted
 from pykubelet.pod.moments import Journal
-from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import Keyring
 from pykubelet.pod.ports.runtime import Image, Runtime
 
@@ -63,16 +63,19 @@ class Puller:
         self.runtime = runtime
         self.events = Events()
         self.journal = Journal()
-        self._images = Images(runtime, self.events, self.journal, now=lambda: datetime.now(UTC), keyring=keyring)
-        self.memory = Memory()
+        self._secrets: tuple[Secret, ...] = ()
+        self._images = Images(
+            runtime, self.events, self.journal, self._pull_secrets, now=lambda: datetime.now(UTC), keyring=keyring
+        )
 
     async def pull(self, name: str, *secrets: Secret) -> Image:
         pod = make_pod("web", image=name)
         container = changed(pod.spec.containers[0], image_pull_policy="Always")
-        scene = Scene(
-            pod=pod, memory=self.memory, observed=ObservedPod(uid=pod.metadata.uid), pull_secrets=tuple(secrets)
-        )
-        return await self._images.ensure(scene, container)
+        self._secrets = secrets
+        return await self._images.ensure(pod, container)
+
+    async def _pull_secrets(self, pod: Pod) -> tuple[Secret, ...]:
+        return self._secrets
 
     async def refused(self, name: str, *secrets: Secret) -> str:
         with pytest.raises(NotStarted) as raised:
@@ -81,7 +84,7 @@ class Puller:
         return raised.value.waiting.message
 
     def told(self) -> str:
-        return f"{self.events.all} {self.journal.of('uid-web')} {self.memory.pull_errors}"
+        return f"{self.events.all} {self.journal.of('uid-web')} {self._images._backoffs}"
 
 
 class Plugin:

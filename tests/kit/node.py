@@ -12,8 +12,7 @@ from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.quantity import parse
 from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE
 from pykubelet.node.agent import Agent
-from pykubelet.node.dependencies import Dependencies
-from pykubelet.node.scene import Machine
+from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
@@ -158,7 +157,7 @@ class World:
     @asynccontextmanager
     async def agent(self) -> AsyncIterator["Running"]:
         """Start the agent; at the end it is killed, and the world stays as it is."""
-        machine = Machine(facts=NodeFacts(host_ips=("192.0.2.1",), runtime_name="fake"), memory=16 << 30)
+        machine = NodeInfo(facts=NodeFacts(host_ips=("192.0.2.1",), runtime_name="fake"), memory=16 << 30)
         tasks = asyncio.TaskGroup()
         async with tasks:
             outside = Dependencies(
@@ -168,7 +167,7 @@ class World:
                 recorder=self.events,
                 journal=self.journal,
                 node=lambda: self.node,
-                machine=lambda: machine,
+                node_info=lambda: machine,
                 api=self.api,
                 objects=self.objects,
                 api_node=lambda: self.node if self.is_registered else None,

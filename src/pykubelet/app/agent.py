@@ -12,13 +12,12 @@ from pykubelet.app.machine import MachineParts
 from pykubelet.base.errors import Invalid
 from pykubelet.host.checkpoint import PodCheckpoint
 from pykubelet.host.credential_providers import load_credential_providers
-from pykubelet.node.dependencies import Dependencies
+from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.pleg import Pleg
-from pykubelet.node.scene import Machine
 from pykubelet.pod.ports.api import Keyring
 from pykubelet.pod.ports.runtime import Capabilities
 from pykubelet.pod.ports.syncer import PodSource
@@ -58,8 +57,8 @@ def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, r
     api, config, reporter = base.api, base.config, parts.reporter
     facts = NodeFacts(host_ips=base.facts.ips, runtime_name=runtime_name)
 
-    def machine() -> Machine:
-        return Machine(
+    def node_info() -> NodeInfo:
+        return NodeInfo(
             facts=facts,
             allocatable=reporter.node.status.allocatable if reporter.node else {},
             memory=base.facts.memory,
@@ -77,7 +76,7 @@ def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, r
         recorder=base.recorder,
         journal=base.journal,
         node=lambda: reporter.node,
-        machine=machine,
+        node_info=node_info,
         api=api.pods if api else None,
         objects=api.objects if api else None,
         classes=api.classes if api else None,

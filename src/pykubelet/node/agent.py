@@ -16,16 +16,19 @@ from pykubelet.api.rules.pod_kinds import API_SOURCE
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.tasks import supervise
+from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.handlers import PodHandlers
 from pykubelet.node.housekeeping import keep_house
 from pykubelet.node.messages import Message, ObjectsChanged, Said
 from pykubelet.node.mirrors import MirrorPods
+from pykubelet.node.orphans import clean_up_orphans
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
 from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
+from pykubelet.node.qos_cgroups import QosCgroups
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.sync_loop import SyncLoop
 from pykubelet.node.sync_pod import PodSync
@@ -54,22 +57,24 @@ class Agent:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._config = PodConfig(outside.sources, journal, now=now)
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
-        self._mirrors = MirrorPods(api, self.table, outside.api_node) if api is not None else None
+        self._mirrors = MirrorPods(api, self.table, outside.api_node, journal) if api is not None else None
         self.pleg = Pleg(outside.runtime, self.inbox, journal)
         self.prober = Prober(outside, self.statuses.get, self.inbox)
         self.probe_results = results = ProbeResultsStore()
         self._reporter = PodReporter(
-            self.statuses, results, self.prober, node=lambda: outside.machine().facts, journal=journal, now=now
+            self.statuses, results, self.prober, node=lambda: outside.node_info().facts, journal=journal, now=now
         )
-        self._syncer = syncer = PodSync(
+        deadlines = ActiveDeadlines(self.statuses, self._reporter, outside.recorder, journal, now=now)
+        self._qos = QosCgroups(outside.cgroups, self._active_pods) if outside.cgroups is not None else None
+        syncer = PodSync(
             outside,
-            self.statuses,
-            self.prober,
-            results,
-            self._reporter,
-            show=self._mirrors.show if self._mirrors else None,
+            prober=self.prober,
+            results=results,
+            reporter=self._reporter,
+            deadlines=deadlines,
+            qos=self._qos,
+            mirrors=self._mirrors,
             network_trouble=lambda: self.pleg.network_trouble,
-            pods=self._active_pods,
         )
         self.workers = PodWorkers(syncer, journal, tasks)
         self.handlers = PodHandlers(
@@ -81,7 +86,7 @@ class Agent:
             statuses=self.statuses,
             results=results,
             reporter=self._reporter,
-            syncer=syncer,
+            deadlines=deadlines,
             recorder=outside.recorder,
             journal=journal,
             checkpoint=outside.checkpoint,
@@ -109,8 +114,8 @@ class Agent:
         }
         if (objects := self._outside.objects) is not None:
             work["changed objects"] = supervise("changed objects", partial(self._follow, objects))
-        if self._outside.cgroups is not None:
-            work["classes of service"] = supervise("classes of service", self._syncer.keep_balance)
+        if self._qos is not None:
+            work["QoS control groups"] = supervise("QoS control groups", self._qos.run)
         if self._mirrors is not None:
             work["mirror pods"] = supervise("mirror pods", self._mirrors.run)
         self._running = {name: self._tasks.create_task(part, name=name) for name, part in work.items()}
@@ -150,7 +155,7 @@ class Agent:
         self.handlers.remove(self.pods())
         while True:
             try:
-                self.handlers.stop_strangers(await self.pleg.look())
+                clean_up_orphans(self.workers, self._outside.journal, await self.pleg.look())
                 break
             except PykubeletError as error:
                 log.warning("what else runs here cannot be seen yet: %s", error)

@@ -7,7 +7,7 @@ from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.base.errors import NotFound, Retry
-from pykubelet.node.scene import Machine
+from pykubelet.node.dependencies import NodeInfo
 from pykubelet.pod.container.env import Environment, EnvObjects, environment, wanted_objects
 from pykubelet.pod.container.service_env import service_variables
 from pykubelet.pod.ports.api import PodObjects
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 async def container_environment(
-    objects: PodObjects | None, pod: Pod, container: Container, machine: Machine, pod_ips: tuple[str, ...]
+    objects: PodObjects | None, pod: Pod, container: Container, node: NodeInfo, pod_ips: tuple[str, ...]
 ) -> Environment:
     """Raises base.errors; the container must not run then. `objects` is None on a node without an API server."""
     found = None if objects is None else await _fetched(objects, pod, container)
@@ -24,9 +24,9 @@ async def container_environment(
         return environment(
             pod,
             container,
-            allocatable=machine.allocatable,
+            allocatable=node.allocatable,
             pod_ips=pod_ips,
-            host_ips=machine.facts.host_ips,
+            host_ips=node.facts.host_ips,
             objects=found,
         )
     except NotFound as error:  # it is often made right after the pod

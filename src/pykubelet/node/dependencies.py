@@ -7,12 +7,24 @@ from msgspec import Struct
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
-from pykubelet.node.scene import Machine
+from pykubelet.api.quantity import ResourceList
+from pykubelet.pod.container.dns import DnsSettings
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses
 from pykubelet.pod.ports.machine import Checkpoint, LogFiles, PodCgroups, PodHost
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
+from pykubelet.pod.status.container_status import NodeFacts
+
+
+class NodeInfo(Struct, frozen=True, kw_only=True):
+    """What containers are told about the node, and what their limits are measured against."""
+
+    facts: NodeFacts = NodeFacts()
+    allocatable: ResourceList = {}
+    memory: int = 0
+    log_root: str = "/var/log/pods"
+    dns: DnsSettings = DnsSettings()
 
 
 class Dependencies(Struct, frozen=True, kw_only=True):
@@ -25,7 +37,7 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     journal: Journal
     node: Callable[[], Node | None]
     """What pods are admitted to."""
-    machine: Callable[[], Machine]
+    node_info: Callable[[], NodeInfo]
     api: PodApi | None = None
     objects: PodObjects | None = None
     classes: RuntimeClasses | None = None

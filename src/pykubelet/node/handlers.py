@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Protocol
 
-from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE, is_mirror, is_static, source_of
+from pykubelet.node.active_deadline import ActiveDeadlines
+from pykubelet.node.orphans import clean_up_orphans
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
@@ -19,8 +20,8 @@ from pykubelet.pod.admission.fit import NodeUsage
 from pykubelet.pod.lifecycle.mirror_pod import is_mirror_of
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.lifecycle.table import PodTable
-from pykubelet.pod.lifecycle.termination_grace import orphan_grace, pod_grace
-from pykubelet.pod.moments import Admitted, Journal, OrphanFound, Preempted, about
+from pykubelet.pod.lifecycle.termination_grace import pod_grace
+from pykubelet.pod.moments import Admitted, Journal, Preempted, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.api import Recorder
 from pykubelet.pod.ports.machine import Checkpoint
@@ -33,19 +34,13 @@ _PREEMPTING = Failure("Preempting", "Preempted in order to admit critical pod")
 
 
 class Mirrors(Protocol):
-    """Who makes and deletes mirror pods. Neither waits."""
+    """Who makes and deletes mirror pods. No method waits."""
 
     def want(self, static: Pod) -> None: ...
 
     def discard(self, mirror: Pod) -> None: ...
 
-
-class Deadlines(Protocol):
-    """Who remembers since when a pod has been active."""
-
     def forget(self, uid: str) -> None: ...
-
-    def is_due(self, pod: Pod, now: datetime) -> bool: ...
 
 
 class PodHandlers:
@@ -60,7 +55,7 @@ class PodHandlers:
         statuses: StatusManager,
         results: ProbeResultsStore,
         reporter: PodReporter,
-        syncer: Deadlines,
+        deadlines: ActiveDeadlines,
         recorder: Recorder,
         journal: Journal,
         checkpoint: Checkpoint | None = None,
@@ -75,7 +70,7 @@ class PodHandlers:
         self._statuses = statuses
         self._results = results
         self._reporter = reporter
-        self._syncer = syncer
+        self._deadlines = deadlines
         self._recorder = recorder
         self._journal = journal
         self._checkpoint = checkpoint
@@ -146,9 +141,8 @@ class PodHandlers:
 
     def wake_due(self) -> None:
         """Pods whose time has come, such as those whose active deadline has passed."""
-        now = self._now()
         for pod in self.usage.pods():
-            if pod.spec.active_deadline_seconds is not None and self._syncer.is_due(pod, now):
+            if pod.spec.active_deadline_seconds is not None and self._deadlines.has_passed(pod):
                 self.workers.wake(pod.metadata.uid)
 
     def probed(self, kind: ProbeKind, uid: str, container_id: str, result: Result) -> None:
@@ -175,15 +169,17 @@ class PodHandlers:
         self._statuses.forget(uid)
         self._reporter.forget(uid)
         self._results.forget(uid)
-        self._syncer.forget(uid)
+        if self._mirrors is not None:
+            self._mirrors.forget(uid)
         if (pod := self.table.get(uid)) is not None:  # somebody does: its manifest has come back
             self.add((pod,))
 
     def clean_up(self, folders: Iterable[str]) -> None:
         """Stop and remove what no source knows. Only when all sources have spoken."""
         found = self._pleg.seen
-        bare = map(_only_a_folder, set(folders) - found.keys())
-        self.stop_strangers([each for each in (*found.values(), *bare) if each.uid not in self.table])
+        bare = (ObservedPod(uid=uid) for uid in set(folders) - found.keys())
+        orphans = [each for each in (*found.values(), *bare) if each.uid not in self.table]
+        clean_up_orphans(self.workers, self._journal, orphans)
         for uid in found.keys() & self._rejected:
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
                 # An earlier agent ran what this one turns away.
@@ -196,16 +192,6 @@ class PodHandlers:
         for static in self.table.static_pods():
             if self.table.mirror_of(static) is None:
                 self._mirrors.want(static)
-
-    def stop_strangers(self, pods: Iterable[ObservedPod]) -> None:
-        """Stop and remove the pods that have no worker."""
-        for observed in pods:
-            if observed.uid not in self.workers.workers:
-                name = f"{observed.namespace}/{observed.name}" if observed.name else "of which only a folder is left"
-                log.info("pod %s (%s) belongs to nobody and is removed", name, observed.uid)
-                stranger = _stranger(observed)
-                self._journal.note(OrphanFound(in_runtime=bool(observed.name)), about(stranger))
-                self.workers.tell(stranger, grace=_stranger_grace(observed), by="orphaned", removed=True)
 
     # --- inside
 
@@ -271,16 +257,3 @@ def _age(pod: Pod) -> tuple[datetime, str]:
 
 def _is_ending(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None or is_terminal_phase(pod.status.phase)
-
-
-def _only_a_folder(uid: str) -> ObservedPod:
-    return ObservedPod(uid=uid)
-
-
-def _stranger(observed: ObservedPod) -> Pod:
-    """All that is known of a pod that only the runtime knows."""
-    return Pod(metadata=ObjectMeta(uid=observed.uid, name=observed.name, namespace=observed.namespace))
-
-
-def _stranger_grace(observed: ObservedPod) -> int:
-    return max((orphan_grace(container) for container in observed.containers), default=0)

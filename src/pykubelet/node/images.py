@@ -1,7 +1,7 @@
 """The images that containers need: who pulls, when, with whose credentials, and how often it is tried."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from pykubelet.api.container import Container
 from pykubelet.api.image import parse_image
+from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.timed import CANCELLED
-from pykubelet.node.scene import NotStarted, Scene
+from pykubelet.node.not_started import NotStarted
+from pykubelet.pod.images.image_backoff import ImageBackoff
 from pykubelet.pod.images.pull_messages import combined, hidden, pull_failure, pulled_message, quoted
 from pykubelet.pod.images.pull_secrets import credentials_for
 from pykubelet.pod.moments import (
@@ -34,6 +36,9 @@ _SLOWLY: Final = 30.0
 _TELL_EVERY: Final = 10.0
 _TELL_SELDOM: Final = 60.0
 """After the first minute."""
+
+
+PullSecrets = Callable[[Pod], Awaitable[tuple[Secret, ...]]]
 
 
 class _Pulled(Struct, frozen=True):
@@ -65,13 +70,14 @@ class ImagePullSettings(Struct, frozen=True, kw_only=True):
 
 class Images:
     """Pods that wait for the same image share one pull; at most `most_pulls` go on at once (None: any number, 1: one
-    after the other). `keyring` has credentials besides those of pull secrets, which are tried first."""
+    after the other). The credentials of `pull_secrets` are tried first, then those of `keyring`."""
 
     def __init__(
         self,
         runtime: Runtime,
         recorder: Recorder,
         journal: Journal,
+        pull_secrets: PullSecrets,
         *,
         now: Callable[[], datetime],
         keyring: Keyring | None = None,
@@ -80,21 +86,28 @@ class Images:
         self._runtime = runtime
         self._recorder = recorder
         self._journal = journal
+        self._pull_secrets = pull_secrets
         self._now = now
         self._keyring = keyring
         self._room = asyncio.Semaphore(most_pulls) if most_pulls else None
         self._turns: dict[str, _Turn] = {}
+        self._backoffs: dict[str, ImageBackoff] = {}
+        """By uid."""
 
-    async def ensure(self, scene: Scene, container: Container) -> Image:
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        self._backoffs.pop(uid, None)
+
+    async def ensure(self, pod: Pod, container: Container) -> Image:
         """The container's image, pulled when its policy asks for that. Raises NotStarted."""
         try:
-            return await self._ensured(scene, container)
+            return await self._present_or_pulled(pod, container)
         except NotStarted as failure:
-            self._recorder.event(scene.pod, "Warning", "Failed", f"Error: {failure.waiting.reason}")
+            self._recorder.event(pod, "Warning", "Failed", f"Error: {failure.waiting.reason}")
             raise
 
-    async def _ensured(self, scene: Scene, container: Container) -> Image:
-        pod, name, policy = scene.pod, container.image, container.image_pull_policy
+    async def _present_or_pulled(self, pod: Pod, container: Container) -> Image:
+        name, policy = container.image, container.image_pull_policy
         try:
             parse_image(name)
         except ValueError as error:
@@ -112,8 +125,8 @@ class Images:
                 message = f"Container image {quoted(name)} is not present with pull policy of Never"
                 self._recorder.event(pod, "Warning", "ErrImageNeverPull", message)
                 raise NotStarted("ErrImageNeverPull", message, again_in=_SLOWLY)
-        self._check_back_off(scene, container)
-        return await self._pull(scene, name, must_be_own=policy == "Always")
+        self._check_back_off(pod, container)
+        return await self._pull(pod, name, must_be_own=policy == "Always")
 
     async def _here(self, pod: Pod, name: str) -> Image | None:
         try:
@@ -124,69 +137,71 @@ class Images:
             again_in = _SOON if isinstance(error, Retry) else _SLOWLY
             raise NotStarted("ImageInspectError", message, again_in=again_in) from None
 
-    def _check_back_off(self, scene: Scene, container: Container) -> None:
+    def _check_back_off(self, pod: Pod, container: Container) -> None:
         """Events tell of the wait alone, so that they are the same each time; the status also says what went wrong."""
-        memory, name, now = scene.memory, container.image, self._now()
-        wait = memory.pulls.wait(name, memory.failed_pulls.get(name), now)
+        name, now, backoff = container.image, self._now(), self._backoff(pod)
+        wait = backoff.wait(name, now)
         if wait > 0:
-            self._note(scene.pod, BackedOff(container.name, now + timedelta(seconds=wait), name))
+            self._note(pod, BackedOff(container.name, now + timedelta(seconds=wait), name))
             message = f"Back-off pulling image {quoted(name)}"
-            self._recorder.event(scene.pod, "Normal", "BackOff", message)
-            why = memory.pull_errors.get(name)
-            raise NotStarted("ImagePullBackOff", f"{message}: {why}" if why else message, again_in=wait)
-        memory.pull_errors.pop(name, None)
+            self._recorder.event(pod, "Normal", "BackOff", message)
+            raise NotStarted("ImagePullBackOff", f"{message}: {backoff.failures[name].why}", again_in=wait)
+
+    def _backoff(self, pod: Pod) -> ImageBackoff:
+        return self._backoffs.get(pod.metadata.uid, ImageBackoff())
 
     # --- pulling
 
-    async def _pull(self, scene: Scene, name: str, *, must_be_own: bool) -> Image:
+    async def _pull(self, pod: Pod, name: str, *, must_be_own: bool) -> Image:
         """A pod whose policy is Always has to show that it may have the image: it shares only the pulls of those who
         have the same credentials."""
-        loop, pod = asyncio.get_running_loop(), scene.pod
+        loop = asyncio.get_running_loop()
         self._recorder.event(pod, "Normal", "Pulling", f"Pulling image {quoted(name)}")
         asked = loop.time()
         with self._telling(pod, name), self._turn(name) as turn:
             before = turn.pulls
-            credentials = await self._credentials(scene, name)
+            credentials = await self._credentials(pod, name)
             if turn.lock.locked():
                 self._note(pod, Awaiting("pull", name))
             async with turn.lock:
                 pulled = turn.last if turn.pulls > before else None
                 is_shared = pulled is not None and not (must_be_own and pulled.credentials != credentials)
                 if pulled is None or not is_shared:
-                    pulled = await self._pulled(scene, name, credentials)
+                    pulled = await self._pull_now(pod, name, credentials)
                     turn.last, turn.pulls = pulled, turn.pulls + 1
+        if pod.metadata.uid in self._backoffs:
+            self._backoffs[pod.metadata.uid] = self._backoff(pod).pulled(name)
         whole = loop.time() - asked
         self._note(pod, PullEnded(name, pulled.seconds, whole, pulled.image.size, is_shared))
         self._recorder.event(pod, "Normal", "Pulled", pulled_message(name, pulled.image, pulled.seconds, whole))
         return pulled.image
 
-    async def _pulled(self, scene: Scene, name: str, credentials: tuple[PullCredentials, ...]) -> _Pulled:
+    async def _pull_now(self, pod: Pod, name: str, credentials: tuple[PullCredentials, ...]) -> _Pulled:
         loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
             if self._room is not None:
                 if self._room.locked():
-                    self._note(scene.pod, Awaiting("pull slot", name))
+                    self._note(pod, Awaiting("pull slot", name))
                 await stack.enter_async_context(self._room)
             began = loop.time()
             try:
                 image = await self._try_credentials(name, credentials)
             except PykubeletError as error:
-                raise self._failed(scene, name, str(error)) from None
+                raise self._failure(pod, name, str(error)) from None
             return _Pulled(image, loop.time() - began, credentials)
 
-    def _failed(self, scene: Scene, name: str, error: str) -> NotStarted:
-        now, memory = self._now(), scene.memory
+    def _failure(self, pod: Pod, name: str, error: str) -> NotStarted:
         reason, message = pull_failure(name, error)
-        memory.failed_pulls[name] = now
-        memory.pulls = memory.pulls.started(name, now, now)
-        memory.pull_errors[name] = f"{reason}: {message}"
-        self._recorder.event(scene.pod, "Warning", "Failed", f"Failed to pull image {quoted(name)}: {error}")
+        backoff = self._backoff(pod).failed(name, f"{reason}: {message}", self._now())
+        self._backoffs[pod.metadata.uid] = backoff
+        self._recorder.event(pod, "Warning", "Failed", f"Failed to pull image {quoted(name)}: {error}")
         # Soon, and before the next try: then the status says that the image waits, as people know it.
-        return NotStarted(reason, message, again_in=min(memory.pulls.length(name), _SOON))
+        return NotStarted(reason, message, again_in=min(backoff.length(name), _SOON))
 
-    async def _credentials(self, scene: Scene, name: str) -> tuple[PullCredentials, ...]:
-        more = await self._keyring.credentials(name, scene.pod) if self._keyring is not None else ()
-        return (*credentials_for(name, scene.pull_secrets), *more)
+    async def _credentials(self, pod: Pod, name: str) -> tuple[PullCredentials, ...]:
+        secrets = await self._pull_secrets(pod)
+        more = await self._keyring.credentials(name, pod) if self._keyring is not None else ()
+        return (*credentials_for(name, secrets), *more)
 
     async def _try_credentials(self, name: str, credentials: tuple[PullCredentials, ...]) -> Image:
         """Each in their order; none at all when there are none. Raises Retry with everything that was said."""

@@ -1,11 +1,12 @@
 """Doing what the plan says: kill, make a sandbox, start containers."""
 
-import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Final
+
+from msgspec import Struct
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
@@ -17,20 +18,22 @@ from pykubelet.node.container_env import container_environment
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.hooks import run_hook
 from pykubelet.node.images import Images
-from pykubelet.node.scene import NotStarted, Scene
+from pykubelet.node.not_started import NotStarted
+from pykubelet.node.pod_killer import PodKiller, named_container, together
+from pykubelet.node.pull_secrets import fetch_pull_secrets
 from pykubelet.pod.container.container_config import container_config
 from pykubelet.pod.container.dns import pod_dns
 from pykubelet.pod.container.missing_object import missing_object
 from pykubelet.pod.container.sandbox_config import sandbox_config
-from pykubelet.pod.lifecycle.crash_loop_backoff import crash_loop_key, crash_loop_message, last_exit
-from pykubelet.pod.lifecycle.plan import Kill, PodActions
-from pykubelet.pod.lifecycle.termination_grace import MINIMUM_GRACE, container_grace, stop_waves
+from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.lifecycle.crash_loop_backoff import CrashLoops, crash_loop_key, crash_loop_message, last_exit
+from pykubelet.pod.lifecycle.plan import PodActions
+from pykubelet.pod.lifecycle.termination_grace import container_grace
 from pykubelet.pod.moments import (
     Awaiting,
     BackedOff,
     ContainerCreated,
     ContainerStarted,
-    ContainerStopping,
     HookFailed,
     Moment,
     SandboxMade,
@@ -38,23 +41,53 @@ from pykubelet.pod.moments import (
     about,
     container_kind,
 )
-from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
+from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
+from pykubelet.pod.status.container_status import Waiting
 
 _SOON: Final = 10.0
 _SLOWLY: Final = 30.0
 """What cannot work as it is may still be mended from outside, but there is no hurry."""
 
 
-class KubeRuntime:
-    """The hands of the agent."""
+class PodSetup(Struct, frozen=True, kw_only=True):
+    """What was made ready for a pod outside of the runtime."""
 
-    def __init__(self, outside: Dependencies) -> None:
+    cgroup_parent: str = ""
+    volumes: Mapping[str, str] = {}
+    """By name: where each is on this machine."""
+    id_mappings: tuple[IdMapping, ...] = ()
+
+
+class Acted(Struct, frozen=True, kw_only=True):
+    """What came of acting on a plan."""
+
+    has_changed: bool
+    """It was a step forward, so that another plan is worth making at once."""
+    waiting: Mapping[str, Waiting] = {}
+    """By container: why it could not be started."""
+    again_in: float | None = None
+    """Seconds after which to try these again."""
+
+
+class _Place(Struct, frozen=True, kw_only=True):
+    """Where a pod's containers are started."""
+
+    sandbox_id: str
+    config: SandboxConfig
+    ips: tuple[str, ...]
+    volumes: Mapping[str, str]
+
+
+class KubeRuntime:
+    """Remembers how often containers have crashed and images could not be pulled."""
+
+    def __init__(self, outside: Dependencies, killer: PodKiller) -> None:
         self._runtime = outside.runtime
         self._host = outside.host
         self._recorder = outside.recorder
         self._journal = outside.journal
-        self._machine = outside.machine
+        self._node = outside.node_info
         self._now = outside.now
         self._classes = outside.classes
         self._objects = outside.objects
@@ -64,141 +97,40 @@ class KubeRuntime:
             outside.runtime,
             outside.recorder,
             outside.journal,
+            partial(fetch_pull_secrets, outside.objects, outside.recorder),
             now=outside.now,
             keyring=outside.keyring,
             most_pulls=outside.most_pulls,
         )
+        self._killer = killer
+        self._crash_loops: dict[str, CrashLoops] = {}
+        """By uid."""
 
-    async def act(self, scene: Scene, actions: PodActions) -> bool:
-        """-> whether that was a step forward, so that another plan is worth making at once. Raises what stops the whole
-        pod; a container that cannot be started is noted in the scene."""
-        pod = scene.pod
+    async def act(self, pod: Pod, observed: ObservedPod, actions: PodActions, setup: PodSetup) -> Acted:
+        """Raises what stops the whole pod; of a container that cannot be started the outcome tells."""
         if actions.kill_pod:
-            await self.stop(pod, scene.observed, container_grace(pod))
+            await self._killer.kill_pod(pod, observed, container_grace(pod))
         else:
-            address = self._address(scene.observed)
-            await _together(self._kill(pod, kill, address) for kill in actions.kills)
-        scene.sandbox_attempt, names = actions.attempt, actions.starts
+            await together(self._killer.kill(pod, observed, kill) for kill in actions.kills)
         if actions.create_sandbox:
-            await self._clear_init_containers(pod, scene.observed)
-            sandbox = await self._run_sandbox(scene)
-            scene.sandbox_id, scene.pod_ips = sandbox.id, sandbox.ips
-        elif not actions.kill_pod:
-            scene.sandbox_id = actions.sandbox_id
-            scene.pod_ips = next((each.ips for each in scene.observed.sandboxes if each.id == scene.sandbox_id), ())
-            if names:
-                with suppress(PykubeletError):  # its class may be gone by now, but the pod has what it needs of it
-                    scene.runtime_handler = await self._handler(pod)
-        if not (scene.sandbox_id and names):
-            return True
-        scene.pod_ips = scene.pod_ips or self._machine().facts.host_ips
-        return await self._start_all(scene, actions) > 0
+            await self._clear_init_containers(pod, observed)
+            place = await self._make_sandbox(pod, actions.attempt, setup)
+        elif actions.kill_pod or not actions.starts:
+            return Acted(has_changed=True)
+        else:
+            place = await self._sandbox_in_use(pod, observed, actions, setup)
+        return await self._start_all(pod, observed, actions, place)
 
-    async def stop(self, pod: Pod, observed: ObservedPod, grace: float) -> None:
-        """End all containers, sidecars last, then the sandboxes. The grace is one budget for hooks, turns and all."""
-        deadline = asyncio.get_running_loop().time() + grace
-        before: list[asyncio.Event] = []
-        leaving = []
-        for wave in stop_waves(pod, observed):
-            ended = asyncio.Event()
-            leaving.append(self._stop_wave(pod, observed, wave, deadline, tuple(before), ended))
-            before.append(ended)
-        failure: PykubeletError | None = None
-        try:
-            await _together(leaving)
-        except PykubeletError as error:  # a container would not end: its sandbox takes it along
-            failure = error
-        await _together(self._runtime.stop_sandbox(sandbox.id) for sandbox in observed.sandboxes)
-        if failure is not None:
-            raise failure
-
-    # --- killing
-
-    async def _stop_wave(
-        self,
-        pod: Pod,
-        observed: ObservedPod,
-        wave: tuple[str, ...],
-        deadline: float,
-        before: tuple[asyncio.Event, ...],
-        ended: asyncio.Event,
-    ) -> None:
-        """Hooks run at once, whosever turn it is; the stop itself waits for those who go first, or for the deadline."""
-        alive = [container for container in observed.containers if container.id in wave]
-        try:
-            address = self._address(observed)
-            await _together(self._stop_container(pod, each, address, deadline, before) for each in alive)
-        finally:
-            ended.set()
-
-    async def _stop_container(
-        self, pod: Pod, seen: ObservedContainer, address: str, deadline: float, before: tuple[asyncio.Event, ...]
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self._note(pod, ContainerStopping(seen.name, deadline - loop.time()))
-        self._recorder.event(pod, "Normal", "Killing", f"Stopping container {seen.name}")
-        await self._pre_stop(pod, seen.id, _container(pod, seen.name), address, deadline - loop.time())
-        try:
-            async with asyncio.timeout(max(deadline - loop.time(), 0.0)):
-                for event in before:
-                    await event.wait()
-        except TimeoutError:
-            pass
-        await self._runtime.stop_container(seen.id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
-
-    async def _kill(self, pod: Pod, kill: Kill, address: str) -> None:
-        container = _container(pod, kill.name)
-        message = kill.message or f"Container {kill.name} definition changed, will be restarted"
-        grace = container_grace(pod, container, kill.reason)
-        self._note(pod, ContainerStopping(kill.name, grace, message))
-        self._recorder.event(pod, "Normal", "Killing", message)
-        await self._end(pod, kill.container_id, container, address, grace)
-
-    async def _end(self, pod: Pod, container_id: str, container: Container | None, address: str, grace: float) -> None:
-        """One container of a pod that goes on: its hook, then the stop with what is left of the grace."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + grace
-        await self._pre_stop(pod, container_id, container, address, grace)
-        await self._runtime.stop_container(container_id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
-
-    async def _pre_stop(
-        self, pod: Pod, container_id: str, container: Container | None, address: str, seconds: float
-    ) -> None:
-        hook = container.lifecycle.pre_stop if container and container.lifecycle else None
-        if container is None or hook is None or seconds <= 0:
-            return
-        try:
-            async with asyncio.timeout(seconds):
-                await run_hook(self._runtime, container_id, container, hook, address)
-        except TimeoutError:
-            self._note(pod, HookFailed(container.name, "preStop", "it has used up the grace"))
-        except PykubeletError as error:  # its text may hold secrets: it goes to the journal, not into an event
-            self._note(pod, HookFailed(container.name, "preStop", str(error)))
-            self._recorder.event(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
-
-    async def _post_start(self, pod: Pod, container_id: str, container: Container, address: str) -> None:
-        """A container whose postStart hook fails has failed to start."""
-        hook = container.lifecycle.post_start if container.lifecycle else None
-        if hook is None:
-            return
-        try:
-            await run_hook(self._runtime, container_id, container, hook, address)
-        except PykubeletError as error:
-            self._note(pod, HookFailed(container.name, "postStart", str(error)))
-            self._recorder.event(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
-            await self._end(pod, container_id, container, address, container_grace(pod, container))
-            raise NotStarted("PostStartHookError", str(error), again_in=_SOON) from None
-
-    def _address(self, observed: ObservedPod) -> str:
-        """Where hooks find the pod; empty: nowhere."""
-        ips = (*(ip for sandbox in observed.sandboxes for ip in sandbox.ips), *self._machine().facts.host_ips)
-        return ips[0] if ips else ""
+    def forget(self, uid: str) -> None:
+        """The pod is gone."""
+        self._crash_loops.pop(uid, None)
+        self._images.forget(uid)
 
     async def _clear_init_containers(self, pod: Pod, observed: ObservedPod) -> None:
         """A new sandbox begins from the beginning: what ran in the old one must not be taken for done."""
         names = {container.name for container in pod.spec.init_containers}
         old = [c for c in observed.containers if c.name in names and c.state is not State.RUNNING]
-        await _together(self._runtime.remove_container(container.id) for container in old)
+        await together(self._runtime.remove_container(container.id) for container in old)
         if self._logs is not None:
             meta = pod.metadata
             with suppress(PykubeletError):  # then the new one's lines come after the old one's
@@ -207,35 +139,52 @@ class KubeRuntime:
 
     # --- the sandbox
 
-    async def _run_sandbox(self, scene: Scene) -> ObservedSandbox:
-        pod = scene.pod
+    async def _make_sandbox(self, pod: Pod, attempt: int, setup: PodSetup) -> _Place:
         try:
-            scene.runtime_handler = await self._handler(pod)
-            for left_out in pod_dns(pod, self._machine().dns)[1]:
-                self._recorder.event(pod, "Warning", "DNSConfigForming", left_out)
-            made = partial(SandboxMade, scene.sandbox_attempt, scene.runtime_handler, pod.spec.host_users is False)
+            handler = await self._handler(pod)
+            config, left_out = self._sandbox_config(pod, attempt, handler, setup)
+            for each in left_out:
+                self._recorder.event(pod, "Warning", "DNSConfigForming", each)
+            made = partial(SandboxMade, attempt, handler, pod.spec.host_users is False)
             with timed(self._journal, made, about(pod)):
-                return await self._runtime.run_sandbox(self._sandbox_config(scene))
+                sandbox = await self._runtime.run_sandbox(config)
         except PykubeletError as error:
             self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise
+        return self._place(sandbox, config, setup)
 
-    def _sandbox_config(self, scene: Scene) -> SandboxConfig:
-        """The same for the sandbox itself and for each container that is made in it."""
-        machine = self._machine()
-        dns, _ = pod_dns(scene.pod, machine.dns)
-        return sandbox_config(
-            scene.pod,
-            scene.sandbox_attempt,
-            log_root=machine.log_root,
-            cluster_domain=machine.dns.cluster_domain or "cluster.local",
+    async def _sandbox_in_use(self, pod: Pod, observed: ObservedPod, actions: PodActions, setup: PodSetup) -> _Place:
+        handler = ""
+        with suppress(PykubeletError):  # its class may be gone by now, but the pod has what it needs of it
+            handler = await self._handler(pod)
+        config, _ = self._sandbox_config(pod, actions.attempt, handler, setup)
+        sandbox = next(each for each in observed.sandboxes if each.id == actions.sandbox_id)
+        return self._place(sandbox, config, setup)
+
+    def _place(self, sandbox: ObservedSandbox, config: SandboxConfig, setup: PodSetup) -> _Place:
+        ips = sandbox.ips or self._node().facts.host_ips
+        return _Place(sandbox_id=sandbox.id, config=config, ips=ips, volumes=setup.volumes)
+
+    def _sandbox_config(
+        self, pod: Pod, attempt: int, handler: str, setup: PodSetup
+    ) -> tuple[SandboxConfig, tuple[str, ...]]:
+        """-> the same for the sandbox itself and for each container that is made in it, and what had to be left out of
+        its name servers, one sentence each."""
+        node = self._node()
+        dns, left_out = pod_dns(pod, node.dns)
+        config = sandbox_config(
+            pod,
+            attempt,
+            log_root=node.log_root,
+            cluster_domain=node.dns.cluster_domain or "cluster.local",
             dns_servers=dns.servers,
             dns_searches=dns.searches,
             dns_options=dns.options,
-            cgroup_parent=scene.cgroup_parent,
-            runtime_handler=scene.runtime_handler,
-            id_mappings=scene.id_mappings,
+            cgroup_parent=setup.cgroup_parent,
+            runtime_handler=handler,
+            id_mappings=setup.id_mappings,
         )
+        return config, left_out
 
     async def _handler(self, pod: Pod) -> str:
         """Of the pod's runtime class; empty: the runtime's default."""
@@ -248,41 +197,41 @@ class KubeRuntime:
 
     # --- starting
 
-    async def _start_all(self, scene: Scene, actions: PodActions) -> int:
-        started = 0
+    async def _start_all(self, pod: Pod, observed: ObservedPod, actions: PodActions, place: _Place) -> Acted:
+        started, waiting, again = 0, {}, []
         for name in actions.starts:
-            container = _container(scene.pod, name)
+            container = named_container(pod, name)
             if container is None:
                 continue
             try:
-                await self._start(scene, container)
+                await self._start(pod, container, observed, place)
                 started += 1
             except NotStarted as failure:
                 why = failure.waiting
-                kind = container_kind(scene.pod, name)
-                self._note(scene.pod, StartFailed(name, kind, why.reason, why.message, failure.again_in))
-                scene.not_started[name] = why
-                scene.due.append(failure.again_in)
+                self._note(pod, StartFailed(name, container_kind(pod, name), why.reason, why.message, failure.again_in))
+                waiting[name] = why
+                again.append(failure.again_in)
                 if name in actions.init_containers and not is_sidecar(container):
                     break  # the next ones count on this one
-        return started
+        return Acted(has_changed=started > 0, waiting=waiting, again_in=min(again, default=None))
 
-    async def _start(self, scene: Scene, container: Container) -> None:
-        pod, memory, now = scene.pod, scene.memory, self._now()
-        key, before = crash_loop_key(container), last_exit(scene.observed, container.name)
+    async def _start(self, pod: Pod, container: Container, observed: ObservedPod, place: _Place) -> None:
+        uid, now = pod.metadata.uid, self._now()
+        key, before = crash_loop_key(container), last_exit(observed, container.name)
         finished = before.finished_at if before else None
-        wait = memory.loops.wait(key, finished, now)
+        loops = self._crash_loops.get(uid, CrashLoops())
+        wait = loops.wait(key, finished, now)
         if wait > 0:
-            message = crash_loop_message(pod, container.name, memory.loops.length(key))
+            message = crash_loop_message(pod, container.name, loops.length(key))
             self._recorder.event(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
             self._note(pod, BackedOff(container.name, now + timedelta(seconds=wait)))
             raise NotStarted("CrashLoopBackOff", message, again_in=wait)
-        image = await self._images.ensure(scene, container)
+        image = await self._images.ensure(pod, container)
         self._image_used(image.id)
-        newest = scene.observed.newest(container.name)
+        newest = observed.newest(container.name)
         attempt = newest.attempt + 1 if newest else 0
-        container_id = await self._create(scene, container, attempt, image)
-        memory.loops = memory.loops.started(key, finished, now)
+        container_id = await self._create(pod, container, attempt, image, place)
+        self._crash_loops[uid] = loops.started(key, finished, now)
         try:
             await self._runtime.start_container(container_id)
         except PykubeletError as error:
@@ -292,25 +241,40 @@ class KubeRuntime:
         if self._logs is not None:
             meta = pod.metadata
             await self._logs.link(meta.namespace, meta.name, meta.uid, container.name, attempt, container_id)
-        await self._post_start(pod, container_id, container, next(iter(scene.pod_ips), ""))
+        await self._post_start(pod, container_id, container, next(iter(place.ips), ""))
 
-    async def _create(self, scene: Scene, container: Container, attempt: int, image: Image) -> str:
+    async def _post_start(self, pod: Pod, container_id: str, container: Container, address: str) -> None:
+        """A container whose postStart hook fails has failed to start."""
+        hook = container.lifecycle.post_start if container.lifecycle else None
+        if hook is None:
+            return
         try:
-            config = await self._config(scene, container, attempt, image)
+            await run_hook(self._runtime, container_id, container, hook, address)
         except PykubeletError as error:
-            raise self._failure(scene.pod, "CreateContainerConfigError", error) from None
+            self._note(pod, HookFailed(container.name, "postStart", str(error)))
+            self._recorder.event(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
+            await self._killer.end(pod, container_id, container, address, container_grace(pod, container))
+            raise NotStarted("PostStartHookError", str(error), again_in=_SOON) from None
+
+    async def _create(self, pod: Pod, container: Container, attempt: int, image: Image, place: _Place) -> str:
         try:
-            container_id = await self._runtime.create_container(scene.sandbox_id, config)
+            config = await self._container_config(pod, container, attempt, image, place)
         except PykubeletError as error:
-            raise self._failure(scene.pod, "CreateContainerError", error) from None
-        self._note(scene.pod, ContainerCreated(container.name, attempt))
-        self._recorder.event(scene.pod, "Normal", "Created", f"Created container: {container.name}")
+            raise self._failure(pod, "CreateContainerConfigError", error) from None
+        try:
+            container_id = await self._runtime.create_container(place.sandbox_id, config)
+        except PykubeletError as error:
+            raise self._failure(pod, "CreateContainerError", error) from None
+        self._note(pod, ContainerCreated(container.name, attempt))
+        self._recorder.event(pod, "Normal", "Created", f"Created container: {container.name}")
         return container_id
 
-    async def _config(self, scene: Scene, container: Container, attempt: int, image: Image) -> ContainerConfig:
-        pod, machine = scene.pod, self._machine()
-        env = await container_environment(self._objects, pod, container, machine, scene.pod_ips)
-        prepared = await self._host.mounts(pod, container, attempt, scene.volumes, env, scene.pod_ips)
+    async def _container_config(
+        self, pod: Pod, container: Container, attempt: int, image: Image, place: _Place
+    ) -> ContainerConfig:
+        node = self._node()
+        env = await container_environment(self._objects, pod, container, node, place.ips)
+        prepared = await self._host.mounts(pod, container, attempt, place.volumes, env, place.ips)
         config = container_config(
             pod,
             container,
@@ -318,10 +282,10 @@ class KubeRuntime:
             image=image,
             env=env,
             mounts=prepared.mounts,
-            memory_capacity=machine.memory,
+            memory_capacity=node.memory,
             termination_log=prepared.termination_message_path,
         )
-        return changed(config, sandbox=self._sandbox_config(scene))
+        return changed(config, sandbox=place.config)
 
     # --- telling
 
@@ -334,16 +298,3 @@ class KubeRuntime:
 
     def _note(self, pod: Pod, moment: Moment) -> None:
         self._journal.note(moment, about(pod))
-
-
-def _container(pod: Pod, name: str) -> Container | None:
-    spec = pod.spec
-    everyone = (*spec.ephemeral_containers, *spec.init_containers, *spec.containers)
-    return next((container for container in everyone if container.name == name), None)
-
-
-async def _together(work: Iterable[Awaitable[None]]) -> None:
-    """All at once, each to its end; then the first failure counts."""
-    for result in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(result, BaseException):
-            raise result

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from pykubelet.api.pod import Pod, PodStatus
+from pykubelet.node.orphans import is_orphan
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.pod.moments import Journal, about, exits
 from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.status.phase import is_terminal_phase
 from pykubelet.pod.status.pod_status import Failure, NodeFacts, Waiting, finished_status, pod_status
 
 
@@ -50,7 +52,7 @@ class PodReporter:
     def report(self, pod: Pod) -> None:
         """Say anew what follows from the last look. Of a pod that nobody has looked at there is nothing to say."""
         observed = self._seen.get(pod.metadata.uid)
-        if observed is None or _is_orphan(pod):
+        if observed is None or is_orphan(pod):
             return
         status = self._status(pod, observed)
         self._statuses.set(pod, status)
@@ -58,16 +60,17 @@ class PodReporter:
 
     def report_end(self, pod: Pod, observed: ObservedPod) -> None:
         """The last word on a pod that has been stopped."""
-        if not _is_orphan(pod):
+        if not is_orphan(pod):
             status = self._status(pod, observed, is_terminal=True)
             self._statuses.set(pod, finished_status(pod, status, now=self._now()))
 
     def last_seen(self, uid: str) -> ObservedPod | None:
         return self._seen.get(uid)
 
-    def phase(self, uid: str) -> str:
+    def has_ended(self, uid: str) -> bool:
+        """Whether the last word on the pod is that it has Succeeded or Failed."""
         status = self._statuses.get(uid)
-        return status.phase if status else ""
+        return status is not None and is_terminal_phase(status.phase)
 
     def waiting(self, uid: str) -> Mapping[str, Waiting]:
         """By container: why it could not be started."""
@@ -97,8 +100,3 @@ class PodReporter:
             is_terminal=is_terminal,
             failure=self._failures.get(uid),
         )
-
-
-def _is_orphan(pod: Pod) -> bool:
-    """Found in the runtime, known to nobody: there is nothing to report, and nobody to report it to."""
-    return not pod.spec.containers

@@ -18,7 +18,7 @@ from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.node.container_env import container_environment
-from pykubelet.node.scene import Machine
+from pykubelet.node.dependencies import NodeInfo
 from pykubelet.pod.container.mount_failed import MountFailed
 from pykubelet.pod.ports.runtime import ContainerConfig
 
@@ -152,7 +152,7 @@ async def test_only_what_a_container_wants_is_fetched_and_always_fresh() -> None
     objects = MemoryObjects()
     objects.secrets["db"] = Secret(data={"p": b"x"})
     wanted = pod(env=[{"name": "P", "valueFrom": {"secretKeyRef": {"name": "db", "key": "p"}}}])
-    env = await container_environment(objects, wanted, wanted.spec.containers[0], Machine(), ())
+    env = await container_environment(objects, wanted, wanted.spec.containers[0], NodeInfo(), ())
     assert dict(env) == {"P": "x"}
     assert objects.asked == [("services", "default", True), ("secret", "db", True)]
 
@@ -163,4 +163,4 @@ async def test_a_server_that_does_not_answer_is_not_taken_for_an_object_that_is_
     objects.away = Retry("nobody answers")
     wanted = pod(envFrom=[{"configMapRef": {"name": "conf", "optional": True}}])
     with pytest.raises(Retry, match="nobody answers"):
-        await container_environment(objects, wanted, wanted.spec.containers[0], Machine(), ())
+        await container_environment(objects, wanted, wanted.spec.containers[0], NodeInfo(), ())

@@ -7,14 +7,14 @@ import json
 from kit.node import Events, loop_clock
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
+from pykubelet.api.meta import LocalObjectReference
 from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.node.images import Images
-from pykubelet.node.scene import Memory, NotStarted, Scene
+from pykubelet.node.not_started import NotStarted
 from pykubelet.pod.moments import Journal, Noted, PullBegun, PullEnded, PullProgressed
-from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.runtime import Image, PullCredentials
 from pykubelet.runtime.fake import FakeRuntime
 
@@ -60,29 +60,34 @@ class Pulling:
         now = loop_clock()
         self.events = Events()
         self.journal = Journal(now=now)
-        self.images = Images(runtime, self.events, self.journal, now=now, keyring=ring, most_pulls=most_pulls)
+        self.images = Images(
+            runtime, self.events, self.journal, self._secrets, now=now, keyring=ring, most_pulls=most_pulls
+        )
+        self.secrets_asked = 0
 
-    async def ensure(self, scene: Scene) -> Image:
-        return await self.images.ensure(scene, scene.pod.spec.containers[0])
+    async def ensure(self, pod: Pod) -> Image:
+        return await self.images.ensure(pod, pod.spec.containers[0])
+
+    async def _secrets(self, pod: Pod) -> tuple[Secret, ...]:
+        self.secrets_asked += 1
+        return tuple(secret(reference.name) for reference in pod.spec.image_pull_secrets)
 
 
-def scene(name: str = "web", image: str = IMAGE, policy: str = "Always", passwords: tuple[str, ...] = ()) -> Scene:
+def secret(password: str) -> Secret:
+    auth = base64.b64encode(f"u:{password}".encode()).decode()
+    data = json.dumps({"auths": {"r.example": {"auth": auth}}}).encode()
+    return Secret(type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": data})
+
+
+def wanting(name: str = "web", image: str = IMAGE, policy: str = "Always", passwords: tuple[str, ...] = ()) -> Pod:
+    """A pod whose pull secrets are called like the passwords in them."""
     pod = make_pod(name, image=image)
     container = changed(pod.spec.containers[0], image_pull_policy=policy)
-    secrets = []
-    for password in passwords:
-        auth = base64.b64encode(f"u:{password}".encode()).decode()
-        data = json.dumps({"auths": {"r.example": {"auth": auth}}}).encode()
-        secrets.append(Secret(type="kubernetes.io/dockerconfigjson", data={".dockerconfigjson": data}))
-    return Scene(
-        pod=changed(pod, spec=changed(pod.spec, containers=(container,))),
-        memory=Memory(),
-        observed=ObservedPod(uid=pod.metadata.uid),
-        pull_secrets=tuple(secrets),
-    )
+    secrets = tuple(LocalObjectReference(name=password) for password in passwords)
+    return changed(pod, spec=changed(pod.spec, containers=(container,), image_pull_secrets=secrets))
 
 
-async def failure(pulling: Pulling, at: Scene) -> tuple[str, str]:
+async def failure(pulling: Pulling, at: Pod) -> tuple[str, str]:
     try:
         await pulling.ensure(at)
     except NotStarted as error:
@@ -93,7 +98,7 @@ async def failure(pulling: Pulling, at: Scene) -> tuple[str, str]:
 @virtual_time
 async def test_pull_secrets_are_tried_before_the_keyring_and_each_in_its_order() -> None:
     runtime, ring = Puller("ring-2"), Ring("ring-1", "ring-2", "ring-3")
-    await Pulling(runtime, ring).ensure(scene(passwords=("secret-1", "secret-2")))
+    await Pulling(runtime, ring).ensure(wanting(passwords=("secret-1", "secret-2")))
     assert runtime.tried == ["secret-1", "secret-2", "ring-1", "ring-2"]
     assert ring.asked == [IMAGE]
 
@@ -101,27 +106,27 @@ async def test_pull_secrets_are_tried_before_the_keyring_and_each_in_its_order()
 @virtual_time
 async def test_without_any_credentials_the_pull_is_tried_without() -> None:
     runtime = Puller()
-    await Pulling(runtime, Ring()).ensure(scene())
+    await Pulling(runtime, Ring()).ensure(wanting())
     assert runtime.tried == [None]
 
 
 @virtual_time
-async def test_the_keyring_is_not_asked_for_an_image_that_is_here_or_waits() -> None:
+async def test_neither_pull_secrets_nor_the_keyring_are_asked_for_an_image_that_is_here_or_waits() -> None:
     runtime, ring = Puller("right"), Ring("wrong")
-    pulling, at = Pulling(runtime, ring), scene()
+    pulling, at = Pulling(runtime, ring), wanting()
     await failure(pulling, at)
     assert await failure(pulling, at)
-    assert len(ring.asked) == 1
+    assert len(ring.asked) == pulling.secrets_asked == 1
     runtime.password = None
     await runtime.pull_image("here:1")
-    await pulling.ensure(scene(image="here:1", policy="IfNotPresent"))
-    assert len(ring.asked) == 1
+    await pulling.ensure(wanting(image="here:1", policy="IfNotPresent"))
+    assert len(ring.asked) == pulling.secrets_asked == 1
 
 
 @virtual_time
 async def test_a_pull_that_fails_tells_everything_but_the_secrets() -> None:
     runtime = Puller("right")
-    pulling, at = Pulling(runtime, Ring("wrong-two")), scene(passwords=("wrong-one",))
+    pulling, at = Pulling(runtime, Ring("wrong-two")), wanting(passwords=("wrong-one",))
     said = "not authorized with [hidden]"
     assert await failure(pulling, at) == ("ErrImagePull", said)
     assert pulling.events.all == [
@@ -134,7 +139,7 @@ async def test_a_pull_that_fails_tells_everything_but_the_secrets() -> None:
 @virtual_time
 async def test_who_waits_for_the_next_try_says_why() -> None:
     runtime = Puller()
-    pulling, at = Pulling(runtime), scene()
+    pulling, at = Pulling(runtime), wanting()
     runtime.failures["pull_image"] = [Retry("RegistryUnavailable: it is away"), Retry("no such image")]
     why = f"image pull failed for {IMAGE} because the registry is unavailable: it is away"
     assert await failure(pulling, at) == ("RegistryUnavailable", why)
@@ -154,15 +159,17 @@ async def test_who_waits_for_the_next_try_says_why() -> None:
     )
     await asyncio.sleep(21)
     await pulling.ensure(at)
-    assert at.memory.pull_errors == {}
+    assert pulling.images._backoffs[at.metadata.uid].failures == {}
+    pulling.images.forget(at.metadata.uid)
+    assert pulling.images._backoffs == {}
 
 
 @virtual_time
 async def test_an_image_that_is_always_pulled_is_not_looked_for_first() -> None:
     runtime = Puller()
     runtime.failures["image"] = [Retry("busy")]
-    await Pulling(runtime).ensure(scene())
-    reason, message = await failure(Pulling(runtime), scene(policy="IfNotPresent"))
+    await Pulling(runtime).ensure(wanting())
+    reason, message = await failure(Pulling(runtime), wanting(policy="IfNotPresent"))
     assert (reason, message) == ("ImageInspectError", f'Failed to inspect image "{IMAGE}": busy')
 
 
@@ -171,11 +178,11 @@ async def test_a_pod_gets_no_image_through_anothers_credentials_when_it_has_to_a
     runtime = Puller("right")
     runtime.delays["pull_image"] = 5
     pulling = Pulling(runtime)
-    allowed = asyncio.create_task(pulling.ensure(scene("allowed", passwords=("right",))))
+    allowed = asyncio.create_task(pulling.ensure(wanting("allowed", passwords=("right",))))
     await asyncio.sleep(1)
-    same = asyncio.create_task(pulling.ensure(scene("same", passwords=("right",))))
-    other = asyncio.create_task(failure(pulling, scene("other", passwords=("wrong",))))
-    nobody = asyncio.create_task(failure(pulling, scene("nobody")))
+    same = asyncio.create_task(pulling.ensure(wanting("same", passwords=("right",))))
+    other = asyncio.create_task(failure(pulling, wanting("other", passwords=("wrong",))))
+    nobody = asyncio.create_task(failure(pulling, wanting("nobody")))
     await asyncio.gather(allowed, same)
     assert (await other)[0] == (await nobody)[0] == "ErrImagePull"
     assert runtime.tried == ["right", "wrong", None]
@@ -186,7 +193,7 @@ async def test_serial_pulls_go_one_after_the_other_and_tell_how_long_they_waited
     runtime = Puller()
     runtime.delays["pull_image"] = 5
     pulling = Pulling(runtime, most_pulls=1)
-    await asyncio.gather(*(pulling.ensure(scene(name, f"{name}:1")) for name in ("a", "b")))
+    await asyncio.gather(*(pulling.ensure(wanting(name, f"{name}:1")) for name in ("a", "b")))
     assert runtime.most == 1
     told = [message for _, reason, message in pulling.events.all if reason == "Pulled"]
     assert told == [
@@ -199,7 +206,7 @@ async def test_serial_pulls_go_one_after_the_other_and_tell_how_long_they_waited
 async def test_a_long_pull_is_told_of_in_the_journal_until_it_ends() -> None:
     runtime = Puller()
     runtime.delays["pull_image"] = 200.5
-    pulling, at = Pulling(runtime), scene()
+    pulling, at = Pulling(runtime), wanting()
     noted: list[Noted] = []
     pulling.journal.read_by(noted.append)
     await pulling.ensure(at)
@@ -217,7 +224,7 @@ async def test_a_long_pull_is_told_of_in_the_journal_until_it_ends() -> None:
 async def test_a_pull_that_is_cancelled_is_not_told_of_any_more_and_nothing_is_kept() -> None:
     runtime = Puller()
     runtime.delays["pull_image"] = 200
-    pulling, at = Pulling(runtime), scene()
+    pulling, at = Pulling(runtime), wanting()
     noted: list[Noted] = []
     pulling.journal.read_by(noted.append)
     task = asyncio.create_task(pulling.ensure(at))

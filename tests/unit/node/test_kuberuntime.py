@@ -1,13 +1,13 @@
-"""The runtime class of a pod: what the runtime is told, and what happens when the class is not there."""
+"""Doing what the plan says: what the runtime is told, and what happens when a runtime class is not there."""
 
 from kit.node import Events, FakeHost, loop_clock
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.node.dependencies import Dependencies
-from pykubelet.node.kuberuntime import KubeRuntime
-from pykubelet.node.scene import Machine, Memory, Scene
+from pykubelet.node.dependencies import Dependencies, NodeInfo
+from pykubelet.node.kuberuntime import KubeRuntime, PodSetup
+from pykubelet.node.pod_killer import PodKiller
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.lifecycle.probe_results import ProbeResults
 from pykubelet.pod.moments import Journal
@@ -56,20 +56,19 @@ class Node:
             recorder=self.events,
             journal=Journal(),
             node=lambda: None,
-            machine=Machine,
+            node_info=NodeInfo,
             classes=classes,
             now=now,
         )
-        self.acting = KubeRuntime(outside)
+        self.kuberuntime = KubeRuntime(outside, PodKiller(outside))
         pod = make_pod("web")
         self.pod = changed(pod, spec=changed(pod.spec, runtime_class_name=class_name, restart_policy="Always"))
 
     async def sync(self) -> str:
         """-> why it did not work"""
         observed = self.runtime.seen(self.pod.metadata.uid)
-        scene = Scene(pod=self.pod, memory=Memory(), observed=observed, due=[])
         try:
-            await self.acting.act(scene, plan(self.pod, observed, ProbeResults()))
+            await self.kuberuntime.act(self.pod, observed, plan(self.pod, observed, ProbeResults()), PodSetup())
         except PykubeletError as error:
             return str(error)
         return ""
