@@ -1,9 +1,14 @@
-"""What the kubelet's HTTP API stands on, as simple as can be: an agent that has nothing to say, and nobody refused."""
+"""The kubelet's HTTP API on its own: an agent that has little to say, nobody is refused, and a client."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+import aiohttp
 
 from pykubelet.api.pod import Pod
 from pykubelet.pod.ports.server import Decision, Identity
+from pykubelet.server.application import Route, application
+from pykubelet.web.serving import serving
 
 
 class OpenToAll:
@@ -39,3 +44,22 @@ class Inside:
 
     def lateness(self) -> float:
         return 0.0
+
+
+class Client:
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self.session = session
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with self.session.get(path, allow_redirects=False) as answer:
+            return answer.status, await answer.text()
+
+
+@asynccontextmanager
+async def client(routes: Iterable[Route]) -> AsyncIterator[Client]:
+    """Of a server that has these routes."""
+    async with (
+        serving(application(routes, OpenToAll()), "127.0.0.1", 0) as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+    ):
+        yield Client(session)

@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import logging
 import math
+import socket
 import sys
 import termios
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,6 +19,8 @@ log = logging.getLogger(__name__)
 
 _LARGEST_MESSAGE: Final = 32 << 20
 _CLOSING: Final = 5.0
+_TCP_CLOSE: Final = 7
+"""The kernel's number for the state of a connection that is no more."""
 _LOOK: Final = 10.0
 """Seconds between two looks whether a client that does not get on is still there."""
 
@@ -97,10 +100,14 @@ async def arrived(transport: asyncio.Transport, patience: float) -> None:
 
 
 def _on_its_way(transport: asyncio.Transport) -> int:
-    """Bytes that we still hold, or the kernel does."""
+    """Bytes that we still hold, or the kernel does; none when the other side has reset the connection, which shows by
+    itself only to those who still read or write."""
     ours = transport.get_write_buffer_size()
     try:
-        raw = fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, bytes(4))
+        connection = transport.get_extra_info("socket")
+        if connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == _TCP_CLOSE:
+            return 0
+        raw = fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4))
     except (OSError, ValueError, AttributeError):
         return ours
     return ours + int.from_bytes(raw, sys.byteorder)

@@ -1,70 +1,27 @@
-"""The agent's HTTP API as its clients see it: real TLS, real requests, the real auth."""
+"""TLS of a server whose files change, as its clients see it."""
 
 import asyncio
-import os
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from kit.certificates import Authority, Issued
-from pykubelet.api.struct import changed
+from kit.tls_files import Api, Files, asked, client_context, peer_name, served
 from pykubelet.base.errors import Invalid
 from pykubelet.base.tasks import every
-from pykubelet.pod.ports.server import Access, Decision, Identity
-from pykubelet.server.application import Route, application
-from pykubelet.server.auth.kubelet_auth import KubeletAuth
 from pykubelet.server.serving_certificate import kubelet_tls
-from pykubelet.server.settings import AuthSettings, TlsSettings
-from pykubelet.web.serving import serving
-from pykubelet.web.tls import ServingTls
+from pykubelet.server.settings import TlsSettings
 
 DAY = timedelta(days=1)
-
-
-class OnlyAdmin:
-    async def who(self, token: str) -> Identity | None:
-        return {"admin-token": Identity(name="admin"), "other-token": Identity(name="other")}.get(token)
-
-    async def may(self, identity: Identity, access: Access) -> Decision:
-        return Decision(allowed=identity.name == "admin")
-
-
-class Files:
-    """A folder with a serving certificate and the authority of clients."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.servers = Authority("servers")
-        self.clients = Authority("clients")
-        self.settings = TlsSettings(
-            cert_dir=folder,
-            node_name="n1",
-            cert_file=str(folder / "tls.crt"),
-            key_file=str(folder / "tls.key"),
-            client_ca_file=str(folder / "ca.crt"),
-        )
-        self.write(self.servers.issue("first", hosts=["127.0.0.1"]))
-        self.trust(self.clients)
-
-    def write(self, issued: Issued) -> None:
-        (self.folder / "tls.crt").write_bytes(issued.certificate)
-        (self.folder / "tls.key").write_bytes(issued.key)
-
-    def trust(self, *authorities: Authority) -> None:
-        (self.folder / "ca.crt").write_bytes(b"".join(each.pem for each in authorities))
 
 
 @pytest.fixture
@@ -72,84 +29,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-@dataclass
-class Api:
-    tls: ServingTls
-    url: str
-    now: datetime | None = None
-
-    def clock(self) -> datetime:
-        return self.now or datetime.now(UTC)
-
-
-@asynccontextmanager
-async def served(settings: TlsSettings, **auth: Any) -> AsyncIterator[Api]:
-    async def pods(request: web.Request) -> web.Response:
-        tls: ssl.SSLObject = request.get_extra_info("ssl_object")
-        return web.Response(text=tls.version())
-
-    tls = kubelet_tls(settings, look_again=0.01)
-    api = Api(tls, "")
-    guard = KubeletAuth(AuthSettings(**auth), OnlyAdmin(), "n1", certificate=tls.client_certificate, now=api.clock)
-    app = application([Route("GET", "/pods", pods)], guard)
-    async with serving(app, "127.0.0.1", 0, tls=tls.context()) as port:
-        api.url = f"https://127.0.0.1:{port}/pods"
-        yield api
-
-
-def client_context(
-    trusted: bytes, own: Issued | None = None, *, version: ssl.TLSVersion | None = None
-) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=trusted.decode())
-    if version is not None:
-        context.maximum_version = version
-    if own is not None:
-        descriptor = os.memfd_create("client")
-        os.write(descriptor, own.certificate + own.key)
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-        os.close(descriptor)
-    return context
-
-
-async def asked(
-    api: Api, files: Files, own: Issued | None = None, token: str = "", version: ssl.TLSVersion | None = None
-) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        context = client_context(files.servers.pem, own, version=version)
-        async with session.get(api.url, ssl=context, headers=headers) as response:
-            return response.status, await response.text()
-
-
 # --- who gets in
-
-
-async def test_without_credentials_it_is_401(files: Files) -> None:
-    async with served(files.settings) as api:
-        assert await asked(api, files) == (401, "Unauthorized")
-
-
-async def test_nobody_in_particular_where_allowed_is_still_forbidden(files: Files) -> None:
-    async with served(files.settings, anonymous=True) as api:
-        status, text = await asked(api, files)
-        assert status == 403
-        assert text.startswith(
-            "Forbidden (user=system:anonymous, verb=get, resource=nodes, subresource(s)=[pods proxy])"
-        )
-
-
-async def test_tokens_are_asked_about(files: Files) -> None:
-    async with served(files.settings) as api:
-        assert await asked(api, files, token="admin-token") == (200, "TLSv1.3")
-        assert (await asked(api, files, token="other-token"))[0] == 403
-        assert (await asked(api, files, token="nobodys"))[0] == 401
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_client_certificate_is_an_identity(files: Files, version: ssl.TLSVersion) -> None:
-    async with served(files.settings) as api:
-        assert (await asked(api, files, files.clients.issue("admin"), version=version))[0] == 200
-        assert (await asked(api, files, files.clients.issue("other"), version=version))[0] == 403
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -243,18 +123,6 @@ async def test_a_tls_1_2_session_is_not_resumed_past_the_end_of_its_authority(fi
 
 
 # --- files that change
-
-
-async def peer_name(api: Api, files: Files) -> str:
-    """Of a new connection."""
-    port = int(api.url.split(":")[2].split("/")[0])
-    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client_context(files.servers.pem))
-    try:
-        der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    finally:
-        writer.close()
-        await writer.wait_closed()
-    return x509.load_der_x509_certificate(der).subject.rfc4514_string()
 
 
 async def test_new_connections_see_a_new_certificate_and_old_ones_stay(files: Files) -> None:
@@ -359,54 +227,7 @@ async def test_a_key_that_arrives_after_its_certificate_is_waited_for(files: Fil
         assert await peer_name(api, files) == "CN=second"
 
 
-# --- where the certificate comes from
-
-
-async def test_without_files_it_signs_its_own(tmp_path: Path) -> None:
-    settings = TlsSettings(cert_dir=tmp_path / "pki", node_name="n1", addresses=("127.0.0.1",))
-    async with served(settings) as api, aiohttp.ClientSession() as session:
-        context = client_context((tmp_path / "pki" / "kubelet.crt").read_bytes())
-        async with session.get(api.url, ssl=context) as response:
-            assert response.status == 401
-
-
-async def test_a_certificate_that_is_still_to_be_issued_is_waited_for(files: Files) -> None:
-    settings = TlsSettings(cert_dir=files.folder, node_name="n1", issued=True)
-    async with served(settings) as api:
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            await peer_name(api, files)
-        for name in ("first", "second"):
-            issued = files.servers.issue(name, hosts=["127.0.0.1"])
-            (files.folder / f"{name}.pem").write_bytes(issued.certificate + issued.key)
-            link = files.folder / "kubelet-server-new.pem"
-            link.symlink_to(files.folder / f"{name}.pem")
-            link.replace(files.folder / "kubelet-server-current.pem")
-            await api.tls.refresh()
-            assert await peer_name(api, files) == f"CN={name}"
-
-
-async def test_given_files_serve_until_a_certificate_is_issued(files: Files) -> None:
-    async with served(changed(files.settings, issued=True)) as api:
-        assert await peer_name(api, files) == "CN=first"
-        issued = files.servers.issue("issued", hosts=["127.0.0.1"])
-        (files.folder / "kubelet-server-current.pem").write_bytes(issued.certificate + issued.key)
-        await api.tls.refresh()
-        assert await peer_name(api, files) == "CN=issued"
-
-
-async def test_tls_1_3_alone_is_insisted_on_in_every_handshake(files: Files) -> None:
-    async with served(changed(files.settings, min_version="VersionTLS13")) as api:
-        assert (await asked(api, files, token="admin-token"))[1] == "TLSv1.3"
-        with pytest.raises(aiohttp.ClientError):
-            await asked(api, files, token="admin-token", version=ssl.TLSVersion.TLSv1_2)
-
-
 # --- what cannot start
-
-
-def test_a_certificate_needs_its_key(tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="give both, or neither"):
-        kubelet_tls(TlsSettings(cert_dir=tmp_path, node_name="n1", cert_file="a"))
 
 
 def test_a_missing_file_is_named(files: Files) -> None:

@@ -138,6 +138,19 @@ async def test_a_client_that_is_gone_is_gone_for_the_other_side(near: bool, far:
         await eventually(lambda: front.is_done)
 
 
+@EVERY_WAY
+async def test_last_words_for_a_client_that_is_gone_are_not_waited_for(near: bool, far: bool) -> None:
+    async def answer_at_the_end(reader: Reader, writer: Writer) -> None:
+        writer.write(UPGRADE)
+        await reader.read()
+        writer.write(bytes(1000))
+
+    async with joined(answer_at_the_end, near=near, far=far) as (front, reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        await eventually(lambda: front.is_done, seconds=10.0)
+
+
 @pytest.mark.parametrize(
     ("answer", "status", "text"),
     [

@@ -4,7 +4,7 @@ import json
 import re
 from datetime import UTC, datetime
 
-from kit.kubelet_server import Inside
+from kit.kubelet_server import Inside, client
 from pykubelet.base.errors import Retry
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.stats.stats import (
@@ -24,7 +24,6 @@ from pykubelet.pod.stats.stats import (
 )
 from pykubelet.server.endpoints import stats
 from pykubelet.server.metrics import cadvisor, resource_metrics
-from unit.server.endpoints.test_endpoints import client
 
 AT = 1_700_000_000_123_000_000
 MADE = datetime(2023, 11, 14, 20, 0, 0, 500_000, tzinfo=UTC)

@@ -1,0 +1,96 @@
+"""Certificates and keys: made once, renewed in time, and for nobody else's eyes."""
+
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from pykubelet.apiserver.security.pki import Pki
+from pykubelet.base.errors import Invalid
+from pykubelet.web.authority import Authority
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def __call__(self) -> datetime:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def read(path: Path) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(path.read_bytes())
+
+
+def test_keys_are_for_their_owner_alone(tmp_path: Path, clock: Clock) -> None:
+    pki = Pki.open(tmp_path / "pki", clock)
+    pki.admin(), pki.kubelet_client(), pki.node("n1"), pki.serving(["localhost"]), pki.service_account_key()
+
+    assert mode(tmp_path / "pki") == 0o700
+    keys = sorted((tmp_path / "pki").glob("*.key"))
+    assert len(keys) == 6
+    assert {mode(key) for key in keys} == {0o600}
+
+
+def test_what_was_made_is_found_again_and_not_made_anew(tmp_path: Path, clock: Clock) -> None:
+    first = Pki.open(tmp_path, clock)
+    before = [path.read_bytes() for path in first.serving(["localhost"])]
+    again = Pki.open(tmp_path, clock)
+
+    assert again.authority.pem == first.authority.pem
+    assert [path.read_bytes() for path in again.serving(["localhost"])] == before
+    assert again.service_account_key().public_key() == first.service_account_key().public_key()
+
+
+@pytest.mark.parametrize(("days", "is_renewed"), [(300, False), (340, True), (400, True)])
+def test_a_certificate_is_renewed_before_it_ends(tmp_path: Path, clock: Clock, days: int, is_renewed: bool) -> None:
+    pki = Pki.open(tmp_path, clock)
+    before = pki.admin()[0].read_bytes()
+    clock.time = NOW + timedelta(days=days)
+
+    assert (pki.admin()[0].read_bytes() != before) == is_renewed
+
+
+def test_a_new_name_makes_a_new_serving_certificate(tmp_path: Path, clock: Clock) -> None:
+    pki = Pki.open(tmp_path, clock)
+    pki.serving(["localhost"])
+    hosts = read(pki.serving(["localhost", "10.0.0.1"])[0]).extensions
+    found = hosts.get_extension_for_class(x509.SubjectAlternativeName).value
+
+    assert [str(each.value) for each in found] == ["localhost", "10.0.0.1"]
+
+
+def test_an_authority_without_its_key_is_not_replaced_behind_our_back(tmp_path: Path, clock: Clock) -> None:
+    Pki.open(tmp_path, clock)
+    (tmp_path / "ca.key").unlink()
+
+    with pytest.raises(Invalid, match=r"ca.crt is there, but .*ca.key is not: put it back"):
+        Pki.open(tmp_path, clock)
+
+
+def test_a_half_made_authority_is_finished(tmp_path: Path, clock: Clock) -> None:
+    first = Pki.open(tmp_path, clock)
+    (tmp_path / "ca.crt").unlink()
+
+    assert Pki.open(tmp_path, clock).authority.certificate.public_key() == first.authority.certificate.public_key()
+
+
+def test_a_key_of_another_authority_is_refused(tmp_path: Path, clock: Clock) -> None:
+    Pki.open(tmp_path, clock)
+    (tmp_path / "ca.key").write_bytes(Authority.make(NOW).pair().key)
+
+    with pytest.raises(Invalid, match="do not belong together"):
+        Pki.open(tmp_path, clock)
