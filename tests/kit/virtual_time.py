@@ -6,6 +6,7 @@ Sockets, files and inotify are real. Work for threads runs at once, on the spot,
 import asyncio
 import functools
 import selectors
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
@@ -22,9 +23,10 @@ class _JumpingSelector(selectors.DefaultSelector):
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
-        ready = super().select(_GRACE)
-        if ready:
-            return ready
+        if self.loop.may_hear_from_outside():
+            ready = super().select(_GRACE)
+            if ready:
+                return ready
         if timeout is None:
             raise RuntimeError("deadlock: every task waits, and no timer is set")
         self.loop.virtual_now += timeout
@@ -37,6 +39,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         selector.loop = self
         self.virtual_now = 0.0
         super().__init__(selector)
+        self._selector = selector
+        self._own = len(selector.get_map()), threading.active_count()
+
+    def may_hear_from_outside(self) -> bool:
+        """Whether there is a socket or a thread besides those that were there before anything ran."""
+        return (len(self._selector.get_map()), threading.active_count()) != self._own
 
     def time(self) -> float:
         return self.virtual_now

@@ -114,7 +114,7 @@ async def test_a_failed_liveness_probe_changes_no_status_before_the_worker_has_r
         await eventually(lambda: len(world.runtime.failures["observe"]) < 10)
         assert container(node) == first
         assert world.runtime.running() == ["web/c"]
-        await eventually(lambda: container(node).restart_count == 1, seconds=120)
+        await eventually(lambda: container(node).restart_count >= 1, seconds=120)
         assert container(node).container_id != first.container_id
 
 
