@@ -79,8 +79,6 @@ class CertificateKeeper:
         self._given_for: Template | None = None
         """What the one in force was asked to say. When it says less, asking again would bring the same."""
         self._due = datetime.min.replace(tzinfo=UTC)
-        self.failures = 0
-        """How often a certificate could not be had."""
 
     @property
     def expires(self) -> datetime | None:
@@ -100,7 +98,6 @@ class CertificateKeeper:
             except Outdated as error:
                 log.info("%s; asking anew", error)
             except PykubeletError as error:
-                self.failures += 1
                 self._journal.note(CertificateRenewalFailed(self._kind))
                 delay = backoff.next()
                 log.warning("no new certificate from %s; the next try is in %.0f s: %s", self._signer, delay, error)

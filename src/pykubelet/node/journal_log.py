@@ -19,7 +19,7 @@ def is_worth_a_line(moment: m.Moment) -> bool:
     match moment:
         case m.RuntimeCalled() | m.StepEnded() | m.WorkEnded() | m.CgroupChanged():
             return bool(moment.error)
-        case m.StepBegun() | m.WorkBegun() | m.Probed() | m.ProbingEnded() | m.StatusAcknowledged():
+        case m.StepBegun() | m.WorkBegun() | m.Resting() | m.Probed() | m.ProbingEnded() | m.StatusAcknowledged():
             return False
         case m.Relisted() | m.ApiAnswered() | m.ApiRequested() | m.EventRecorded() | m.ImageRemoved():
             return False

@@ -6,7 +6,7 @@ Setting up stops at the first step that fails; tearing down runs every step and 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Final, TypeVar
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
@@ -21,10 +21,11 @@ from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.qos_cgroups import QosCgroups
+from pykubelet.pod.container.missing_object import missing_object
 from pykubelet.pod.container.mount_failed import MountFailed
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.plan import plan
-from pykubelet.pod.moments import Awaiting, StepBegun, StepEnded, about
+from pykubelet.pod.moments import Awaiting, Step, StepBegun, StepEnded, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.syncer import Synced
 from pykubelet.pod.status.pod_status import Waiting
@@ -35,7 +36,6 @@ _DEAD_KEPT: Final = 1
 _MOST_ROUNDS: Final = 20
 _CREATING: Final = "ContainerCreating"
 _SOON: Final = 1.0
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -76,22 +76,22 @@ class PodSync:
     async def sync(self, pod: Pod) -> Synced:
         if self._objects is not None:
             self._objects.register(pod)
-        observed = await self._step(self._look, pod)
+        observed = await self._step(pod, "look", self._look(pod))
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
-        deadline_in = await self._step(self._refuse_late_pod, pod)
+        deadline_in = await self._step(pod, "deadline", self._refuse_late_pod(pod))
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
-        await self._step(self._probe, pod)
-        await self._step(self._await_network, pod)
-        mirror_in = await self._step(self._show_mirror, pod)
-        cgroup_parent = await self._step(self._make_cgroup, pod, observed)
-        volumes, id_mappings = await self._step(self._make_folders_and_volumes, pod)
+        await self._step(pod, "probes", self._probe(pod))
+        await self._step(pod, "network", self._await_network(pod))
+        mirror_in = await self._step(pod, "mirror pod", self._show_mirror(pod))
+        cgroup_parent = await self._step(pod, "cgroup", self._make_cgroup(pod, observed))
+        volumes, id_mappings = await self._step(pod, "volumes", self._make_folders_and_volumes(pod))
         setup = PodSetup(cgroup_parent=cgroup_parent, volumes=volumes, id_mappings=id_mappings)
-        observed, retry_in = await self._step(self._run_containers, pod, observed, setup)
+        observed, retry_in = await self._step(pod, "containers", self._run_containers(pod, observed, setup))
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
-        await self._step(self._tidy, pod, observed)
+        await self._step(pod, "tidy", self._tidy(pod, observed))
         return Synced(again_in=_soonest(deadline_in, mirror_in, retry_in, self._renewal_in(pod)))
 
     async def stop(self, pod: Pod, grace: float) -> None:
@@ -125,14 +125,11 @@ class PodSync:
 
     # --- steps
 
-    async def _step(
-        self, step: Callable[Concatenate[Pod, P], Awaitable[T]], pod: Pod, *given: P.args, **named: P.kwargs
-    ) -> T:
+    async def _step(self, pod: Pod, name: Step, work: Awaitable[T]) -> T:
         """One of the list, written down with the time that it takes."""
-        name = getattr(step, "__name__", "").strip("_")
         self._journal.note(StepBegun(name), about(pod))
         with timed(self._journal, partial(StepEnded, name), about(pod)):
-            return await step(pod, *given, **named)
+            return await work
 
     async def _look(self, pod: Pod) -> ObservedPod:
         observed = await self._runtime.observe(pod.metadata.uid)
@@ -190,8 +187,7 @@ class PodSync:
             made = await self._host.set_up(pod), await self._host.id_mappings(pod)
         except PykubeletError as error:
             what = str(error) if isinstance(error, MountFailed) else f"Unable to attach or mount volumes: {error}"
-            volume = error.volume if isinstance(error, MountFailed) else ""
-            self._journal.note(Awaiting("volume", volume, str(error)), about(pod))
+            self._journal.note(_awaited(error), about(pod))
             self._recorder.event(pod, "Warning", "FailedMount", what)
             waiting = Waiting(_CREATING, str(error))
             everyone = {each.name: waiting for each in (*pod.spec.init_containers, *pod.spec.containers)}
@@ -255,6 +251,13 @@ class PodSync:
 
 def _soonest(*seconds: float | None) -> float | None:
     return min((each for each in seconds if each is not None), default=None)
+
+
+def _awaited(error: PykubeletError) -> Awaiting:
+    """What the volumes of a pod wait for."""
+    if (missing := missing_object(error)) is not None:
+        return Awaiting(missing.kind, missing.name, str(error))
+    return Awaiting("volume", error.volume if isinstance(error, MountFailed) else "", str(error))
 
 
 async def _every(*steps: Awaitable[None]) -> None:

@@ -28,6 +28,7 @@ from pykubelet.pod.moments import (
     Operation,
     Phase,
     PhaseEntered,
+    Resting,
     StopAsked,
     StopReason,
     WorkBegun,
@@ -211,7 +212,9 @@ class PodWorker:
         if isinstance(outcome, Interrupted):
             return 0.0
         if isinstance(outcome, Exception):
-            return max(self._backoff.next(), getattr(outcome, "after", None) or 0.0)
+            seconds = max(self._backoff.next(), getattr(outcome, "after", None) or 0.0)
+            self._note(Resting(seconds))
+            return seconds
         resync = _RESYNC * random.uniform(1.0, 1.5)
         due = outcome.again_in if isinstance(outcome, Synced) else None
         return resync if due is None else min(due, resync)

@@ -34,7 +34,7 @@ def rule(moment: m.Moment) -> Rule:
 
 def _of_work(moment: m.Work) -> Rule:
     match moment:
-        case m.WorkBegun():
+        case m.WorkBegun() | m.Resting():
             return Rule("work", opens=True)
         case m.WorkEnded(operation, seconds, error):
             return Rule("work", error or moment, keep=bool(error) or operation != "sync" or seconds >= _SLOW)

@@ -20,6 +20,9 @@ from pykubelet.pod.observed import ObservedPod, State
 
 ContainerKind = Literal["container", "init_container", "ephemeral_container"]
 Operation = Literal["create", "update", "sync", "kill", "terminated", "remove"]
+Step = Literal[
+    "look", "deadline", "probes", "network", "mirror pod", "cgroup", "volumes", "containers", "tidy"
+]  # fmt: skip
 StopReason = Literal["deleted", "removed", "preempted", "rejected", "ended", "orphaned"]
 """Who asks: the API server's pod is deleted; no source has the pod any more; a critical pod needs its room; an earlier
 agent ran what this one turned away; it has run to its end or past its deadline; nobody ever knew it."""
@@ -116,14 +119,20 @@ class WorkEnded(Struct, frozen=True, tag=True):
     error: str = ""
 
 
+class Resting(Struct, frozen=True, tag=True):
+    """The work has failed and is tried again in so many seconds, unless there is news before."""
+
+    seconds: float
+
+
 class StepBegun(Struct, frozen=True, tag=True):
     """One step of the work, such as the pod's volumes."""
 
-    step: str
+    step: Step
 
 
 class StepEnded(Struct, frozen=True, tag=True):
-    step: str
+    step: Step
     seconds: float
     error: str = ""
 
@@ -340,8 +349,8 @@ class CertificateRenewalFailed(Struct, frozen=True, tag=True):
 
 Arrival = Watched | Merged | Admitted | Rejected | Preempted | OrphanFound
 Work = (
-    PhaseEntered | Began | Awaiting | WorkBegun | WorkEnded | StepBegun | StepEnded | StopAsked | DeadlinePassed
-    | CgroupChanged
+    PhaseEntered | Began | Awaiting | WorkBegun | WorkEnded | Resting | StepBegun | StepEnded | StopAsked
+    | DeadlinePassed | CgroupChanged
 )  # fmt: skip
 Containers = (
     SandboxMade | PullBegun | PullProgressed | PullEnded | ContainerCreated | ContainerStarted | StartFailed | BackedOff

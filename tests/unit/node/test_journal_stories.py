@@ -18,6 +18,8 @@ from pykubelet.api.quantity import parse
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.pod import moments as m
+from pykubelet.pod.container.missing_object import MissingObject
+from pykubelet.pod.container.mount_failed import MountFailed
 from pykubelet.pod.lifecycle.pod_update import Op
 
 
@@ -150,17 +152,23 @@ async def test_a_config_map_that_nobody_has_made_yet() -> None:
 async def test_volumes_and_the_network_are_waited_for_step_by_step() -> None:
     world = World()
     world.runtime.network_ready = False
-    world.host.failures["set_up"] = [Retry("the disk is away")]
+    missing = MountFailed("settings", MissingObject("secret", "shop"))
+    missing.__cause__ = MissingObject("secret", "shop")
+    world.host.failures["set_up"] = [Retry("the disk is away"), missing]
     async with world.agent() as node:
         await asyncio.sleep(2)
         world.pods.apply(pod())
         await asyncio.sleep(5)
+        (rest,) = (each for each in world.journal.of("uid-web") if isinstance(each.moment, m.Resting))
+        assert isinstance(rest.moment, m.Resting)
+        assert world.now() < rest.at + timedelta(seconds=rest.moment.seconds) < world.now() + timedelta(seconds=20)
         world.runtime.network_ready = True
         await eventually(lambda: node.phase("uid-web") == "Running", seconds=120)
-    assert [each.what for each in life(world) if isinstance(each, m.Awaiting)] == ["network", "volume"]
+    assert [each.what for each in life(world) if isinstance(each, m.Awaiting)] == ["network", "volume", "secret"]
     failed = [(each.step, each.error) for each in life(world) if isinstance(each, m.StepEnded) and each.error]
-    assert [step for step, _ in failed] == ["await_network", "make_folders_and_volumes"]
+    assert [step for step, _ in failed] == ["network", "volumes", "volumes"]
     assert failed[1][1] == "the disk is away"
+    assert not [each for each in life(world) if isinstance(each, m.Resting)]
 
 
 @virtual_time
@@ -171,7 +179,7 @@ async def test_what_takes_long_is_there_while_it_does() -> None:
         world.pods.apply(pod())
         await asyncio.sleep(5)
         now = [each for each in life(world) if isinstance(each, m.WorkBegun | m.StepBegun | m.PullBegun)]
-        assert now == [m.WorkBegun("create"), m.StepBegun("run_containers"), m.PullBegun("busybox:1.36")]
+        assert now == [m.WorkBegun("create"), m.StepBegun("containers"), m.PullBegun("busybox:1.36")]
         await asyncio.sleep(100)
         assert m.PullProgressed("busybox:1.36", pytest.approx(60)) in life(world)  # type: ignore[arg-type]
         await eventually(lambda: node.phase("uid-web") == "Running", seconds=300)

@@ -147,7 +147,9 @@ class NodeMetrics:
                     self._forget(uid)
                     if uid in self._wanted:
                         self._back.add(uid)
-            case m.WorkBegun() | m.StepBegun() | m.StepEnded() | m.Awaiting() | m.StopAsked() | m.DeadlinePassed():
+            case m.WorkBegun() | m.Resting() | m.StepBegun() | m.StepEnded() | m.Awaiting():
+                pass
+            case m.StopAsked() | m.DeadlinePassed():
                 pass
             case _:
                 assert_never(moment)
