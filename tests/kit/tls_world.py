@@ -50,8 +50,13 @@ class World:
         self.sessions: list[LocalSession] = []
         key = self.pki.service_account_key()
         static = {"admin-token": authenticated("admin", (MASTERS,))}
+        self.tls = apiserver_tls(self.pki, lambda: ["127.0.0.1", "localhost"])
         self.server = ApiServer(
-            MemoryStore(), ApiSettings(), access=lambda backend: ClusterAccess(backend, key, static_tokens=static)
+            MemoryStore(),
+            ApiSettings(),
+            access=lambda backend: ClusterAccess(
+                backend, key, static_tokens=static, certificate=self.tls.client_certificate
+            ),
         )
         access = self.server.backend.access
         assert isinstance(access, ClusterAccess)
@@ -61,8 +66,7 @@ class World:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["World", None]:
         app = self.server.application()
-        context = apiserver_tls(self.pki, lambda: ["127.0.0.1", "localhost"]).context()
-        async with served(app, context) as self.port, self._kubelet() as kubelet:
+        async with served(app, self.tls.context()) as self.port, self._kubelet() as kubelet:
             await self.add("nodes", a_node("n1", kubelet))
             await self.add("pods", _pod("x", "n1"))
             await self.add("pods", _pod("waiting", ""))

@@ -57,15 +57,17 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             await _imported(config.import_from, store)
         settings = ApiSettings(advertise_address=_advertised(config), advertise_port=config.port)
         static = {pki.admin_token(): authenticated(ADMIN, (MASTERS,))}
+        tls = apiserver_tls(pki, lambda: serving_hosts((*config.names, config.address)))
         server = ApiServer(
             store,
             settings,
-            access=lambda backend: ClusterAccess(backend, pki.service_account_key(), static_tokens=static),
+            access=lambda backend: ClusterAccess(
+                backend, pki.service_account_key(), static_tokens=static, certificate=tls.client_certificate
+            ),
         )
         access = server.backend.access
         assert isinstance(access, ClusterAccess)
         enter(server, access, pki, insecure_kubelets=config.insecure_kubelets)
-        tls = apiserver_tls(pki, lambda: serving_hosts((*config.names, config.address)))
         await _serve(server.application(), config, tls, stack)
         gc.collect()
         gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find

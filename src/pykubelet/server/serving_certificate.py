@@ -18,7 +18,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.server.settings import TlsSettings
 from pykubelet.web.authority import SKEW, Authority
 from pykubelet.web.certificates import is_due
-from pykubelet.web.ciphers import Protocol
+from pykubelet.web.ciphers import TlsPolicy
 from pykubelet.web.key_pairs import KeyPair, write_private
 from pykubelet.web.tls import ServingTls
 
@@ -41,7 +41,7 @@ def kubelet_tls(
     return ServingTls(
         lambda: certificate_and_key(settings, now()),
         Path(settings.client_ca_file) if settings.client_ca_file else None,
-        protocol=Protocol(settings.min_version, settings.cipher_suites),
+        policy=TlsPolicy(settings.min_version, settings.cipher_suites),
         now=now,
         look_again=look_again,
     )

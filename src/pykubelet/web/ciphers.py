@@ -52,7 +52,7 @@ _WEAK: Final = {
 }
 
 
-class Protocol:
+class TlsPolicy:
     """What a handshake may agree on."""
 
     def __init__(self, min_version: str, suites: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.web.certificates import client_certificate, holds, is_issued_by
-from pykubelet.web.ciphers import Protocol
+from pykubelet.web.ciphers import TlsPolicy
 from pykubelet.web.key_pairs import KeyPair, Stamp, add_key_pair, read_pem, stamp
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class ServingTls:
         pair: Callable[[], tuple[Path, Path] | None],
         client_ca: Path | None = None,
         *,
-        protocol: Protocol | None = None,
+        policy: TlsPolicy | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         look_again: float,
     ) -> None:
@@ -58,7 +58,7 @@ class ServingTls:
         nobody is asked for a certificate."""
         self._pair = pair
         self._client_ca = client_ca
-        self._protocol = protocol or Protocol("", ())
+        self._policy = policy or TlsPolicy("", ())
         self._now = now
         self._look_again = look_again
         self._current: _Context | None = None
@@ -149,7 +149,7 @@ class ServingTls:
     def _bare(self) -> _Context:
         """All but the files. A handshake takes these settings from the context that it begins with."""
         context = _Context(ssl.PROTOCOL_TLS_SERVER)
-        self._protocol.apply(context)
+        self._policy.apply(context)
         if self._client_ca:
             context.verify_mode = ssl.CERT_OPTIONAL
             context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # an authority need not be at the root of all

@@ -3,12 +3,12 @@ import ssl
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.web.ciphers import Protocol
+from pykubelet.web.ciphers import TlsPolicy
 
 
 def made(version: str = "", *suites: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    Protocol(version, suites).apply(context)
+    TlsPolicy(version, suites).apply(context)
     return context
 
 

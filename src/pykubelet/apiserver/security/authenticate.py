@@ -13,7 +13,7 @@ from pykubelet.apiserver.requests.users import User, authenticated
 from pykubelet.apiserver.security import bootstrap_tokens
 from pykubelet.apiserver.security.tokens import Find, ServiceAccountTokens
 from pykubelet.base.errors import Invalid
-from pykubelet.web.certificates import CREDENTIAL_ID, client_certificate, client_subject
+from pykubelet.web.certificates import CREDENTIAL_ID, ClientCertificate, client_certificate, client_subject
 
 
 class Authenticator:
@@ -24,17 +24,19 @@ class Authenticator:
         *,
         now: Callable[[], datetime],
         static: Mapping[str, User] | None = None,
+        certificate: ClientCertificate = client_certificate,
     ) -> None:
-        """`static`: users by the token that names them."""
+        """`static`: users by the token that names them; `certificate`: that of whoever is at the other end."""
         self._find = find
         self._tokens = tokens
         self._now = now
+        self._certificate = certificate
         self._static = {_digest(token): user for token, user in (static or {}).items()}
 
     async def identify(self, request: web.Request) -> User | None:
         """None when it says nothing of whom it is from. Raises Invalid when what it says does not hold."""
         tls = request.get_extra_info("ssl_object")
-        certificate = client_certificate(tls) if isinstance(tls, ssl.SSLObject) else None
+        certificate = self._certificate(tls) if isinstance(tls, ssl.SSLObject) else None
         if certificate is not None:
             user = certificate_user(certificate, self._now())
             if user is not None:

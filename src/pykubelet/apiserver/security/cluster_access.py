@@ -22,6 +22,7 @@ from pykubelet.apiserver.security.tokens import DEFAULT_ISSUER, ServiceAccountTo
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Listing
 from pykubelet.base.errors import Invalid
+from pykubelet.web.certificates import ClientCertificate, client_certificate
 
 log = logging.getLogger(__name__)
 
@@ -51,12 +52,16 @@ class ClusterAccess:
         static_tokens: Mapping[str, User] | None = None,
         issuer: str = DEFAULT_ISSUER,
         audiences: Iterable[str] = (),
+        certificate: ClientCertificate = client_certificate,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`key` signs the tokens of service accounts; `static_tokens` are users by their token."""
+        """`key` signs the tokens of service accounts; `static_tokens` are users by their token; `certificate` is that
+        of `ServingTls` where authorities may change."""
         self._objects = objects
         self.tokens = ServiceAccountTokens(key, objects.find, now=now, issuer=issuer, audiences=tuple(audiences))
-        self.authenticator = Authenticator(objects.find, self.tokens, now=now, static=static_tokens)
+        self.authenticator = Authenticator(
+            objects.find, self.tokens, now=now, static=static_tokens, certificate=certificate
+        )
         self.authorizer = Authorizer(NodeRules(self._pods, objects.find))
 
     async def identify(self, request: web.Request) -> User | None:

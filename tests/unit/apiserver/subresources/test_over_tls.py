@@ -47,6 +47,22 @@ async def test_a_certificate_of_another_authority_does_not_come_in(world: World,
             await session.get(f"https://127.0.0.1:{world.port}/version")
 
 
+async def test_a_certificate_holds_only_as_long_as_its_authority_even_on_an_open_connection(
+    world: World, tmp_path: Path
+) -> None:
+    connector = aiohttp.TCPConnector(ssl=world.client())
+    async with aiohttp.ClientSession(connector=connector) as session:
+
+        async def status() -> int:
+            async with session.get(f"https://127.0.0.1:{world.port}{PODS}") as answer:
+                return answer.status
+
+        assert await status() == 200
+        world.pki.authority_file.write_bytes(Pki.open(tmp_path / "other", now).authority.pem)
+        await world.tls.refresh()
+        assert await status() == 401
+
+
 async def test_a_node_sees_its_own_and_is_told_why_it_does_not_see_more(world: World) -> None:
     assert (await world.ask("GET", f"{PODS}/x", user="n1"))[0] == 200
     code, status = await world.ask("GET", f"{PODS}/waiting", user="n1")
