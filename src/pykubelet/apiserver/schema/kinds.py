@@ -241,16 +241,3 @@ _GROUPS: Final = (
 )
 
 RESOURCES: Final[tuple[Resource, ...]] = (*_CORE, *_GROUPS)
-
-
-def resource(group: str, version: str, plural: str) -> Resource | None:
-    """The resource at a path; None when there is none."""
-    return _BY_PATH.get((group, version, plural))
-
-
-def resource_of_kind(api_version: str, kind: str) -> Resource | None:
-    return _BY_KIND.get((api_version, kind))
-
-
-_BY_PATH: Final = {(each.group, each.version, each.plural): each for each in RESOURCES}
-_BY_KIND: Final = {(each.api_version, each.kind): each for each in RESOURCES}

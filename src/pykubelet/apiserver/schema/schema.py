@@ -45,10 +45,6 @@ class Record(msgspec.Struct, frozen=True):
     description: str = ""
     is_atomic: bool = False
 
-    @property
-    def short_name(self) -> str:
-        return self.name.rpartition(".")[2]
-
 
 class Field(msgspec.Struct, frozen=True):
     type: "Schema"

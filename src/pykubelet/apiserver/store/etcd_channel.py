@@ -84,28 +84,26 @@ class EtcdChannel:
 
     async def ask(self, method: str, request: Message, reply: type[Reply]) -> Reply:
         """A question that changes nothing: each member is tried once. `method` is `package.Service/Name`."""
-        for _ in self.endpoints[1:]:
-            try:
-                return await self._call(self._current, method, request, reply)
-            except _Unanswered:
-                pass
-        return await self._call(self._current, method, request, reply)
+        return await self._try_members(_Unanswered, method, request, reply)
 
     async def change(self, method: str, request: Message, reply: type[Reply]) -> Reply:
         """A change: another member is tried only when the request cannot have been sent. Else Lost."""
-        for _ in self.endpoints[1:]:
-            try:
-                return await self._call(self._current, method, request, reply)
-            except _NeverSent:
-                pass
-            except _Unanswered as error:
-                raise Lost(f"{error}; the change may have been made") from None
         try:
-            return await self._call(self._current, method, request, reply)
+            return await self._try_members(_NeverSent, method, request, reply)
         except _NeverSent:
             raise
         except _Unanswered as error:
             raise Lost(f"{error}; the change may have been made") from None
+
+    async def _try_members(
+        self, next_after: type[PykubeletError], method: str, request: Message, reply: type[Reply]
+    ) -> Reply:
+        for _ in self.endpoints[1:]:
+            try:
+                return await self._call(self._current, method, request, reply)
+            except next_after:
+                pass
+        return await self._call(self._current, method, request, reply)
 
     async def ask_each(self, method: str, request: Message, reply: type[Reply]) -> list[Reply | PykubeletError]:
         """Every member's own answer."""

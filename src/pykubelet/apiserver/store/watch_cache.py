@@ -61,7 +61,7 @@ class WatchCache:
         self._window = self._new_window(0)
         self._ready = asyncio.Event()
         self._audience = Audience()
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._moved = asyncio.Event()
 
     @property
     def revision(self) -> int:
@@ -71,9 +71,6 @@ class WatchCache:
     @property
     def is_ready(self) -> bool:
         return self._ready.is_set()
-
-    def __len__(self) -> int:
-        return len(self._keys)
 
     # --- reading the store
 
@@ -100,8 +97,7 @@ class WatchCache:
             pages.append(listing.entries)
         self._entries = {entry.key: entry for page in pages for entry in page}
         self._keys = list(self._entries)
-        self._revision = at
-        self._wake()
+        self._come_to(at)
         since = max(at - _BACKFILL, 1) if self._store.progress_on_request else at
         while True:
             self._window = self._new_window(since)
@@ -136,8 +132,7 @@ class WatchCache:
         if change.revision >= listed:
             self._ready.set()
         if change.revision > self._revision:
-            self._revision = change.revision
-            self._wake()
+            self._come_to(change.revision)
 
     def _share_previous(self, event: Event) -> None:
         """The value before is one that is here already: no need to keep it twice for as long as the event is known."""
@@ -164,23 +159,16 @@ class WatchCache:
         self._ready.clear()
         self._audience.end(error)
 
-    def _wake(self) -> None:
-        if self._waiting:
-            still = []
-            for revision, waiter in self._waiting:
-                if revision > self._revision:
-                    still.append((revision, waiter))
-                elif not waiter.done():
-                    waiter.set_result(None)
-            self._waiting = still
+    def _come_to(self, revision: int) -> None:
+        self._revision = revision
+        self._moved.set()
+        self._moved = asyncio.Event()
 
     # --- answering from it
 
-    async def get(self, key: str, *, at_least: int = 0) -> Entry | None:
-        """As the cache knows it, which may be older than the store's unless `at_least` says how old it may be."""
-        if await self._only_store_has(at_least):
-            return await self._store.get(key)
-        await self._reach(at_least)
+    async def get(self, key: str) -> Entry | None:
+        """As the cache knows it, which may be older than the store's."""
+        await self._reach(0)
         return self._entries.get(key)
 
     async def list(
@@ -232,11 +220,9 @@ class WatchCache:
         try:
             async with asyncio.timeout(self._patience):
                 await self._ready.wait()
+                self._store.request_progress()
                 while self._revision < revision:
-                    waiter = asyncio.get_running_loop().create_future()
-                    self._waiting.append((revision, waiter))
-                    self._store.request_progress()
-                    await waiter
+                    await self._moved.wait()
         except TimeoutError:
             where = f"is at revision {self._revision}, not yet at {revision}" if self.is_ready else "is not ready yet"
             raise Retry(f"the cache of {self.prefix} {where}", after=1.0) from None

@@ -9,7 +9,7 @@ import pytest
 from pykubelet.apiserver.discovery import discovery
 from pykubelet.apiserver.discovery.openapi import v2_document, v3_documents, v3_hash, v3_index
 from pykubelet.apiserver.schema.catalogue import catalogue, record_of, schema_of
-from pykubelet.apiserver.schema.kinds import RESOURCES, resource, resource_of_kind
+from pykubelet.apiserver.schema.kinds import RESOURCES
 from pykubelet.apiserver.schema.list_facts import ATOMIC_MAPS, ATOMIC_TYPES, DEFAULTS, GRANULAR_FIELDS, LISTS
 from pykubelet.apiserver.schema.schema import Record, empty, normal, unknown_fields
 
@@ -26,14 +26,18 @@ def references(value: Any) -> Iterator[str]:
             yield from references(inner)
 
 
+def short_name(record: Record) -> str:
+    return record.name.rpartition(".")[2]
+
+
 # --- schemas
 
 
 def test_every_fact_about_a_field_is_about_a_field_that_there_is() -> None:
-    fields = {f"{record.short_name}.{name}" for record in catalogue().values() for name in record.fields}
+    fields = {f"{short_name(record)}.{name}" for record in catalogue().values() for name in record.fields}
     facts = LISTS.keys() | ATOMIC_MAPS | GRANULAR_FIELDS | DEFAULTS.keys()
     assert facts <= fields
-    assert {record.short_name for record in catalogue().values()} >= ATOMIC_TYPES
+    assert {short_name(record) for record in catalogue().values()} >= ATOMIC_TYPES
 
 
 def test_every_kind_with_a_table_entry_has_a_type() -> None:
@@ -72,13 +76,10 @@ def test_an_object_is_stored_without_what_says_nothing_and_with_what_is_always_s
     assert normal(claim, schema_of("v1", "PersistentVolumeClaim"))["spec"]["storageClassName"] == ""
 
 
-def test_resources_are_found_by_path_and_by_kind() -> None:
-    pods = resource("", "v1", "pods")
-    assert pods is not None
-    assert pods is resource_of_kind("v1", "Pod")
+def test_a_resource_knows_its_parts() -> None:
+    (pods,) = (each for each in RESOURCES if (each.group, each.plural) == ("", "pods"))
     assert pods.subresource("status") is not None
     assert pods.subresource("bogus") is None
-    assert resource("", "v2", "pods") is None
 
 
 # --- discovery
