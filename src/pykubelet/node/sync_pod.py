@@ -74,18 +74,19 @@ class PodSync:
     # --- the three lists
 
     async def sync(self, pod: Pod) -> Synced:
+        """What may take time is written down step by step; the rest is over at once."""
         if self._objects is not None:
             self._objects.register(pod)
         observed = await self._step(pod, "look", self._look(pod))
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
-        deadline_in = await self._step(pod, "deadline", self._refuse_late_pod(pod))
+        deadline_in = self._deadlines.enforce(pod)
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
-        await self._step(pod, "probes", self._probe(pod))
-        await self._step(pod, "network", self._await_network(pod))
-        mirror_in = await self._step(pod, "mirror pod", self._show_mirror(pod))
-        cgroup_parent = await self._step(pod, "cgroup", self._make_cgroup(pod, observed))
+        self._prober.add(pod)  # also one that cannot be set up right now: what runs of it is probed
+        self._require_network(pod)
+        mirror_in = await self._show_mirror(pod)
+        cgroup_parent = await self._make_cgroup(pod, observed)
         volumes, id_mappings = await self._step(pod, "volumes", self._make_folders_and_volumes(pod))
         setup = PodSetup(cgroup_parent=cgroup_parent, volumes=volumes, id_mappings=id_mappings)
         observed, retry_in = await self._step(pod, "containers", self._run_containers(pod, observed, setup))
@@ -127,8 +128,9 @@ class PodSync:
 
     async def _step(self, pod: Pod, name: Step, work: Awaitable[T]) -> T:
         """One of the list, written down with the time that it takes."""
-        self._journal.note(StepBegun(name), about(pod))
-        with timed(self._journal, partial(StepEnded, name), about(pod)):
+        whose = about(pod)
+        self._journal.note(StepBegun(name), whose)
+        with timed(self._journal, partial(StepEnded, name), whose):
             return await work
 
     async def _look(self, pod: Pod) -> ObservedPod:
@@ -144,24 +146,20 @@ class PodSync:
             log.exception("the status of pod %s cannot be told", pod.metadata.name)
         return observed
 
-    async def _refuse_late_pod(self, pod: Pod) -> float | None:
-        """-> the seconds that it still has."""
-        return self._deadlines.enforce(pod)
-
-    async def _probe(self, pod: Pod) -> None:
-        """Also a pod that cannot be set up right now: what runs of it is probed."""
-        self._prober.add(pod)
-
-    async def _await_network(self, pod: Pod) -> None:
+    def _require_network(self, pod: Pod) -> None:
         trouble = "" if pod.spec.host_network else self._network_trouble()
         if trouble:
+            what = f"network is not ready: {trouble}"
             self._journal.note(Awaiting("network", "", trouble), about(pod))
-            self._recorder.event(pod, "Warning", "NetworkNotReady", f"network is not ready: {trouble}")
-            raise Retry(f"network is not ready: {trouble}")
+            self._journal.note(StepEnded("network", 0.0, what), about(pod))
+            self._recorder.event(pod, "Warning", "NetworkNotReady", what)
+            raise Retry(what)
 
     async def _show_mirror(self, pod: Pod) -> float | None:
         """-> seconds after which to try again."""
-        return await self._mirrors.keep(pod) if self._mirrors is not None and is_static(pod) else None
+        if self._mirrors is None or not is_static(pod):
+            return None
+        return await self._step(pod, "mirror pod", self._mirrors.keep(pod))
 
     async def _make_cgroup(self, pod: Pod, observed: ObservedPod) -> str:
         """-> the group that its containers are put into."""
@@ -170,7 +168,7 @@ class PodSync:
         try:
             if self._qos is not None and not observed.sandboxes:  # the classes make room before the pod comes
                 await self._qos.balance()
-            return await self._cgroups.set_up(pod)
+            return await self._step(pod, "cgroup", self._cgroups.set_up(pod))
         except PykubeletError as error:
             what = f"unable to ensure pod container exists: {error}"
             self._recorder.event(pod, "Warning", "FailedCreatePodContainer", what)
