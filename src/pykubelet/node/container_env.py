@@ -19,7 +19,7 @@ async def container_environment(
     objects: PodObjects | None, pod: Pod, container: Container, node: NodeInfo, pod_ips: tuple[str, ...]
 ) -> Environment:
     """Raises base.errors; the container must not run then. `objects` is None on a node without an API server."""
-    found = None if objects is None else await _fetched(objects, pod, container)
+    found = None if objects is None else await _fetch(objects, pod, container)
     try:
         return environment(
             pod,
@@ -33,7 +33,7 @@ async def container_environment(
         raise Retry(str(error)) from error
 
 
-async def _fetched(objects: PodObjects, pod: Pod, container: Container) -> EnvObjects:
+async def _fetch(objects: PodObjects, pod: Pod, container: Container) -> EnvObjects:
     namespace = pod.metadata.namespace
     config_maps, secrets = wanted_objects(container)
 

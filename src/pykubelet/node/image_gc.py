@@ -58,7 +58,7 @@ class ImageGc:
         now = await self._look(look)
         failures: list[PykubeletError] = []
         await self._free(outdated(self._records.values(), self._settings, now), None, failures, "age")
-        wanted = await self._wanted()
+        wanted = await self._bytes_to_free()
         freed = await self._free(removable(self._records.values(), self._settings, now), wanted, failures)
         if failures:
             raise Retry("; ".join(str(failure) for failure in failures))
@@ -82,7 +82,7 @@ class ImageGc:
         self._records = seen(self._records, images, pods, now)
         return now
 
-    async def _wanted(self) -> int:
+    async def _bytes_to_free(self) -> int:
         storage = await self._runtime.image_storage()
         if storage is None:
             return 0

@@ -101,12 +101,12 @@ class Images:
     async def ensure(self, pod: Pod, container: Container) -> Image:
         """The container's image, pulled when its policy asks for that. Raises NotStarted."""
         try:
-            return await self._present_or_pulled(pod, container)
+            return await self._find_or_pull(pod, container)
         except NotStarted as failure:
             self._recorder.event(pod, "Warning", "Failed", f"Error: {failure.waiting.reason}")
             raise
 
-    async def _present_or_pulled(self, pod: Pod, container: Container) -> Image:
+    async def _find_or_pull(self, pod: Pod, container: Container) -> Image:
         name, policy = container.image, container.image_pull_policy
         try:
             parse_image(name)

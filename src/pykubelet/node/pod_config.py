@@ -12,7 +12,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.base.tasks import supervise
 from pykubelet.node.messages import Message, Said
-from pykubelet.pod.lifecycle.merge import Merge, Notify
+from pykubelet.pod.lifecycle.merge import Merge
 from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
 from pykubelet.pod.moments import Journal, Merged, Watched, about
 from pykubelet.pod.ports.syncer import PodSource
@@ -32,14 +32,13 @@ class PodConfig:
         sources: Mapping[str, PodSource],
         journal: Journal,
         *,
-        notify: Notify = Notify.INCREMENTAL,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         on_duplicate: Callable[[Pod, str], None] | None = None,
     ) -> None:
         self._sources = dict(sources)
         self._journal = journal
         self._now = now
-        self.merge = Merge(notify, sources=self._sources, on_duplicate=on_duplicate or _log_duplicate)
+        self.merge = Merge(sources=self._sources, on_duplicate=on_duplicate or _log_duplicate)
 
     async def pump(self, inbox: "asyncio.Queue[Message]") -> None:
         """Until cancelled. Each source has a task of its own, and its events arrive in their order."""

@@ -121,7 +121,7 @@ class Attempts:
         import aiohttp  # takes long to load, and many nodes have no such probe
 
         try:
-            async with asyncio.timeout(seconds), await self._followed(url, action.http_headers) as answer:
+            async with asyncio.timeout(seconds), await self._get(url, action.http_headers) as answer:
                 stage = "reading body"
                 body = await _beginning(answer.content)
         except TimeoutError:
@@ -139,7 +139,7 @@ class Attempts:
             return Answer(Verdict.WARNING, f"Probe terminated redirects, Response body: {body}")
         return Answer(Verdict.SUCCESS, body)
 
-    async def _followed(self, url: str, wanted: tuple[HTTPHeader, ...]) -> "aiohttp.ClientResponse":
+    async def _get(self, url: str, wanted: tuple[HTTPHeader, ...]) -> "aiohttp.ClientResponse":
         """The first answer that does not lead on to the same host."""
         from yarl import URL
 

@@ -97,10 +97,6 @@ class PodWorker:
         self._set_deadline()
         self._backoff = Backoff(*_RETRY, now=asyncio.get_running_loop().time, jitter=0.5)
 
-    @property
-    def is_stopping(self) -> bool:
-        return self.wish.grace is not None
-
     def tell(self, wish: Wish) -> None:
         """Take the newest wish. Interrupts the running step only to stop, or to stop sooner."""
         before, self.wish = self.wish, newer(self.wish, wish)

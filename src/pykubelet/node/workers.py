@@ -7,7 +7,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import full_name
 from pykubelet.base.turnstile import Turnstile
 from pykubelet.node.worker import PodWorker, Wish
-from pykubelet.pod.moments import Journal, Phase, StopReason
+from pykubelet.pod.moments import Journal, StopReason
 from pykubelet.pod.ports.syncer import Syncer
 
 
@@ -64,10 +64,6 @@ class PodWorkers:
         worker = self._workers.get(uid)
         if worker is not None:
             worker.wake()
-
-    def phase(self, uid: str) -> Phase | None:
-        worker = self._workers.get(uid)
-        return None if worker is None else worker.phase
 
     @property
     def workers(self) -> Mapping[str, PodWorker]:

@@ -42,7 +42,7 @@ async def test_a_pod_that_is_stopped_while_it_pulls_takes_the_pull_from_nobody()
         world.pods.apply(pod("second"))
         await asyncio.sleep(5)
         world.pods.remove("uid-first")
-        await eventually(lambda: node.agent.workers.phase("uid-first") is None, seconds=5)
+        await eventually(lambda: "uid-first" not in node.agent.workers.workers, seconds=5)
         await eventually(lambda: world.runtime.running() == ["second/c"], seconds=60)
 
 

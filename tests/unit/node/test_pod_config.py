@@ -13,7 +13,6 @@ from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
 from pykubelet.api.struct import changed
 from pykubelet.node.messages import Message, Said
 from pykubelet.node.pod_config import PodConfig
-from pykubelet.pod.lifecycle.merge import Notify
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed, Op, PodUpdate, Restored
 from pykubelet.pod.moments import Journal, Merged, Watched
 from pykubelet.pod.ports.syncer import PodSource
@@ -63,10 +62,8 @@ async def pumping(config: PodConfig, inbox: "asyncio.Queue[Message]") -> AsyncIt
             await task
 
 
-def config_of(
-    sources: Mapping[str, PodSource] | None = None, journal: Journal | None = None, notify: Notify = Notify.INCREMENTAL
-) -> PodConfig:
-    return PodConfig(sources or {}, Journal() if journal is None else journal, notify=notify, now=lambda: T0)
+def config_of(sources: Mapping[str, PodSource] | None = None, journal: Journal | None = None) -> PodConfig:
+    return PodConfig(sources or {}, Journal() if journal is None else journal, now=lambda: T0)
 
 
 def drained(inbox: "asyncio.Queue[Message]") -> list[Said]:
@@ -186,12 +183,6 @@ def test_room_is_made_before_it_is_taken() -> None:
         ("ADD", API_SOURCE, ["new"]),
         ("UPDATE", API_SOURCE, ["both"]),
     ]
-
-
-def test_the_mode_of_notification_is_free_to_choose() -> None:
-    config = config_of(notify=Notify.SNAPSHOT)
-    config.handle(Said(FILE_SOURCE, Listed((make_pod("web"),))))
-    assert ops(config.handle(Said(API_SOURCE, Listed((make_pod("db"),))))) == [("SET", API_SOURCE, ["web", "db"])]
 
 
 def test_all_sources_are_seen_when_each_has_listed() -> None:
