@@ -66,16 +66,8 @@ class Agent:
         )
         deadlines = ActiveDeadlines(self.statuses, self._reporter, outside.recorder, journal, now=now)
         self._qos = QosCgroups(outside.cgroups, self._active_pods) if outside.cgroups is not None else None
-        syncer = PodSync(
-            outside,
-            prober=self.prober,
-            results=results,
-            reporter=self._reporter,
-            deadlines=deadlines,
-            qos=self._qos,
-            mirrors=self._mirrors,
-            network_trouble=lambda: self.pleg.network_trouble,
-        )
+        own_syncer = outside.runtime.capabilities.syncer
+        syncer = own_syncer(self._reporter) if own_syncer else self._pod_sync(deadlines)
         self.workers = PodWorkers(syncer, journal, tasks)
         self.handlers = PodHandlers(
             table=self.table,
@@ -170,6 +162,18 @@ class Agent:
         async with aclosing(objects.changes()) as changes:
             async for uids in changes:
                 await self.inbox.put(ObjectsChanged(uids))
+
+    def _pod_sync(self, deadlines: ActiveDeadlines) -> PodSync:
+        return PodSync(
+            self._outside,
+            prober=self.prober,
+            results=self.probe_results,
+            reporter=self._reporter,
+            deadlines=deadlines,
+            qos=self._qos,
+            mirrors=self._mirrors,
+            network_trouble=lambda: self.pleg.network_trouble,
+        )
 
     def _active_pods(self) -> list[Pod]:
         """Those that have not ended."""

@@ -9,6 +9,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 from pykubelet.pod.ports.server import Streams
+from pykubelet.pod.ports.syncer import PodReports, Syncer
 from pykubelet.pod.stats.stats import ContainerPlaces
 
 
@@ -161,6 +162,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     cgroup_driver: Callable[[], Awaitable[str]] | None = None
     """It puts containers into control groups below a parent that it is told, named as this says: `systemd` or
     `cgroupfs`; empty when it does not say. None: it sees to that itself."""
+    syncer: Callable[[PodReports], Syncer] | None = None
+    """It runs whole pods in a way of its own. None: the node makes them of sandboxes and containers."""
     reopens_logs: bool = False
     """The agent rotates the logs. False: the runtime rotates its own."""
     keeps_images: bool = False

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from pykubelet.api.pod import Pod
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
+from pykubelet.pod.observed import ObservedPod
 
 
 class PodSource(Protocol):
@@ -29,6 +30,22 @@ class Synced(Struct, frozen=True, kw_only=True):
     """The pod has run to its end, for good."""
     again_in: float | None = None
     """Seconds after which something is due, such as the next try of a crashing container."""
+
+
+class PodReports(Protocol):
+    """How a Syncer tells what has become of its pods: their status follows from what was seen. No method waits."""
+
+    def saw(self, pod: Pod, observed: ObservedPod) -> None:
+        """The pod has been looked at. To be said at each sync, and whenever something has changed."""
+        ...
+
+    def report_end(self, pod: Pod, observed: ObservedPod) -> None:
+        """The last word on a pod that has been stopped: to be said by `release`."""
+        ...
+
+    def has_ended(self, uid: str) -> bool:
+        """Whether the last word on the pod is that it has Succeeded or Failed: then a sync has `ended`."""
+        ...
 
 
 class Syncer(Protocol):
