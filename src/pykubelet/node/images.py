@@ -15,19 +15,11 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.timed import CANCELLED
 from pykubelet.node.not_started import NotStarted
+from pykubelet.pod import moments as m
 from pykubelet.pod.images.image_backoff import ImageBackoff
 from pykubelet.pod.images.pull_messages import combined, hidden, pull_failure, pulled_message, quoted
 from pykubelet.pod.images.pull_secrets import credentials_for
-from pykubelet.pod.moments import (
-    Awaiting,
-    BackedOff,
-    Journal,
-    Moment,
-    PullBegun,
-    PullEnded,
-    PullProgressed,
-    about,
-)
+from pykubelet.pod.moments import Journal, about
 from pykubelet.pod.ports.api import Keyring, Recorder
 from pykubelet.pod.ports.runtime import Image, PullCredentials, Runtime
 
@@ -142,7 +134,7 @@ class Images:
         name, now, backoff = container.image, self._now(), self._backoff(pod)
         wait = backoff.wait(name, now)
         if wait > 0:
-            self._note(pod, BackedOff(container.name, now + timedelta(seconds=wait), name))
+            self._note(pod, m.BackedOff(container.name, now + timedelta(seconds=wait), name))
             message = f"Back-off pulling image {quoted(name)}"
             self._recorder.event(pod, "Normal", "BackOff", message)
             raise NotStarted("ImagePullBackOff", f"{message}: {backoff.failures[name].why}", again_in=wait)
@@ -162,7 +154,7 @@ class Images:
             before = turn.pulls
             credentials = await self._credentials(pod, name)
             if turn.lock.locked():
-                self._note(pod, Awaiting("pull", name))
+                self._note(pod, m.Awaiting("pull", name))
             async with turn.lock:
                 pulled = turn.last if turn.pulls > before else None
                 is_shared = pulled is not None and not (must_be_own and pulled.credentials != credentials)
@@ -172,7 +164,7 @@ class Images:
         if pod.metadata.uid in self._backoffs:
             self._backoffs[pod.metadata.uid] = self._backoff(pod).pulled(name)
         whole = loop.time() - asked
-        self._note(pod, PullEnded(name, pulled.seconds, whole, pulled.image.size, is_shared))
+        self._note(pod, m.PullEnded(name, pulled.seconds, whole, pulled.image.size, is_shared))
         self._recorder.event(pod, "Normal", "Pulled", pulled_message(name, pulled.image, pulled.seconds, whole))
         return pulled.image
 
@@ -181,7 +173,7 @@ class Images:
         async with AsyncExitStack() as stack:
             if self._room is not None:
                 if self._room.locked():
-                    self._note(pod, Awaiting("pull slot", name))
+                    self._note(pod, m.Awaiting("pull slot", name))
                 await stack.enter_async_context(self._room)
             began = loop.time()
             try:
@@ -231,13 +223,13 @@ class Images:
         """As long as it takes, the journal says now and then that it still goes on."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        self._note(pod, PullBegun(name))
+        self._note(pod, m.PullBegun(name))
         timer: asyncio.TimerHandle
 
         def tell() -> None:
             nonlocal timer
             so_far = loop.time() - began
-            self._note(pod, PullProgressed(name, so_far))
+            self._note(pod, m.PullProgressed(name, so_far))
             timer = loop.call_later(_TELL_EVERY if so_far < _TELL_SELDOM else _TELL_SELDOM, tell)
 
         timer = loop.call_later(_TELL_EVERY, tell)
@@ -245,10 +237,10 @@ class Images:
             yield
         except (Exception, asyncio.CancelledError) as error:
             so_far = loop.time() - began
-            self._note(pod, PullEnded(name, so_far, so_far, error=str(error) or CANCELLED))
+            self._note(pod, m.PullEnded(name, so_far, so_far, error=str(error) or CANCELLED))
             raise
         finally:
             timer.cancel()
 
-    def _note(self, pod: Pod, moment: Moment) -> None:
+    def _note(self, pod: Pod, moment: m.Moment) -> None:
         self._journal.note(moment, about(pod))

@@ -21,6 +21,7 @@ from pykubelet.node.images import Images
 from pykubelet.node.not_started import NotStarted
 from pykubelet.node.pod_killer import PodKiller, named_container, together
 from pykubelet.node.pull_secrets import fetch_pull_secrets
+from pykubelet.pod import moments as m
 from pykubelet.pod.container.container_config import container_config
 from pykubelet.pod.container.dns import pod_dns
 from pykubelet.pod.container.missing_object import missing_object
@@ -29,18 +30,7 @@ from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.crash_loop_backoff import CrashLoops, crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.lifecycle.plan import PodActions
 from pykubelet.pod.lifecycle.termination_grace import container_grace
-from pykubelet.pod.moments import (
-    Awaiting,
-    BackedOff,
-    ContainerCreated,
-    ContainerStarted,
-    HookFailed,
-    Moment,
-    SandboxMade,
-    StartFailed,
-    about,
-    container_kind,
-)
+from pykubelet.pod.moments import about, container_kind
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
 from pykubelet.pod.status.container_status import Waiting
@@ -145,7 +135,7 @@ class KubeRuntime:
             config, left_out = self._sandbox_config(pod, attempt, handler, setup)
             for each in left_out:
                 self._recorder.event(pod, "Warning", "DNSConfigForming", each)
-            made = partial(SandboxMade, attempt, handler, pod.spec.host_users is False)
+            made = partial(m.SandboxMade, attempt, handler, pod.spec.host_users is False)
             with timed(self._journal, made, about(pod)):
                 sandbox = await self._runtime.run_sandbox(config)
         except PykubeletError as error:
@@ -208,7 +198,9 @@ class KubeRuntime:
                 started += 1
             except NotStarted as failure:
                 why = failure.waiting
-                self._note(pod, StartFailed(name, container_kind(pod, name), why.reason, why.message, failure.again_in))
+                self._note(
+                    pod, m.StartFailed(name, container_kind(pod, name), why.reason, why.message, failure.again_in)
+                )
                 waiting[name] = why
                 again.append(failure.again_in)
                 if name in actions.init_containers and not is_sidecar(container):
@@ -224,7 +216,7 @@ class KubeRuntime:
         if wait > 0:
             message = crash_loop_message(pod, container.name, loops.length(key))
             self._recorder.event(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
-            self._note(pod, BackedOff(container.name, now + timedelta(seconds=wait)))
+            self._note(pod, m.BackedOff(container.name, now + timedelta(seconds=wait)))
             raise NotStarted("CrashLoopBackOff", message, again_in=wait)
         image = await self._images.ensure(pod, container)
         self._image_used(image.id)
@@ -236,7 +228,7 @@ class KubeRuntime:
             await self._runtime.start_container(container_id)
         except PykubeletError as error:
             raise self._failure(pod, "RunContainerError", error) from None
-        self._note(pod, ContainerStarted(container.name, container_kind(pod, container.name), attempt))
+        self._note(pod, m.ContainerStarted(container.name, container_kind(pod, container.name), attempt))
         self._recorder.event(pod, "Normal", "Started", f"Started container {container.name}")
         if self._logs is not None:
             meta = pod.metadata
@@ -251,7 +243,7 @@ class KubeRuntime:
         try:
             await run_hook(self._runtime, container_id, container, hook, address)
         except PykubeletError as error:
-            self._note(pod, HookFailed(container.name, "postStart", str(error)))
+            self._note(pod, m.HookFailed(container.name, "postStart", str(error)))
             self._recorder.event(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
             await self._killer.end(pod, container_id, container, address, container_grace(pod, container))
             raise NotStarted("PostStartHookError", str(error), again_in=_SOON) from None
@@ -265,7 +257,7 @@ class KubeRuntime:
             container_id = await self._runtime.create_container(place.sandbox_id, config)
         except PykubeletError as error:
             raise self._failure(pod, "CreateContainerError", error) from None
-        self._note(pod, ContainerCreated(container.name, attempt))
+        self._note(pod, m.ContainerCreated(container.name, attempt))
         self._recorder.event(pod, "Normal", "Created", f"Created container: {container.name}")
         return container_id
 
@@ -291,10 +283,10 @@ class KubeRuntime:
 
     def _failure(self, pod: Pod, reason: str, error: PykubeletError) -> NotStarted:
         if (missing := missing_object(error)) is not None:
-            self._note(pod, Awaiting(missing.kind, missing.name, str(error)))
+            self._note(pod, m.Awaiting(missing.kind, missing.name, str(error)))
         self._recorder.event(pod, "Warning", "Failed", f"Error: {error}")
         after = error.after if isinstance(error, Retry) else _SLOWLY
         return NotStarted(reason, str(error), again_in=_SOON if after is None else after)
 
-    def _note(self, pod: Pod, moment: Moment) -> None:
+    def _note(self, pod: Pod, moment: m.Moment) -> None:
         self._journal.note(moment, about(pod))

@@ -19,22 +19,9 @@ from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.journal import work_for
 from pykubelet.base.timed import timed
 from pykubelet.base.turnstile import Turnstile
+from pykubelet.pod import moments as m
 from pykubelet.pod.lifecycle.termination_grace import pod_grace
-from pykubelet.pod.moments import (
-    Awaiting,
-    Began,
-    Journal,
-    Moment,
-    Operation,
-    Phase,
-    PhaseEntered,
-    Resting,
-    StopAsked,
-    StopReason,
-    WorkBegun,
-    WorkEnded,
-    about,
-)
+from pykubelet.pod.moments import Journal, Phase, about
 from pykubelet.pod.ports.syncer import Synced, Syncer
 
 log = logging.getLogger(__name__)
@@ -56,7 +43,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     pod: Pod
     grace: float | None = None
     """Seconds to stop within; None: keep running."""
-    by: StopReason = "deleted"
+    by: m.StopReason = "deleted"
     """Who asks it to stop."""
     removed: bool = False
     """No source knows the pod any more."""
@@ -135,7 +122,7 @@ class PodWorker:
         """Two pods of one name never run together, and a critical pod starts when those it displaces have ended."""
         while self._predecessors and self.wish.grace is None:  # to stop, nobody has to wait for anybody
             for other in self._predecessors:
-                self._note(Awaiting("pod", other.wish.pod.metadata.uid, str(about(other.wish.pod))))
+                self._note(m.Awaiting("pod", other.wish.pod.metadata.uid, str(about(other.wish.pod))))
             others = [asyncio.ensure_future(other.released.wait()) for other in self._predecessors]
             news = asyncio.ensure_future(self._news.wait())
             try:
@@ -157,11 +144,11 @@ class PodWorker:
             elif self.wish.grace is None:
                 await self._nap(self._pause(synced))
 
-    def _operation(self) -> Operation:
+    def _operation(self) -> m.Operation:
         before, pod = self._synced, self.wish.pod
         self._synced = pod
         if before is None:
-            self._note(Began(len(pod.spec.containers), _first_seen(pod), pod.status.phase in ("", "Pending")))
+            self._note(m.Began(len(pod.spec.containers), _first_seen(pod), pod.status.phase in ("", "Pending")))
             return "create"
         return "sync" if before is pod else "update"
 
@@ -170,19 +157,19 @@ class PodWorker:
             self._news.clear()
             await self._news.wait()
 
-    async def _insist(self, operation: Operation, step: Step) -> None:
+    async def _insist(self, operation: m.Operation, step: Step) -> None:
         """Until it succeeds: what is stopped has to be stopped."""
         while (failure := await self._attempt(operation, step())) is not None:
             await self._nap(self._pause(failure))
 
-    async def _attempt(self, operation: Operation, step: Coroutine[Any, Any, Any]) -> Any:
+    async def _attempt(self, operation: m.Operation, step: Coroutine[Any, Any, Any]) -> Any:
         """Run one step. -> its result, or the error that it ended with; `Interrupted` when `tell` cut it short."""
         self._news.clear()
         self._is_interrupted = False
-        self._note(WorkBegun(operation))
+        self._note(m.WorkBegun(operation))
         self._step = asyncio.create_task(step)
         try:
-            with timed(self._journal, partial(WorkEnded, operation), about(self.wish.pod)):
+            with timed(self._journal, partial(m.WorkEnded, operation), about(self.wish.pod)):
                 result = await self._step
         except asyncio.CancelledError:
             me = asyncio.current_task()
@@ -209,7 +196,7 @@ class PodWorker:
             return 0.0
         if isinstance(outcome, Exception):
             seconds = max(self._backoff.next(), getattr(outcome, "after", None) or 0.0)
-            self._note(Resting(seconds))
+            self._note(m.Resting(seconds))
             return seconds
         resync = _RESYNC * random.uniform(1.0, 1.5)
         due = outcome.again_in if isinstance(outcome, Synced) else None
@@ -225,16 +212,16 @@ class PodWorker:
     def _set_deadline(self) -> None:
         if self.wish.grace is not None:
             self._deadline = min(self._deadline, asyncio.get_running_loop().time() + self.wish.grace)
-            self._note(StopAsked(self.wish.by, self.wish.grace))
+            self._note(m.StopAsked(self.wish.by, self.wish.grace))
 
     def _grace_left(self) -> float:
         return max(self._deadline - asyncio.get_running_loop().time(), 0.0)
 
     def _enter(self, phase: Phase) -> None:
         self.phase = phase
-        self._note(PhaseEntered(phase))
+        self._note(m.PhaseEntered(phase))
 
-    def _note(self, moment: Moment) -> None:
+    def _note(self, moment: m.Moment) -> None:
         self._journal.note(moment, about(self.wish.pod))
 
 

@@ -1,5 +1,6 @@
 """Groups as folders, on trees that look and behave as the kernel's do."""
 
+import asyncio
 import errno
 import os
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.quantity import parse
 from pykubelet.base.errors import Invalid, Retry
+from pykubelet.base.journal import work_for
 from pykubelet.host.cgroups import CgroupSettings, KernelPodCgroups, NoPodCgroups, groups, pod_cgroups
 from pykubelet.host.cgroups.files import GroupFiles
 from pykubelet.host.cgroups.groups import Machine
@@ -19,6 +21,7 @@ from pykubelet.host.cgroups.hierarchy import Hierarchy, find_hierarchy
 from pykubelet.host.cgroups.values import legacy_values, spelled_page_size, unified_values
 from pykubelet.host.mount import parse_mount_info
 from pykubelet.pod.container.cgroup import UNLIMITED, GroupLimits
+from pykubelet.pod.moments import CgroupChanged, Journal, about
 from pykubelet.pod.ports.machine import PodCgroups
 
 UNIFIED = ("cgroup.procs", "cgroup.kill", "cgroup.subtree_control", "cgroup.controllers")
@@ -281,6 +284,24 @@ async def test_classes_are_balanced_by_what_pods_ask_for(unified: FakeUnified) -
     (burstable / "cpu.weight").write_text("somebody else's")
     await cgroups.balance([])
     assert values(burstable, "cpu.weight") == ["1"]
+
+
+async def test_changes_are_noted_in_the_journal_of_the_pod_that_somebody_works_for(unified: FakeUnified) -> None:
+    journal = Journal()
+    cgroups = pod_cgroups(SETTINGS, Machine(control_groups=str(unified.root), mounts=()), journal=journal)
+    await cgroups.balance(())
+
+    async def work() -> None:
+        work_for(about(pod()))
+        for _ in range(2):
+            await cgroups.set_up(pod())
+        await cgroups.remove("u-1")
+
+    await asyncio.create_task(work())
+    changes = [noted.moment for noted in (*journal.of(""), *journal.of("u-1"))]
+    assert [change.operation for change in changes if isinstance(change, CgroupChanged)] == [
+        *("update", "create", "update", "destroy"),
+    ]
 
 
 async def test_what_burstable_pods_weighed_before_stays_until_they_are_known(unified: FakeUnified) -> None:

@@ -6,7 +6,7 @@ Upstream refuses to start where it cannot make groups. We go on without and say 
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Final, Literal, TypeVar
@@ -166,8 +166,6 @@ class KernelPodCgroups:
         tasks = _most_tasks()
         self._capacity = {**settings.capacity, **({PIDS: Quantity.of(tasks)} if tasks else {})}
         self._written: dict[Group, GroupLimits] = {}
-        self._made: set[Group] = set()
-        """Of pods, by this agent."""
         # What the pods of an earlier agent weigh stays as it is until we know them.
         self._above = self._wanted_above({**class_limits(()), "Burstable": GroupLimits()})
         self._complaint = ""
@@ -179,46 +177,38 @@ class KernelPodCgroups:
 
     async def set_up(self, pod: Pod) -> str:
         """Costs next to nothing when all is as it was left."""
-        group = pod_group(class_group(self._root, qos_class(pod)), pod.metadata.uid)
-        with self._noted("update" if group in self._made else "create"):
-            await self._set_up(pod, group)
-        self._made.add(group)
-        return runtime_parent(group, self._driver)
-
-    async def _set_up(self, pod: Pod, group: Group) -> None:
         settings = self._settings
+        group = pod_group(class_group(self._root, qos_class(pod)), pod.metadata.uid)
         limits = pod_limits(
             pod,
             pids=settings.pod_pids_limit if settings.pod_pids_limit > 0 else UNLIMITED,
             cpu_cfs_quota=settings.cpu_cfs_quota,
             period=round(settings.cpu_cfs_quota_period * 1_000_000),
         )
-        stands = self._stands(group, limits)  # and with it those above it
-        if not stands or any(self._written.get(above) != said for above, said in self._above.items()):
-            await self._bring_above()
-        if not stands:
-            await self._bring(group, limits)
+        with self._noted("update" if group in self._written else "create"):
+            stands = self._stands(group, limits)  # and with it those above it
+            if not stands or any(self._written.get(above) != said for above, said in self._above.items()):
+                await self._bring_above()
+            if not stands:
+                await self._bring(group, limits)
+        return runtime_parent(group, self._driver)
 
     async def remove(self, uid: str) -> None:
         try:
             groups = [pod_group(parent, uid) for parent in class_groups(self._root)]
         except Invalid:  # then it never had any
             return
-        with self._noted("destroy"):
-            await self._remove_all(groups)
-        self._made.difference_update(groups)
-
-    async def _remove_all(self, groups: Iterable[Group]) -> None:
         for group in groups:
             self._written.pop(group, None)
         errors = []
-        for group in await _guard(lambda: [each for each in groups if self._files.exist_anywhere(self._path(each))]):
-            try:
-                await self._remove(group)
-            except Retry as error:
-                errors.append(str(error))
-        if errors:
-            raise Retry("; ".join(errors))
+        with self._noted("destroy"):
+            for group in await _guard(lambda: [g for g in groups if self._files.exist_anywhere(self._path(g))]):
+                try:
+                    await self._remove(group)
+                except Retry as error:
+                    errors.append(str(error))
+            if errors:
+                raise Retry("; ".join(errors))
 
     async def uids(self) -> frozenset[str]:
         """The pods that have a group here, whosever they are."""
@@ -233,19 +223,16 @@ class KernelPodCgroups:
 
     async def balance(self, pods: Collection[Pod]) -> None:
         """Written again even when nothing changed: others may have."""
-        with self._noted("update"):
-            await self._balance(pods)
-
-    async def _balance(self, pods: Collection[Pod]) -> None:
         self._above = self._wanted_above(class_limits(pods))
         errors = []
-        for group, limits in self._above.items():
-            try:
-                await self._bring(group, limits)
-            except Retry as error:
-                errors.append(str(error))
-        if errors:
-            raise Retry("; ".join(errors))
+        with self._noted("update"):
+            for group, limits in self._above.items():
+                try:
+                    await self._bring(group, limits)
+                except Retry as error:
+                    errors.append(str(error))
+            if errors:
+                raise Retry("; ".join(errors))
         self._complaint = ""
 
     async def clear(self) -> None:
