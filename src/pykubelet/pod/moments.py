@@ -20,9 +20,7 @@ from pykubelet.pod.observed import ObservedPod, State
 
 ContainerKind = Literal["container", "init_container", "ephemeral_container"]
 Operation = Literal["create", "update", "sync", "kill", "terminated", "remove"]
-Step = Literal[
-    "look", "network", "mirror pod", "cgroup", "volumes", "containers", "tidy"
-]  # fmt: skip
+Step = Literal["look", "network", "mirror pod", "cgroup", "volumes", "containers", "tidy"]
 StopReason = Literal["deleted", "removed", "preempted", "rejected", "ended", "orphaned"]
 """Who asks: the API server's pod is deleted; no source has the pod any more; a critical pod needs its room; an earlier
 agent ran what this one turned away; it has run to its end or past its deadline; nobody ever knew it."""
