@@ -8,7 +8,6 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -17,8 +16,7 @@ log = logging.getLogger(__name__)
 M = TypeVar("M")
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(NamedTuple):
     """Which pod. All empty: the node as a whole."""
 
     uid: str = ""
@@ -29,8 +27,7 @@ class About:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Noted(Generic[M]):
+class Noted(NamedTuple, Generic[M]):
     """A moment, and how often it came. What came again and said nothing new is counted here instead of kept."""
 
     at: datetime
@@ -142,7 +139,7 @@ class _History(Generic[M]):
             return
         if newest is not None and newest[1] == rule.says:
             before = self._kept[newest[0]]
-            self._kept[newest[0]] = replace(before, moment=noted.moment, times=before.times + 1, until=noted.at)
+            self._kept[newest[0]] = before._replace(moment=noted.moment, times=before.times + 1, until=noted.at)
             return
         number, self._next = self._next, self._next + 1
         self._kept[number] = noted

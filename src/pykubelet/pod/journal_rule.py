@@ -3,7 +3,7 @@
 So a pod that has run for a month without trouble has the moments of its start and little else.
 """
 
-from typing import Final
+from typing import Final, cast, get_args
 
 from pykubelet.base.journal import Rule
 from pykubelet.pod import moments as m
@@ -11,12 +11,16 @@ from pykubelet.pod import moments as m
 _SLOW: Final = 0.05
 """Seconds from which on a step that went well is worth remembering."""
 
+_WORK: Final = frozenset(get_args(m.Work))
+_CONTAINERS: Final = frozenset(get_args(m.Containers))
+
 
 def rule(moment: m.Moment) -> Rule:
-    if isinstance(moment, m.Work):
-        return _of_work(moment)
-    if isinstance(moment, m.Containers):
-        return _of_containers(moment)
+    its = type(moment)
+    if its in _WORK:
+        return _of_work(cast(m.Work, moment))
+    if its in _CONTAINERS:
+        return _of_containers(cast(m.Containers, moment))
     match moment:
         case m.RuntimeCalled(method, _, error):
             return Rule(("call", method), error, keep=bool(error))
@@ -34,14 +38,14 @@ def rule(moment: m.Moment) -> Rule:
 
 def _of_work(moment: m.Work) -> Rule:
     match moment:
-        case m.WorkBegun() | m.Resting():
-            return Rule("work", opens=True)
-        case m.WorkEnded(operation, seconds, error):
-            return Rule("work", error or moment, keep=bool(error) or operation != "sync" or seconds >= _SLOW)
         case m.StepBegun(step):
             return Rule(("step", step), opens=True)
         case m.StepEnded(step, seconds, error):
             return Rule(("step", step), error or moment, keep=bool(error) or seconds >= _SLOW)
+        case m.WorkBegun() | m.Resting():
+            return Rule("work", opens=True)
+        case m.WorkEnded(operation, seconds, error):
+            return Rule("work", error or moment, keep=bool(error) or operation != "sync" or seconds >= _SLOW)
         case m.Awaiting(what, name, message):
             return Rule(("awaiting", what), (name, message))
         case m.CgroupChanged(operation, _, error):
