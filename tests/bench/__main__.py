@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import agent, api, cri, http, merge, stats, store
+from bench import agent, api, config_maps, cri, http, merge, stats, store
 
 SUITES = {
     "merge": merge.run,
@@ -12,6 +12,7 @@ SUITES = {
     "http": http.run,
     "store": store.run,
     "api": api.run,
+    "config-maps": config_maps.run,
 }
 
 
