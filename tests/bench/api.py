@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from kit.agent_process import command, eventually
+from kit.agent_process import command
 from kit.apiserver_process import ApiServerProcess, plain_pod, request, rss_of
+from kit.waiting import wait_for
 
 CREATES = 6_000
 PATCHES = 3_000
@@ -384,8 +385,8 @@ def _memory(server: _Up) -> list[Row]:
     running = {"containers": [sleeper], "terminationGracePeriodSeconds": 0}
     _ask_all(server, [_create(f"runs-{number}", **running) for number in range(RUNNING)])
     _ask_all(server, [_create(f"waits-{number}", nodeSelector={"is": "nowhere"}) for number in range(PODS - RUNNING)])
-    eventually(lambda: _count(server, "status.phase%3DRunning") == RUNNING, seconds=120)
-    eventually(lambda: _is_quiet(server), seconds=120)  # the scheduler has told each that there is no place
+    wait_for(lambda: _count(server, "status.phase%3DRunning") == RUNNING, seconds=120)
+    wait_for(lambda: _is_quiet(server), seconds=120)  # the scheduler has told each that there is no place
     after = {name: rss_of(pid) for name, pid in server.processes.items()}
     rows = [Row(f"  memory of the {name}, without pods", each, "MiB") for name, each in before.items()]
     rows += [Row(f"  with {PODS:,} pods, {RUNNING} of them running", each, "MiB") for each in after.values()]

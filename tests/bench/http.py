@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from kit.agent_process import AgentProcess, Node, eventually
+from kit.agent_process import AgentProcess, Node
 from kit.kubelet_api import KubeletApi, configured, port_of
+from kit.ports import free_port
+from kit.waiting import wait_for
 
 RATE = 50
 SECONDS = 6
@@ -74,7 +76,7 @@ def run() -> None:
     print(f"\n{'step':<46} {'ours':>8} {'':<8} {'goal':>6} {'ratio':>6}")
     with _agent("busy", WRITER) as (node, agent, port):
         _show(asyncio.run(_follow(node, agent, port)))
-    echo = _free_port()
+    echo = free_port()
     with _agent("source", SOURCE.format(port=echo)) as (node, agent, port):
         _show([_forwarded(agent, port, echo)])
         _show(asyncio.run(_commands(port)))
@@ -100,7 +102,7 @@ def _agent(name: str, program: str, count: int = 1) -> Iterator[tuple[Node, Agen
             (node.manifests / f"{name}{number}.yaml").write_text(_manifest(f"{name}{number}", program))
         with node.agent("--stop-pods-on-exit") as agent:
             port = port_of(node, agent)
-            eventually(lambda: len(node.containers()) == count, seconds=120.0, otherwise=node.told)
+            wait_for(lambda: len(node.containers()) == count, seconds=120.0, otherwise=node.told)
             yield node, agent, port
             agent.stop(120.0)
 
@@ -111,11 +113,6 @@ def _manifest(name: str, program: str) -> str:
         "  containers:\n  - name: c\n    image: this-machine\n    command:\n    - python3\n    - -c\n    - |-\n"
         f"{textwrap.indent(program.strip(), ' ' * 6)}\n"
     )
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return int(made.getsockname()[1])
 
 
 def _cpu(agent: AgentProcess) -> float:

@@ -1,7 +1,6 @@
 """The kubelet's HTTP API of the real agent on the embedded runtime: what kubectl, scrapers and strangers meet."""
 
 import asyncio
-import socket
 import ssl
 import textwrap
 from collections.abc import AsyncIterator, Iterator
@@ -12,10 +11,12 @@ import pytest
 from cryptography import x509
 from yarl import URL
 
-from kit.agent_process import AgentProcess, Node, eventually
+from kit.agent_process import AgentProcess, Node
 from kit.api_server import loopback_api
 from kit.certificates import Authority
 from kit.kubelet_api import OPEN, KubeletApi, configured, numbers_of, port_of, samples
+from kit.ports import free_port
+from kit.waiting import wait_for
 
 LINES = 600_000
 _LINE = 95
@@ -48,11 +49,6 @@ def manifest(name: str, *command: str, more: str = "") -> str:
     )
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return int(made.getsockname()[1])
-
-
 def write(node: Node, name: str, *command: str, more: str = "") -> None:
     (node.manifests / f"{name}.yaml").write_text(manifest(name, *command, more=more))
 
@@ -76,7 +72,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     write(node, "echo", "python3", "-c", ECHO.format(port=echo))
     with node.agent("--stop-pods-on-exit") as agent:
         port = port_of(node, agent)
-        eventually(lambda: node.containers().keys() == {"busy", "reader", "echo"}, otherwise=node.told)
+        wait_for(lambda: node.containers().keys() == {"busy", "reader", "echo"}, otherwise=node.told)
         yield Running(node, agent, port, echo)
         agent.stop()
 
@@ -138,7 +134,7 @@ async def test_who_attaches_talks_to_the_program_itself(running: Running, api: K
         await stream.say(b"end\n")
         await stream.until(b"got end\n")
         await stream.outcome()  # the program ends, and the stream with it
-    eventually(lambda: running.node.containers().get("reader", ("", 0))[1] == 1, otherwise=running.node.told)
+    wait_for(lambda: running.node.containers().get("reader", ("", 0))[1] == 1, otherwise=running.node.told)
     assert "got hello\ngot end\n" in (await api.get("/containerLogs/default/reader-n1/c?previous=true"))[1]
     assert (await api.get("/containerLogs/default/reader-n1/c"))[1] in ("ready\noops\n", "oops\nready\n")
 
@@ -249,7 +245,7 @@ async def test_a_new_certificate_is_for_new_connections_and_open_streams_end_wit
     write(node, "echo", "python3", "-c", ECHO.format(port=echo))
     with node.agent() as agent:
         port = port_of(node, agent)
-        eventually(lambda: node.containers().keys() == {"ticks", "echo"}, otherwise=node.told)
+        wait_for(lambda: node.containers().keys() == {"ticks", "echo"}, otherwise=node.told)
         assert serial_at(port) == first
         async with KubeletApi(port) as api, AsyncExitStack() as stack:
             log = await stack.enter_async_context(
@@ -260,7 +256,7 @@ async def test_a_new_certificate_is_for_new_connections_and_open_streams_end_wit
                 api.stream("/portForward/default/echo-n1", [("port", str(echo))], "v4.channel.k8s.io")
             )
             second = issue()
-            eventually(lambda: serial_at(port) == second, otherwise=node.told)
+            wait_for(lambda: serial_at(port) == second, otherwise=node.told)
             for _ in range(20):  # more than were on their way
                 assert await log.content.readline() == b"tick\n"
             for stream, channel in ((cat, 1), (forwarded, 0)):
@@ -269,5 +265,5 @@ async def test_a_new_certificate_is_for_new_connections_and_open_streams_end_wit
             assert not cat.is_over
             await asyncio.to_thread(agent.stop, 15.0)
     with node.agent("--stop-pods-on-exit") as again:
-        eventually(lambda: node.containers().keys() == {"ticks", "echo"}, otherwise=node.told)
+        wait_for(lambda: node.containers().keys() == {"ticks", "echo"}, otherwise=node.told)
         again.stop()

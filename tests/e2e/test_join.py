@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kit.agent_process import command, eventually, mentions
+from kit.agent_process import command, mentions
 from kit.up_cluster import EMBEDDED, UpCluster, cluster_up, pod
+from kit.waiting import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_a_node_joins_with_a_token_and_does_its_share_of_the_work(cluster: UpClu
     where = {each["spec"]["nodeName"]: each["metadata"]["name"] for each in pods}
     assert where.keys() == {cluster.node, "second"}
     for name in where.values():  # its serving certificate is asked for as well
-        eventually(lambda name=name: "hello" in cluster.try_kubectl("logs", name))  # type: ignore[misc]
+        wait_for(lambda name=name: "hello" in cluster.try_kubectl("logs", name))  # type: ignore[misc]
         assert cluster.kubectl("exec", name, "--", "echo", "inside").strip() == "inside"
 
     assert "`pykubelet join` goes on" in command("down", "--data", str(folder))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kit.agent_process import eventually
 from kit.up_cluster import IMAGE, UpCluster, cluster_up, pod
+from kit.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -197,7 +197,7 @@ def test_a_watch_tells_of_every_change_until_the_end(cluster: UpCluster) -> None
 def test_describe_shows_events_and_so_do_the_commands_for_them(cluster: UpCluster) -> None:
     cluster.apply(pod("described"))
     cluster.ready("described")
-    eventually(lambda: "Started container c" in cluster.kubectl("describe", "pod", "described"))
+    wait_for(lambda: "Started container c" in cluster.kubectl("describe", "pod", "described"))
     shown = cluster.kubectl("describe", "pod", "described")
     assert f"Successfully assigned default/described to {cluster.node}" in shown
     assert "QoS Class:                   BestEffort" in shown
@@ -245,7 +245,7 @@ def test_who_may_do_what(cluster: UpCluster) -> None:
 
 def test_a_namespace_is_emptied_when_it_is_deleted(cluster: UpCluster) -> None:
     cluster.kubectl("create", "namespace", "brief")
-    eventually(lambda: "default" in cluster.kubectl("-n", "brief", "get", "sa", "-o", "name"))
+    wait_for(lambda: "default" in cluster.kubectl("-n", "brief", "get", "sa", "-o", "name"))
     cluster.apply(pod("inside", namespace="brief"))
     cluster.kubectl("-n", "brief", "create", "cm", "inside")
     cluster.kubectl("-n", "brief", "wait", "--for=condition=Ready", "pod/inside", "--timeout=30s")
@@ -261,10 +261,10 @@ def test_a_service_finds_the_pods_it_is_for(cluster: UpCluster) -> None:
     service = cluster.json("get", "service", "served")
     assert service["spec"]["clusterIP"].startswith("10.96.")
     address = cluster.json("get", "pod", "served")["status"]["podIP"]
-    eventually(lambda: f"{address}:8080" in cluster.kubectl("get", "endpoints", "served"))
+    wait_for(lambda: f"{address}:8080" in cluster.kubectl("get", "endpoints", "served"))
     assert f"{address}:8080" in cluster.kubectl("describe", "service", "served")
     cluster.kubectl("delete", "service", "served")
-    eventually(lambda: "served" not in cluster.kubectl("get", "endpoints,endpointslices", "-o", "name"))
+    wait_for(lambda: "served" not in cluster.kubectl("get", "endpoints,endpointslices", "-o", "name"))
 
 
 def test_delete_in_every_way(cluster: UpCluster) -> None:
@@ -297,9 +297,9 @@ def test_a_pod_that_fits_nowhere_says_why(cluster: UpCluster) -> None:
     greedy = pod("greedy", container={"resources": {"requests": {"cpu": "1000"}}})
     picky = pod("picky", nodeSelector={"disk": "ssd"})
     cluster.apply(greedy, picky)
-    eventually(lambda: "Insufficient cpu" in cluster.kubectl("events", "--for", "pod/greedy"))
+    wait_for(lambda: "Insufficient cpu" in cluster.kubectl("events", "--for", "pod/greedy"))
     assert "0/1 nodes are available: 1 Insufficient cpu" in cluster.kubectl("describe", "pod", "greedy")
-    eventually(lambda: "FailedScheduling" in cluster.kubectl("describe", "pod", "picky"))
+    wait_for(lambda: "FailedScheduling" in cluster.kubectl("describe", "pod", "picky"))
     assert "didn't match Pod's node affinity/selector" in cluster.kubectl("describe", "pod", "picky")
     assert "Pending" in cluster.kubectl("get", "pod", "greedy", "picky")
     cluster.kubectl("label", "node", cluster.node, "disk=ssd")
@@ -313,7 +313,7 @@ def test_taints_keep_pods_away_unless_they_tolerate_them(cluster: UpCluster) -> 
         tolerant = pod("tolerant", tolerations=[{"key": "only", "operator": "Exists"}])
         cluster.apply(pod("kept-away"), tolerant)
         cluster.ready("tolerant")
-        eventually(lambda: "1 node(s) had untolerated taint(s)" in cluster.kubectl("describe", "pod", "kept-away"))
+        wait_for(lambda: "1 node(s) had untolerated taint(s)" in cluster.kubectl("describe", "pod", "kept-away"))
     finally:
         cluster.kubectl("taint", "node", cluster.node, "only-")
     cluster.ready("kept-away")
@@ -332,7 +332,7 @@ def test_static_pods_are_shown_and_deleting_what_shows_them_does_not_stop_them(c
         found = json.loads(cluster.kubectl("get", "pod", "-l", "app=static", "-o", "json"))["items"]
         return bool(found) and found[0]["metadata"]["uid"] != before["metadata"]["uid"]
 
-    eventually(is_back)
+    wait_for(is_back)
     cluster.ready(name)
     after = cluster.json("get", "pod", name)["status"]["containerStatuses"][0]
     assert after["containerID"] == before["status"]["containerStatuses"][0]["containerID"]
@@ -345,7 +345,7 @@ def test_cordon_drain_and_uncordon(cluster: UpCluster) -> None:
     try:
         assert "Ready,SchedulingDisabled" in cluster.kubectl("get", "node")
         cluster.apply(pod("not-now"))
-        eventually(lambda: "1 node(s) were unschedulable" in cluster.kubectl("describe", "pod", "not-now"))
+        wait_for(lambda: "1 node(s) were unschedulable" in cluster.kubectl("describe", "pod", "not-now"))
         refused = cluster.kubectl("drain", cluster.node, "--ignore-daemonsets", code=1)
         assert "cannot delete" in refused
         flags = ("--force", "--ignore-daemonsets", "--delete-emptydir-data", "--grace-period=1", "--timeout=30s")
@@ -368,7 +368,7 @@ def test_top(cluster: UpCluster) -> None:
         found = re.match(r"busy +(\d+)m +\d+Mi", code_and_text)
         return int(found[1]) if found else 0
 
-    eventually(lambda: cores() > 50)
+    wait_for(lambda: cores() > 50)
     assert re.search(rf"{cluster.node} +\d+m +\d+% +\d+Mi +\d+%", cluster.kubectl("top", "node"))
     assert re.search(r"busy +c +\d+m +\d+Mi", cluster.kubectl("top", "pod", "--containers", "-l", "app=busy"))
     assert "not found" in cluster.kubectl("top", "pod", "absent", code=1)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kit.agent_process import eventually
 from kit.containerd import Containerd
 from kit.up_cluster import IMAGE, UpCluster, cluster_up, kill, pod
+from kit.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -105,8 +105,8 @@ def test_debug_sees_the_processes_of_the_container_it_is_for(cluster: UpCluster)
         found = cluster.json("get", "pod", "shell")["status"].get("ephemeralContainerStatuses") or [{}]
         return "running" in found[0].get("state", {})
 
-    eventually(runs)
-    eventually(lambda: "sleep 1000" in cluster.kubectl("logs", "shell", "-c", "look"))
+    wait_for(runs)
+    wait_for(lambda: "sleep 1000" in cluster.kubectl("logs", "shell", "-c", "look"))
     assert cluster.kubectl("exec", "shell", "-c", "look", "--", "echo", "inside") == "inside\n"
     with cluster.at_terminal(*debug, "-it", "--", "sh") as person:
         person.types("echo is-$((40 + 2))\n")
@@ -117,14 +117,14 @@ def test_debug_sees_the_processes_of_the_container_it_is_for(cluster: UpCluster)
 
 def test_a_pod_that_crashes_and_one_whose_image_is_nowhere(cluster: UpCluster) -> None:
     cluster.apply(pod("crashing", "echo my last words; exit 7"), pod("imageless", container={"image": "absent:1"}))
-    eventually(lambda: "CrashLoopBackOff" in cluster.kubectl("get", "pod", "crashing"))
+    wait_for(lambda: "CrashLoopBackOff" in cluster.kubectl("get", "pod", "crashing"))
     assert cluster.kubectl("logs", "crashing", "--previous") == "my last words\n"
     assert (
         cluster.json("get", "pod", "crashing")["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"]
         == 7
     )
-    eventually(lambda: re.search("ErrImagePull|ImagePullBackOff", cluster.kubectl("get", "pod", "imageless")))
-    eventually(lambda: 'Failed to pull image "absent:1"' in cluster.kubectl("describe", "pod", "imageless"))
+    wait_for(lambda: re.search("ErrImagePull|ImagePullBackOff", cluster.kubectl("get", "pod", "imageless")))
+    wait_for(lambda: 'Failed to pull image "absent:1"' in cluster.kubectl("describe", "pod", "imageless"))
     refused = cluster.kubectl("logs", "imageless", code=1)
     assert 'container "c" in pod "imageless" is waiting to start' in refused
     cluster.kubectl("delete", "pod", "crashing", "imageless", "--now")
@@ -161,7 +161,7 @@ def test_top(cluster: UpCluster) -> None:
         found = re.match(r"busy +(\d+)m +\d+Mi", cluster.try_kubectl("top", "pod", "busy", "--no-headers"))
         return int(found[1]) if found else 0
 
-    eventually(lambda: 50 < cores() < 450, otherwise=lambda: cluster.try_kubectl("top", "pod", "busy"))
+    wait_for(lambda: 50 < cores() < 450, otherwise=lambda: cluster.try_kubectl("top", "pod", "busy"))
     assert re.search(rf"{cluster.node} +\d+m +\d+% +\d+Mi +\d+%", cluster.kubectl("top", "node"))
     cluster.kubectl("delete", "pod", "busy", "--now")
 
@@ -171,8 +171,8 @@ def test_killed_parts_come_back_and_touch_nothing(cluster: UpCluster) -> None:
     agent, server = cluster.agent_pid(), cluster.apiserver_pid()
     kill(agent)
     kill(server)
-    eventually(lambda: cluster.apiserver_pid() not in (0, server) and cluster.agent_pid() not in (0, agent))
-    eventually(lambda: cluster.try_kubectl("get", "--raw", "/readyz") == "ok")
+    wait_for(lambda: cluster.apiserver_pid() not in (0, server) and cluster.agent_pid() not in (0, agent))
+    wait_for(lambda: cluster.try_kubectl("get", "--raw", "/readyz") == "ok")
     cluster.apply(pod("after-all"))
     cluster.ready("after-all")
     cluster.kubectl("delete", "pod", "after-all", "--now")
@@ -204,7 +204,7 @@ def test_drain_down_up_and_reset(cluster: UpCluster, containerd: Containerd) -> 
         now = identities_if_any(cluster)
         return set(now) == set(before) and all(now[name][0][0] not in ("", before[name][0][0]) for name in now)
 
-    eventually(are_back, otherwise=lambda: cluster.try_kubectl("get", "pods", "-o", "wide"))
+    wait_for(are_back, otherwise=lambda: cluster.try_kubectl("get", "pods", "-o", "wide"))
     cluster.ready(*before)
     cluster.reset()
     assert containerd.ctr("containers", "ls", "-q") == ""

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from kit.agent_process import eventually, is_alive, mentions, pids_of
+from kit.agent_process import is_alive, mentions, pids_of
 from kit.up_cluster import UpCluster, cluster_up, kill, pod
+from kit.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -105,8 +106,8 @@ def test_an_api_server_that_is_killed_comes_back_with_all_it_knew(cluster: UpClu
     before, pid = containers(cluster), cluster.apiserver_pid()
     revision = int(cluster.json("get", "cm", "kept")["metadata"]["resourceVersion"])
     kill(pid)
-    eventually(lambda: cluster.apiserver_pid() not in (0, pid))
-    eventually(lambda: cluster.try_kubectl("get", "--raw", "/readyz") == "ok")
+    wait_for(lambda: cluster.apiserver_pid() not in (0, pid))
+    wait_for(lambda: cluster.try_kubectl("get", "--raw", "/readyz") == "ok")
     assert containers(cluster) == before
     assert cluster.json("get", "cm", "kept")["data"] == {"a": "b"}
     cluster.kubectl("create", "cm", "later")
@@ -123,7 +124,7 @@ def test_an_agent_that_is_killed_comes_back_and_touches_nothing(cluster: UpClust
     programs = pids_of(f"sleep {MARKER}")
     assert programs
     kill(pid)
-    eventually(lambda: cluster.agent_pid() not in (0, pid) and is_alive(cluster.agent_pid()))
+    wait_for(lambda: cluster.agent_pid() not in (0, pid) and is_alive(cluster.agent_pid()))
     cluster.apply(pod("after-the-agent"))
     cluster.ready("after-the-agent")
     cluster.kubectl("delete", "pod", "after-the-agent", "--now")
@@ -144,7 +145,7 @@ def test_after_down_and_up_everything_is_there_again(cluster: UpCluster) -> None
     before = containers(cluster)
     assert "All is stopped" in cluster.down()
     assert not pids_of(f"sleep {MARKER}")
-    eventually(lambda: mentions(str(cluster.data)) == [])
+    wait_for(lambda: mentions(str(cluster.data)) == [])
     cluster.up()
 
     def are_back() -> bool:
@@ -153,7 +154,7 @@ def test_after_down_and_up_everything_is_there_again(cluster: UpCluster) -> None
             now[name][1] == "Running" and now[name][2][0][0] not in (None, before[name][2][0][0]) for name in names
         )
 
-    eventually(are_back, otherwise=lambda: cluster.try_kubectl("get", "pods", "-o", "wide"))
+    wait_for(are_back, otherwise=lambda: cluster.try_kubectl("get", "pods", "-o", "wide"))
     cluster.ready(*names)
     assert pids_of(f"sleep {MARKER}")
     after = containers(cluster)
@@ -169,5 +170,5 @@ def test_reset_leaves_nothing(cluster: UpCluster) -> None:
     assert "cleared away" in cluster.reset()
     assert not cluster.data.exists()
     assert not pids_of(f"sleep {MARKER}")
-    eventually(lambda: mentions(str(cluster.data)) == [])
+    wait_for(lambda: mentions(str(cluster.data)) == [])
     assert "nothing to remove" in cluster.reset()

@@ -7,7 +7,6 @@ import base64
 import json
 import os
 import re
-import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -18,9 +17,10 @@ from typing import Any
 
 import pytest
 
-from kit.agent_process import eventually
 from kit.kubectl import SPDY
+from kit.ports import free_port
 from kit.up_cluster import IMAGE, UpCluster, cluster_up, pod
+from kit.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -76,11 +76,11 @@ def test_logs_are_followed_to_the_end(cluster: UpCluster) -> None:
 
 def test_a_pod_that_crashes_is_restarted_and_its_last_words_are_kept(cluster: UpCluster) -> None:
     cluster.apply(pod("crashing", "echo my last words; exit 7"))
-    eventually(lambda: "CrashLoopBackOff" in cluster.kubectl("get", "pod", "crashing"))
+    wait_for(lambda: "CrashLoopBackOff" in cluster.kubectl("get", "pod", "crashing"))
     status = cluster.json("get", "pod", "crashing")["status"]["containerStatuses"][0]
     assert status["lastState"]["terminated"]["exitCode"] == 7
     assert cluster.kubectl("logs", "crashing", "--previous") == "my last words\n"
-    eventually(lambda: "Back-off restarting failed container" in cluster.kubectl("describe", "pod", "crashing"))
+    wait_for(lambda: "Back-off restarting failed container" in cluster.kubectl("describe", "pod", "crashing"))
     cluster.kubectl("delete", "pod", "crashing", "--now")
     refused = cluster.kubectl("logs", "shell", "--previous", code=1)
     assert 'previous terminated container "c" in pod "shell" not found' in refused
@@ -88,10 +88,10 @@ def test_a_pod_that_crashes_is_restarted_and_its_last_words_are_kept(cluster: Up
 
 def test_the_log_of_a_container_that_waits_says_what_it_waits_for(cluster: UpCluster) -> None:
     cluster.apply(pod("waiting", container={"command": ["no-such-program"]}))
-    eventually(lambda: "no-such-program" in json.dumps(cluster.json("get", "pod", "waiting")["status"]))
+    wait_for(lambda: "no-such-program" in json.dumps(cluster.json("get", "pod", "waiting")["status"]))
     held = pod("held", initContainers=[{"name": "i", "image": IMAGE, "command": ["sleep", "1000"]}])
     cluster.apply(held)
-    eventually(lambda: "Init:0/1" in cluster.kubectl("get", "pod", "held"))
+    wait_for(lambda: "Init:0/1" in cluster.kubectl("get", "pod", "held"))
     refused = cluster.kubectl("logs", "held", "-c", "c", code=1)
     assert 'container "c" in pod "held" is waiting to start: PodInitializing' in refused
     cluster.kubectl("delete", "pod", "waiting", "held", "--now")
@@ -193,15 +193,10 @@ def test_ports_are_forwarded(cluster: UpCluster) -> None:
     with cluster.started("port-forward", "pod/pages", f":{port}") as forwarding:
         assert forwarding.stdout is not None
         ours = int(forwarding.stdout.readline().split("->")[0].rpartition(":")[2])
-        eventually(lambda: page(ours) == "a page")
+        wait_for(lambda: page(ours) == "a page")
         for _ in range(5):
             assert page(ours) == "a page"
     cluster.kubectl("delete", "pod", "pages", "--now")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def page(port: int) -> str:
@@ -220,7 +215,7 @@ def test_debug_puts_a_container_beside_the_others(cluster: UpCluster) -> None:
         found = cluster.json("get", "pod", "shell")["status"].get("ephemeralContainerStatuses") or [{}]
         return "running" in found[0].get("state", {})
 
-    eventually(runs)
+    wait_for(runs)
     assert cluster.kubectl("logs", "shell", "-c", "look") == "looking\n"
     assert cluster.kubectl("exec", "shell", "-c", "look", "--", "echo", "inside") == "inside\n"
     with cluster.at_terminal(*debug[:3], "--profile=general", "-it", "--", "sh") as person:
@@ -274,7 +269,7 @@ def test_a_changed_config_map_is_in_the_files_at_once_and_never_in_parts(cluster
     with read_again_and_again(cluster.data / "state/pods" / uid / "volumes/kubernetes.io~configmap/v") as seen:
         for version in range(1, 6):
             cluster.apply(settings(version))
-            eventually(partial(seen.__contains__, {str(version)}), seconds=2)
+            wait_for(partial(seen.__contains__, {str(version)}), seconds=2)
     assert {len(each) for each in seen} == {1}
     shown = cluster.kubectl("exec", "follower", "--", "head", "-n1", f"{tmp_path}/v/key-0", f"{tmp_path}/v/key-19")
     assert shown.split().count("5") == 2
@@ -307,7 +302,7 @@ def read_again_and_again(volume: Path) -> Iterator[list[set[str]]]:
 def test_a_pod_waits_for_a_config_map_that_is_not_there_yet(cluster: UpCluster) -> None:
     container = {"envFrom": [{"configMapRef": {"name": "late"}}]}
     cluster.apply(pod("patient", "echo $WORD; exec sleep 1000", container=container))
-    eventually(lambda: "CreateContainerConfigError" in cluster.kubectl("get", "pod", "patient"))
+    wait_for(lambda: "CreateContainerConfigError" in cluster.kubectl("get", "pod", "patient"))
     assert 'configmap "late" not found' in cluster.kubectl("describe", "pod", "patient")
     cluster.kubectl("create", "configmap", "late", "--from-literal=WORD=arrived")
     cluster.ready("patient", seconds=2)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from kit.agent_process import Node, command, eventually, is_alive, mentions, pids_of
+from kit.agent_process import Node, command, is_alive, mentions, pids_of
 from kit.up_cluster import EMBEDDED
+from kit.waiting import wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -55,7 +56,7 @@ class UpNode(Node):
         """It is there again afterwards."""
         pid = self.agent_pid
         os.kill(pid, signal.SIGKILL)
-        eventually(lambda: self.agent_pid != pid and is_alive(self.agent_pid))
+        wait_for(lambda: self.agent_pid != pid and is_alive(self.agent_pid))
 
 
 @pytest.fixture
@@ -80,15 +81,15 @@ def test_the_examples_come_up_and_go_down_and_leave_nothing(node: UpNode) -> Non
     shown = node.up()
     states = {line.split()[1].rsplit("-", 1)[0]: line.split()[3] for line in shown.splitlines() if "default" in line}
     assert states == {"web": "Running", "job": "Completed", "crash": "CrashLoopBackOff", "sidecar": "Running"}
-    eventually(lambda: _page() == b"<h1>It works</h1>\n")
+    wait_for(lambda: _page() == b"<h1>It works</h1>\n")
     logs = node.state / "logs"
     assert "stdout F 3" in next(logs.glob("*job*/count/0.log")).read_text()
-    eventually(lambda: "hello from sidecar" in next(logs.glob("*sidecar*/reader/0.log")).read_text())
+    wait_for(lambda: "hello from sidecar" in next(logs.glob("*sidecar*/reader/0.log")).read_text())
     assert "running already" in node.up()
     assert "cleared away" in node.reset()
     assert not node.data.exists()
     assert str(node.data) not in Path("/proc/mounts").read_text()
-    eventually(lambda: mentions(str(node.data)) == [])
+    wait_for(lambda: mentions(str(node.data)) == [])
     assert "nothing to stop" in node.down()
     assert "nothing to remove" in node.reset()
 
@@ -101,7 +102,7 @@ def test_down_stops_all_that_runs_and_up_goes_on_from_there(node: UpNode) -> Non
     shown = node.down()
     assert "All is stopped" in shown
     assert not pids_of(f"sleep {marker}")
-    eventually(lambda: mentions(str(node.data)) == [])
+    wait_for(lambda: mentions(str(node.data)) == [])
     assert (node.data / "kubeconfig").exists()
     assert "Starting" not in node.down(), "there is nothing to start in order to stop it"
     node.up()
@@ -124,11 +125,11 @@ def test_from_a_manifest_to_its_process_takes_less_than_a_second_and_so_does_the
     marker = f"{os.getpid()}77"
     began = time.monotonic()
     (node.manifests / "second.yaml").write_text(sleeper("second", marker))
-    eventually(lambda: pids_of(f"sleep {marker}"))
+    wait_for(lambda: pids_of(f"sleep {marker}"))
     print(f"from manifest to process: {time.monotonic() - began:.3f} s")
     (node.manifests / "second.yaml").unlink()
-    eventually(lambda: not pids_of(f"sleep {marker}"))
-    eventually(lambda: list(node.pods()) == ["first"])
+    wait_for(lambda: not pids_of(f"sleep {marker}"))
+    wait_for(lambda: list(node.pods()) == ["first"])
 
 
 def test_an_agent_that_is_killed_and_started_again_restarts_nothing(node: UpNode) -> None:
@@ -137,7 +138,7 @@ def test_an_agent_that_is_killed_and_started_again_restarts_nothing(node: UpNode
     before = node.container("web")
     node.kill_agent()
     assert "running already" in node.up()
-    eventually(lambda: node.container("web") == before)
+    wait_for(lambda: node.container("web") == before)
 
 
 def test_a_container_that_dies_is_seen_and_restarted_at_once(node: UpNode) -> None:
@@ -146,7 +147,7 @@ def test_a_container_that_dies_is_seen_and_restarted_at_once(node: UpNode) -> No
     node.up()
     for pid in pids_of(f"sleep {marker}"):
         os.kill(pid, signal.SIGKILL)
-    eventually(lambda: node.container("web")["restartCount"] == 1 and pids_of(f"sleep {marker}"))
+    wait_for(lambda: node.container("web")["restartCount"] == 1 and pids_of(f"sleep {marker}"))
     ended = node.container("web")["lastState"]["terminated"]
     assert (ended["exitCode"], ended["reason"]) == (137, "Error")
 
@@ -160,9 +161,9 @@ def test_a_pod_that_cannot_run_says_why_and_disturbs_nobody(node: UpNode) -> Non
         "  containers:\n  - {name: c, image: i, command: [sleep, '1'], volumeMounts: [{name: v, mountPath: /v}]}\n"
         "  volumes: [{name: v, nfs: {server: a, path: /b}}]\n"
     )
-    eventually(lambda: {"bad", "needy"} <= node.pods().keys())
-    eventually(lambda: "no-such-program" in json.dumps(node.container("bad")))
-    eventually(lambda: "nfs" in json.dumps(node.container("needy")["state"]))
+    wait_for(lambda: {"bad", "needy"} <= node.pods().keys())
+    wait_for(lambda: "no-such-program" in json.dumps(node.container("bad")))
+    wait_for(lambda: "nfs" in json.dumps(node.container("needy")["state"]))
     assert node.container("good")["ready"]
 
 
@@ -172,7 +173,7 @@ def test_sigterm_leaves_pods_running_unless_told_otherwise(tmp_path: Path) -> No
     (node.manifests / "web.yaml").write_text(sleeper("web", program.split()[1]))
     for last in (False, True):
         with node.agent(*(["--stop-pods-on-exit"] if last else [])) as agent:
-            eventually(lambda: pids_of(program) and agent.answers())
+            wait_for(lambda: pids_of(program) and agent.answers())
             agent.stop()
         assert bool(pids_of(program)) is not last
 
@@ -203,11 +204,11 @@ def test_down_stops_also_the_pods_of_a_keeper_that_was_killed(node: UpNode) -> N
     pids = [node.supervisor_pid, *children(node.supervisor_pid)]
     assert len(pids) == 3
     os.kill(node.supervisor_pid, signal.SIGKILL)
-    eventually(lambda: not any(map(is_alive, pids)))
+    wait_for(lambda: not any(map(is_alive, pids)))
     assert pids_of(f"sleep {marker}")
     node.down()
     assert not pids_of(f"sleep {marker}")
-    eventually(lambda: mentions(str(node.data)) == [])
+    wait_for(lambda: mentions(str(node.data)) == [])
     node.reset()
     assert not node.data.exists()
 

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from kit.agent_process import Node, eventually
+from kit.agent_process import Node
 from kit.containerd import Containerd
+from kit.waiting import wait_for
 
 
 def manifest(name: str) -> str:
@@ -21,13 +22,13 @@ def test_pods_run_on_containerd_survive_the_agent_and_leave_nothing(tmp_path: Pa
     for name in names:
         (node.manifests / f"{name}.yaml").write_text(manifest(name))
     with node.agent() as first:
-        eventually(lambda: node.containers().keys() == names)
+        wait_for(lambda: node.containers().keys() == names)
         before = node.containers()
         ips = {pod["status"]["podIP"] for pod in node.pods().values()}
         assert len(ips) == 5  # each has an address of its own
         first.stop()
     with node.agent("--stop-pods-on-exit") as second:
-        eventually(lambda: node.containers() == before)
+        wait_for(lambda: node.containers() == before)
         second.stop()
     assert containerd.ctr("containers", "list", "--quiet").split() == []
     assert str(tmp_path) not in Path("/proc/mounts").read_text()
@@ -36,5 +37,5 @@ def test_pods_run_on_containerd_survive_the_agent_and_leave_nothing(tmp_path: Pa
 def test_an_agent_whose_runtime_never_came_ends_at_once_when_told_to_stop_its_pods(tmp_path: Path) -> None:
     node = Node(tmp_path, "--container-runtime-endpoint", f"unix://{tmp_path}/none.sock")
     with node.agent("--stop-pods-on-exit") as agent:
-        eventually(lambda: "waiting for the runtime" in node.told())
+        wait_for(lambda: "waiting for the runtime" in node.told())
         agent.stop()

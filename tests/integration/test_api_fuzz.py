@@ -24,9 +24,11 @@ import pytest
 import schemathesis
 from yarl import URL
 
-from kit.agent_process import COMMAND, eventually
+from kit.agent_process import COMMAND
 from kit.api_fuzz import PATCHES, Ask, Hostile, friendly
 from kit.api_process import serving_api
+from kit.ports import free_port
+from kit.waiting import wait_for
 from pykubelet.apiserver import http
 
 SEED: Final = int(os.environ.get("PYKUBELET_TEST_SEED") or 1)
@@ -46,14 +48,13 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+        self.port = free_port()
         self.url = f"https://127.0.0.1:{self.port}"
         self.log = folder / "log"
         with self.log.open("wb") as log:
             where = ("--data-dir", str(folder / "data"), "--port", str(self.port), "--store", "memory")
             self.process = subprocess.Popen([*COMMAND, "apiserver", *where, "--no-scheduler"], stderr=log)
-        eventually(lambda: "serves the API" in self.log.read_text())
+        wait_for(lambda: "serves the API" in self.log.read_text())
         token = (folder / "data" / "pki" / "admin.token").read_text()
         self.headers = {"Authorization": f"Bearer {token}"}
 
@@ -87,9 +88,7 @@ def _nothing_is_left(server: Server) -> Iterator[None]:
     yield
     assert server.process.poll() is None
     assert server.faults() == ""
-    eventually(
-        lambda: server.files() <= files + 2, seconds=20, otherwise=lambda: f"{files} files, {server.files()} now"
-    )
+    wait_for(lambda: server.files() <= files + 2, seconds=20, otherwise=lambda: f"{files} files, {server.files()} now")
     assert server.megabytes() < 300
 
 

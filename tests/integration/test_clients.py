@@ -16,8 +16,8 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.resources.core_v1 import ConfigMap, Namespace, Node, Pod, Service
 from lightkube.types import PatchType
 
-from kit.agent_process import eventually
 from kit.up_cluster import UpCluster, cluster_up
+from kit.waiting import wait_for
 
 with warnings.catch_warnings():  # what others do while they are imported is not ours to judge
     warnings.simplefilter("ignore")
@@ -69,7 +69,7 @@ def test_the_official_client_leads_a_pod_through_its_life(core: Any) -> None:
     assert made.metadata.uid
     assert made.spec.containers[0].image_pull_policy == "IfNotPresent"
     assert followed(core, "official", "Running")[-1] == "Running"
-    eventually(lambda: "second" in core.read_namespaced_pod_log("official", "default"))
+    wait_for(lambda: "second" in core.read_namespaced_pod_log("official", "default"))
     assert core.read_namespaced_pod_log("official", "default", tail_lines=1, container="c")
     lines = kubernetes.watch.Watch().stream(core.read_namespaced_pod_log, "official", "default")
     assert sorted([next(lines), next(lines)]) == ["first", "second"]
@@ -83,7 +83,7 @@ def test_the_official_client_leads_a_pod_through_its_life(core: Any) -> None:
     assert [each.metadata.name for each in listed.items] == ["official"]
 
     core.delete_namespaced_pod("official", "default", grace_period_seconds=0)
-    eventually(lambda: not core.list_namespaced_pod("default", label_selector="app=official").items)
+    wait_for(lambda: not core.list_namespaced_pod("default", label_selector="app=official").items)
 
 
 def test_the_official_client_runs_commands_in_a_pod(core: Any) -> None:
@@ -109,7 +109,7 @@ def test_the_official_client_runs_commands_in_a_pod(core: Any) -> None:
         stream(connect, "nobody", "default", command=["true"], stdout=True)
     assert "404" in refused.value.reason
     core.delete_namespaced_pod("inside", "default", grace_period_seconds=0)
-    eventually(lambda: not core.list_namespaced_pod("default", label_selector="app=inside").items)
+    wait_for(lambda: not core.list_namespaced_pod("default", label_selector="app=inside").items)
 
 
 def test_the_official_client_replaces_and_hears_why_not(core: Any) -> None:
@@ -167,7 +167,7 @@ def test_lightkube_leads_a_pod_through_its_life(light: lightkube.Client) -> None
     assert made.metadata
     assert made.metadata.uid
     light.wait(Pod, "light", for_conditions=["Ready"])
-    eventually(lambda: "second\n" in list(light.log("light")))
+    wait_for(lambda: "second\n" in list(light.log("light")))
     lines = iter(light.log("light", follow=True))
     assert sorted([next(lines), next(lines)]) == ["first\n", "second\n"]
     strategic = light.patch(Pod, "light", {"metadata": {"labels": {"tier": "front"}}})
@@ -177,7 +177,7 @@ def test_lightkube_leads_a_pod_through_its_life(light: lightkube.Client) -> None
     assert merged.metadata
     assert merged.metadata.labels == {"app": "light"}
     light.delete(Pod, "light", grace_period=0)
-    eventually(lambda: not list(light.list(Pod, labels={"app": "light"})))
+    wait_for(lambda: not list(light.list(Pod, labels={"app": "light"})))
 
 
 def test_lightkube_watches_what_another_does(light: lightkube.Client) -> None:

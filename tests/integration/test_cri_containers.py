@@ -3,7 +3,6 @@
 
 import asyncio
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from kit.containerd import OWN_CGROUP, containerd_version
 from kit.cri import cleared
 from kit.cri_node import FOREVER, UID, CriNode
 from kit.oci import make_image
+from kit.ports import free_port
 from pykubelet.api.container import Container, EphemeralContainer
 from pykubelet.api.security import Capabilities, PodSecurityContext, SeccompProfile, SecurityContext, Sysctl
 from pykubelet.api.struct import changed
@@ -117,9 +117,7 @@ async def test_dns_sysctls_and_addresses_are_as_asked_for(node: CriNode) -> None
 
 
 async def test_a_host_port_leads_into_the_pod(node: CriNode) -> None:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port = probe.getsockname()[1]
+    port = free_port("")
     ports = (PortMapping(container_port=80, host_port=port), PortMapping(container_port=81, host_port=0))
     await node.start("echo hello | nc -l -p 80", sandbox=node.sandbox(ports=ports))
     gateway = str(next(node.containerd.subnet.hosts()))

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kit.agent_process import Node, eventually
+from kit.agent_process import Node
 from kit.containerd import Containerd
 from kit.kubelet_api import OPEN, KubeletApi, configured, numbers_of, port_of, samples
+from kit.waiting import wait_for
 
 ROUNDS, EACH = 8, 40_000
 LINES = ROUNDS * EACH
@@ -38,7 +39,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, containerd: Containerd) ->
         (node.manifests / f"{name}.yaml").write_text(manifest(name, command))
     with node.agent("--stop-pods-on-exit") as agent:
         found = port_of(node, agent)
-        eventually(lambda: node.containers().keys() == {"busy", "reader"}, otherwise=node.told)
+        wait_for(lambda: node.containers().keys() == {"busy", "reader"}, otherwise=node.told)
         yield node, found
         agent.stop()
 

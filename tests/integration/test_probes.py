@@ -2,12 +2,13 @@
 fail, and left alone by an agent that was restarted."""
 
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
-from kit.agent_process import Node, eventually
+from kit.agent_process import Node
 from kit.containerd import Containerd
+from kit.ports import free_port
+from kit.waiting import wait_for
 
 
 def write_pod(node: Node, shared: Path, container: dict[str, Any], port: int) -> None:
@@ -41,23 +42,23 @@ def live_through(node: Node, shared: Path) -> None:
         return found[0] if found else {}
 
     with node.agent() as first:
-        eventually(lambda: status().get("started"), otherwise=node.told)
+        wait_for(lambda: status().get("started"), otherwise=node.told)
         assert not status()["ready"]
         (shared / "ready").touch()
-        eventually(lambda: status()["ready"], otherwise=node.told)
+        wait_for(lambda: status()["ready"], otherwise=node.told)
         (shared / "ready").unlink()
-        eventually(lambda: not status()["ready"], otherwise=node.told)
+        wait_for(lambda: not status()["ready"], otherwise=node.told)
         assert "Readiness probe failed: HTTP probe failed with statuscode: 404" in node.told()
         (shared / "ready").touch()
-        eventually(lambda: status()["ready"], otherwise=node.told)
+        wait_for(lambda: status()["ready"], otherwise=node.told)
         (shared / "sick").touch()
-        eventually(lambda: status()["restartCount"] == 1, otherwise=node.told)
+        wait_for(lambda: status()["restartCount"] == 1, otherwise=node.told)
         (shared / "sick").unlink()
-        eventually(lambda: status()["ready"] and status()["state"].get("running"), otherwise=node.told)
+        wait_for(lambda: status()["ready"] and status()["state"].get("running"), otherwise=node.told)
         before = node.containers()
         first.stop()
     with node.agent("--stop-pods-on-exit") as second:
-        eventually(lambda: status().get("ready"), otherwise=node.told)
+        wait_for(lambda: status().get("ready"), otherwise=node.told)
         assert node.containers() == before
         second.stop()
 
@@ -71,9 +72,7 @@ def test_containers_on_containerd_are_probed(tmp_path: Path, containerd: Contain
 
 
 def test_containers_on_the_embedded_runtime_are_probed(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("", 0))
-        port = free.getsockname()[1]
+    port = free_port("")
     node = Node(tmp_path)
     # The machine's own Python: the one that runs the tests may lie where containers cannot see it.
     command = ["python3", "-m", "http.server", "--directory", "/shared", str(port)]

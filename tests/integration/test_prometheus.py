@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from aiohttp import web
 from kit.certificates import Authority, server_context
 from kit.node import World
 from kit.pods import make_pod
+from kit.ports import free_port
 from kit.waiting import eventually
 from pykubelet.node.census import take_census
 from pykubelet.pod.lifecycle.probe_results import Result
@@ -92,9 +92,7 @@ async def prometheus(folder: Path, port: int, authority: Authority) -> AsyncIter
         job["tls_config"] = {"ca_file": str(folder / "ca.crt")}
         job["authorization"] = {"credentials_file": str(folder / "token")}
     (folder / "prometheus.yml").write_text(yaml.safe_dump({**config, "scrape_configs": jobs}))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             "prometheus",

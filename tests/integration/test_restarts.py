@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import pytest
 
-from kit.agent_process import NODE_NAME, Node, eventually, is_alive, running_containers
+from kit.agent_process import NODE_NAME, Node, is_alive, running_containers
 from kit.api_server import LoopbackApi, loopback_api
 from kit.containerd import Containerd
 from kit.inventory import inventory, take_away_pods
+from kit.waiting import wait_for
 
 KILLS: Final = 20
 STATIC: Final = tuple(f"static{number}" for number in range(12))
@@ -134,7 +135,7 @@ def test_twenty_pods_outlive_twenty_agents_and_nothing_of_what_came_and_went_is_
         with world.node.agent():
             _stir(world, chance)
             if chance.random() < 0.9:  # the others are killed while they start
-                eventually(world.node.pods)
+                wait_for(world.node.pods)
             time.sleep(chance.uniform(0.0, 0.9))  # not for luck: this is the moment of its death
     print(f"calls cut short: {(world.containerd.root / 'containerd.log').read_text().count('context canceled')}")
     with world.node.agent("--stop-pods-on-exit") as last:
@@ -147,7 +148,7 @@ def test_twenty_pods_outlive_twenty_agents_and_nothing_of_what_came_and_went_is_
 
 def _settled(world: World, seed: int = 0) -> dict[str, tuple[str, int]]:
     """The containers, once exactly those run that should."""
-    eventually(lambda: not world.faults(), seconds=120, otherwise=lambda: _complaint(world, seed))
+    wait_for(lambda: not world.faults(), seconds=120, otherwise=lambda: _complaint(world, seed))
     return world.node.containers()
 
 
@@ -185,18 +186,18 @@ def test_pods_go_on_while_containerd_is_away_and_what_ended_meanwhile_is_handled
     with world.node.agent("--stop-pods-on-exit") as agent:
         before = _settled(world)
         pids = _pids(world.containerd)
-        eventually(lambda: world.api.condition(NODE_NAME)[0] == "True")
+        wait_for(lambda: world.api.condition(NODE_NAME)[0] == "True")
         with _away(world.containerd, ending):
             began = time.monotonic()
-            eventually(lambda: world.api.condition(NODE_NAME)[0] == "False", otherwise=world.node.told)
+            wait_for(lambda: world.api.condition(NODE_NAME)[0] == "False", otherwise=world.node.told)
             print(f"from containerd's end to NotReady: {time.monotonic() - began:.1f} s")
             assert "container runtime not ready: the runtime does not answer" in world.api.condition(NODE_NAME)[1]
             assert all(map(is_alive, pids.values()))
             os.kill(pids[before["mortal"][0]], signal.SIGUSR1)
-            eventually(lambda: not is_alive(pids[before["mortal"][0]]))
+            wait_for(lambda: not is_alive(pids[before["mortal"][0]]))
             world.write("latecomer")
-            eventually(lambda: "latecomer" in world.node.pods())  # the agent itself goes on
-        eventually(lambda: world.api.condition(NODE_NAME)[0] == "True", otherwise=world.node.told)
+            wait_for(lambda: "latecomer" in world.node.pods())  # the agent itself goes on
+        wait_for(lambda: world.api.condition(NODE_NAME)[0] == "True", otherwise=world.node.told)
         after = _settled(world)
         untouched = ("steady", "other", "served")
         assert [after[name] for name in untouched] == [before[name] for name in untouched]
@@ -215,12 +216,12 @@ def test_an_agent_that_starts_before_containerd_waits_for_it(world: World) -> No
     with ExitStack() as stack:
         with _away(world.containerd, "in good order"):
             with world.node.agent() as hasty:
-                eventually(lambda: hasty.answers() and "waiting for the runtime" in world.node.told())
+                wait_for(lambda: hasty.answers() and "waiting for the runtime" in world.node.told())
                 hasty.stop()  # also one that waits ends when it is told to
             agent = stack.enter_context(world.node.agent("--stop-pods-on-exit"))
-            eventually(lambda: agent.answers() and world.node.told().count("waiting for the runtime") == 2)
+            wait_for(lambda: agent.answers() and world.node.told().count("waiting for the runtime") == 2)
         _settled(world)
-        eventually(lambda: world.api.condition(NODE_NAME)[0] == "True")
+        wait_for(lambda: world.api.condition(NODE_NAME)[0] == "True")
         agent.stop()
     assert world.leftovers() == [], world.node.told()
 

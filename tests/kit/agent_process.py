@@ -6,8 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -15,17 +14,6 @@ from typing import Any, Final
 COMMAND: Final = [sys.executable, "-m", "pykubelet"]
 NODE_NAME: Final = "n1"
 _PATIENCE: Final = 10.0
-
-
-def eventually(
-    condition: Callable[[], object], *, seconds: float = 60.0, otherwise: Callable[[], object] = lambda: ""
-) -> None:
-    """Return once `condition()` is true, on the real clock. `otherwise` has something to say when it does not come."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"it has not come true within {seconds:g} s {otherwise()}")
-        time.sleep(0.03)
 
 
 def command(*args: str, code: int = 0) -> str:

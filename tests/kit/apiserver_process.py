@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from kit.agent_process import COMMAND, eventually
+from kit.agent_process import COMMAND
+from kit.ports import free_port
+from kit.waiting import wait_for
 
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PATIENCE: Final = 30.0
@@ -39,7 +41,7 @@ class ApiServerProcess:
         began = time.perf_counter()
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        eventually(self.is_ready, seconds=_PATIENCE, otherwise=self.told)
+        wait_for(self.is_ready, seconds=_PATIENCE, otherwise=self.told)
         return time.perf_counter() - began
 
     def is_ready(self) -> bool:
@@ -110,11 +112,6 @@ def cpu_of(pid: int) -> float:
 def rss_of(pid: int) -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return int(made.getsockname()[1])
 
 
 def plain_pod(name: str, **spec: Any) -> dict[str, Any]:

@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -26,6 +25,7 @@ from google.protobuf.message import Message
 from kit.oci import BUSYBOX, OciImage, busybox_layer, make_image, write_layout
 from kit.registry import LoopbackRegistry, loopback_registry
 from kit.sweep import PREFIX, bridge_of, claim, is_owned, sweep
+from kit.waiting import wait_for
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 
 OTHER_PROGRAMS: Final = "PYKUBELET_TEST_CONTAINERD"
@@ -103,11 +103,7 @@ class Containerd:
                 start_new_session=True,
                 env={**os.environ, "PATH": _search_path()},
             )
-        deadline = time.monotonic() + _SECONDS
-        while not self._is_up():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"containerd did not start: {(self.root / 'containerd.log').read_text()[-4000:]}")
-            time.sleep(0.05)
+        wait_for(self._is_up, seconds=_SECONDS, otherwise=self._told)
 
     def kill(self) -> None:
         """It ends at once, as in a crash. What runs in it goes on."""
@@ -128,10 +124,8 @@ class Containerd:
         write_layout(images, archive)
         self.ctr("images", "import", "--snapshotter", self._snapshotter, str(archive))
         archive.unlink()
-        deadline = time.monotonic() + _SECONDS
-        while not _has_images(self.endpoint, [image.name for image in images]):  # its CRI side hears of them later
-            assert time.monotonic() < deadline, f"{images} did not become known"
-            time.sleep(0.01)
+        names = [image.name for image in images]
+        wait_for(lambda: _has_images(self.endpoint, names), seconds=_SECONDS)  # its CRI side hears of them later
 
     def load_defaults(self) -> None:
         """The sandbox's image, and one that most tests run. The registry has the latter, too."""
@@ -206,7 +200,12 @@ class Containerd:
 
     # --- configuration
 
+    def _told(self) -> str:
+        return (self.root / "containerd.log").read_text()[-4000:]
+
     def _is_up(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self._told()
         try:
             plugins = self.ctr("plugins", "ls", "-q") and self.ctr("plugins", "ls")
         except RuntimeError:

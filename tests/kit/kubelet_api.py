@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 import aiohttp
 from aiohttp.connector import AddrInfoType
 
-from kit import waiting
-from kit.agent_process import AgentProcess, Node, eventually
+from kit.agent_process import AgentProcess, Node
+from kit.waiting import eventually, wait_for
 
 OPEN: Final = "authentication: {anonymous: {enabled: true}}\nauthorization: {mode: AlwaysAllow}\n"
 _HEAD: Final = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\naddress: 127.0.0.1\n"
@@ -29,7 +29,7 @@ def configured(folder: Path, more: str = OPEN) -> str:
 
 def port_of(node: Node, agent: AgentProcess) -> int:
     """Where the agent that was started last serves its API, once it answers."""
-    eventually(agent.answers, seconds=30.0, otherwise=node.told)
+    wait_for(agent.answers, seconds=30.0, otherwise=node.told)
     return int(re.findall(r"serving: https on port (\d+)", node.told())[-1])
 
 
@@ -106,7 +106,7 @@ class KubeletApi:
         """At once, and not before all is closed: the event loop of a test may end right after."""
         await self._connector.close(abort_ssl=True)
         await self.session.close()
-        await waiting.eventually(lambda: all(each.fileno() < 0 for each in self._sockets))
+        await eventually(lambda: all(each.fileno() < 0 for each in self._sockets))
 
     def _socket(self, address: AddrInfoType) -> socket.socket:
         made = socket.socket(*address[:3])

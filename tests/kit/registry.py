@@ -1,9 +1,7 @@
 """A real image registry on loopback, with or without a password."""
 
 import base64
-import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from kit.oci import OciImage, push
+from kit.ports import free_port
+from kit.waiting import wait_for
 
 USER: Final = "reader"
 PASSWORD: Final = "secret"
@@ -35,9 +35,7 @@ class LoopbackRegistry(Struct, frozen=True):
 @contextmanager
 def loopback_registry(folder: Path, *, protected: bool = False) -> Iterator[LoopbackRegistry]:
     folder.mkdir(parents=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     settings = [
         "version: 0.1",
         "log: {level: error, accesslog: {disabled: true}}",
@@ -51,23 +49,19 @@ def loopback_registry(folder: Path, *, protected: bool = False) -> Iterator[Loop
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(["docker-registry", "serve", folder / "config.yml"], stdout=log, stderr=log)
     try:
-        _wait_for(address, process, folder / "log")
+        wait_for(lambda: _answers(address, process, folder / "log"), seconds=30)
         yield LoopbackRegistry(address, protected)
     finally:
         process.terminate()
         process.wait(30)
 
 
-def _wait_for(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
-            return
-        except urllib.error.HTTPError as error:
-            error.close()
-            return  # it asks for a password
-        except OSError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the registry did not start: {log.read_text()}") from None
-            time.sleep(0.05)
+def _answers(address: str, process: subprocess.Popen[bytes], log: Path) -> bool:
+    assert process.poll() is None, log.read_text()
+    try:
+        urllib.request.urlopen(f"http://{address}/v2/", timeout=5).close()
+    except urllib.error.HTTPError as error:
+        error.close()  # it asks for a password
+    except OSError:
+        return False
+    return True

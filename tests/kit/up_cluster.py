@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import pytest
 
-from kit.agent_process import command, eventually
+from kit.agent_process import command
 from kit.kubectl import Terminal
+from kit.waiting import wait_for
 
 KUBECTL: Final = shutil.which("kubectl") or ""
 EMBEDDED: Final = ("--container-runtime-endpoint", "process")
@@ -147,7 +148,7 @@ class Sitting:
         self.process = process
 
     def sees(self, text: str) -> None:
-        eventually(lambda: self.terminal.shows(text.encode()), otherwise=lambda: f"{text!r} in {self.terminal.seen!r}")
+        wait_for(lambda: self.terminal.shows(text.encode()), otherwise=lambda: f"{text!r} in {self.terminal.seen!r}")
 
     def types(self, text: str) -> None:
         self.terminal.type(text.encode())

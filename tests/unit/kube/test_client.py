@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from kit.loopback import Handler, serving
+from kit.ports import free_port
 from pykubelet import __version__
 from pykubelet.api.meta import ListMeta, Status, StatusDetails
 from pykubelet.api.objects import ConfigMap, ConfigMapList
@@ -315,8 +316,7 @@ async def test_the_rate_limit_counts_requests_but_not_streams() -> None:
 
 
 async def test_a_server_that_is_away_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
+    port = free_port()
     async with client_of(port) as server:
         with pytest.raises(errors.Unreachable, match=rf"http://127.0.0.1:{port} cannot be reached: .*refused"):
             await server.get(PATH, ConfigMap)

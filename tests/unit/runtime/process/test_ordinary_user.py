@@ -28,6 +28,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.timeout(300)
 def test_all_of_it_works_for_an_ordinary_user(folder: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder}/tests"]
+    command += ["--numprocesses=2", "--dist=loadfile"]  # they wait more than they work
     command += ["-c", str(_TESTS.parent / "pyproject.toml"), "--rootdir", str(_TESTS.parent)]
     command += [
         str(_TESTS / _HERE),
