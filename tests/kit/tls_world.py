@@ -24,7 +24,7 @@ from pykubelet.apiserver.security.serving import apiserver_tls
 from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
-from pykubelet.apiserver.subresources.table import enter
+from pykubelet.apiserver.subresources.all import register_all
 from pykubelet.server.streaming.port_forward import forward
 from pykubelet.server.streaming.remote_command import serve_session
 
@@ -61,7 +61,7 @@ class World:
         access = self.server.backend.access
         assert isinstance(access, ClusterAccess)
         self.access = access
-        enter(self.server, access, self.pki)
+        register_all(self.server, access, self.pki)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["World", None]:

@@ -25,7 +25,7 @@ from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.moving import move
 from pykubelet.apiserver.store.port import Store
 from pykubelet.apiserver.store.sqlite import SqliteStore
-from pykubelet.apiserver.subresources.table import enter
+from pykubelet.apiserver.subresources.all import register_all
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepared, url
@@ -67,7 +67,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         )
         access = server.backend.access
         assert isinstance(access, ClusterAccess)
-        enter(server, access, pki, insecure_kubelets=config.insecure_kubelets)
+        register_all(server, access, pki, insecure_kubelets=config.insecure_kubelets)
         await _serve(server.application(), config, tls, stack)
         gc.collect()
         gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find

@@ -1,4 +1,4 @@
-"""Which requests are answered here, entered into the server's tables."""
+"""Every subresource and every kind that is answered but not stored, in one list."""
 
 from collections.abc import Mapping
 from typing import Final, Protocol
@@ -13,13 +13,13 @@ from pykubelet.apiserver.subresources.token import token_requests
 from pykubelet.apiserver.verbs.handlers import Connect, Verb
 
 
-class Tables(Protocol):
+class HandlerTable(Protocol):
     def answer(self, group: str, plural: str, subresource: str, verb: Verb) -> None: ...
 
     def connect(self, group: str, plural: str, subresource: str, handler: Connect) -> None: ...
 
 
-def enter(server: Tables, access: ClusterAccess, pki: Pki, *, insecure_kubelets: bool = False) -> None:
+def register_all(server: HandlerTable, access: ClusterAccess, pki: Pki, *, insecure_kubelets: bool = False) -> None:
     """`insecure_kubelets`: the serving certificates of kubelets are not verified."""
     for (group, plural), verb in _reviews(access).items():
         server.answer(group, plural, "", verb)
