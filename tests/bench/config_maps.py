@@ -13,7 +13,7 @@ from kit.apiserver_process import cpu_of, rss_of
 from kit.up_cluster import UpCluster, pod
 from kit.waiting import eventually
 from pykubelet.kube import kubeconfig
-from pykubelet.kube.client import MERGE_PATCH, ApiClient, object_path
+from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.credentials import Credentials
 
 PODS: Final = 50
@@ -62,7 +62,7 @@ async def _changes(server: ApiClient, file: Path) -> None:
     answered, seen = [], []
     for number in range(CHANGES):
         began = time.perf_counter()
-        await server.patch(path, {"data": {"k": str(number)}}, bytes, content_type=MERGE_PATCH)
+        await server.patch(path, {"data": {"k": str(number)}}, bytes)
         answered.append(time.perf_counter() - began)
         while file.read_text() != str(number):  # noqa: ASYNC110
             await asyncio.sleep(0.001)

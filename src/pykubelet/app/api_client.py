@@ -22,13 +22,12 @@ from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.csr import node_template, serving_template
 from pykubelet.kube.events import EventRecorder
 from pykubelet.kube.kubeconfig import ClientConfig
-from pykubelet.kube.node import NodeView
-from pykubelet.kube.node_lease import LeaseKeeper
-from pykubelet.kube.nodes import KubeNodes
-from pykubelet.kube.objects import KubeLeases, KubePods, KubeRuntimeClasses
+from pykubelet.kube.node import KubeNodes, NodeView
+from pykubelet.kube.node_lease import KubeLeases, LeaseKeeper
 from pykubelet.kube.pod_objects import KubeObjects
-from pykubelet.kube.pods import ApiSource
+from pykubelet.kube.pods import ApiSource, KubePods
 from pykubelet.kube.reviews import KubeReviews
+from pykubelet.kube.runtime_classes import KubeRuntimeClasses
 from pykubelet.kube.services import ServiceView
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.pod.moments import Journal

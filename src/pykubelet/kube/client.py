@@ -7,7 +7,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -15,12 +15,10 @@ from yarl import URL
 
 from pykubelet import __version__
 from pykubelet.api import codec
-from pykubelet.api.meta import ListMeta
-from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.kube.answers import no_answer, refusal
 from pykubelet.kube.credentials import Credentials, Grant
-from pykubelet.kube.errors import BadAnswer, Expired, TooLarge
+from pykubelet.kube.errors import BadAnswer, TooLarge
 from pykubelet.kube.rate_limit import TokenBucket
 from pykubelet.pod.moments import ApiAnswered, ApiRequested, Journal
 
@@ -28,25 +26,10 @@ T = TypeVar("T")
 Params = Mapping[str, str | int | bool | None]
 
 JSON: Final = "application/json"
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+_STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 
 PAGE: Final = 500
 _ERROR_BODY: Final = 1 << 20
-
-
-class ObjectList(Protocol):
-    """Any of the List kinds."""
-
-    @property
-    def metadata(self) -> ListMeta: ...
-
-    @property
-    def items(self) -> tuple[Any, ...]: ...
-
-
-L = TypeVar("L", bound=ObjectList)
 
 
 def object_path(resource: str, *, namespace: str = "", name: str = "", subresource: str = "", group: str = "") -> str:
@@ -63,7 +46,7 @@ def object_path(resource: str, *, namespace: str = "", name: str = "", subresour
 
 
 class ApiClient:
-    """A client of one API server: `async with ApiServer(credentials) as server: ...`.
+    """A client of one API server: `async with ApiClient(credentials) as server: ...`.
 
     A path is plain text, as `object_path` makes it; what a URL needs escaped is escaped here.
     A None among the `params` is left out.
@@ -94,7 +77,7 @@ class ApiClient:
         return str(self._credentials.server).rstrip("/")
 
     def __repr__(self) -> str:
-        return f"ApiServer({self.url!r})"
+        return f"ApiClient({self.url!r})"
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -113,24 +96,6 @@ class ApiClient:
     async def get(self, path: str, kind: type[T], *, params: Params | None = None) -> T:
         return self._decoded(kind, await self.request("GET", path, params=params), path)
 
-    async def list(self, path: str, kind: type[L], *, params: Params | None = None, page: int = PAGE) -> L:
-        """All objects, fetched `page` at a time. When the pages grow too old on the way, all at once."""
-        params = dict(params or {})
-        first = answer = await self.get(path, kind, params={**params, "limit": page})
-        items = [first.items]
-        # A continue token carries the version that it continues, and the server refuses to be told twice.
-        for name in ("resourceVersion", "resourceVersionMatch"):
-            params.pop(name, None)
-        while token := answer.metadata.continue_:
-            try:
-                answer = await self.get(path, kind, params={**params, "limit": page, "continue": token})
-            except Expired:
-                return await self.get(path, kind, params=params)
-            items.append(answer.items)
-        if answer is first:
-            return first
-        return changed(answer, items=tuple(item for part in items for item in part))
-
     async def create(self, path: str, value: object, kind: type[T], *, params: Params | None = None) -> T:
         return self._decoded(kind, await self.request("POST", path, params=params, body=value), path)
 
@@ -138,29 +103,18 @@ class ApiClient:
         """Replace an object. With its resource version in the metadata, Conflict when somebody else was faster."""
         return self._decoded(kind, await self.request("PUT", path, params=params, body=value), path)
 
-    async def patch(
-        self,
-        path: str,
-        patch: object,
-        kind: type[T],
-        *,
-        content_type: str = STRATEGIC_MERGE_PATCH,
-        params: Params | None = None,
-    ) -> T:
-        answer = await self.request("PATCH", path, params=params, body=patch, content_type=content_type)
+    async def patch(self, path: str, patch: object, kind: type[T]) -> T:
+        """A strategic merge patch."""
+        answer = await self.request("PATCH", path, body=patch, content_type=_STRATEGIC_MERGE_PATCH)
         return self._decoded(kind, answer, path)
 
-    async def delete(
-        self, path: str, *, uid: str = "", grace_period_seconds: int | None = None, propagation_policy: str = ""
-    ) -> None:
+    async def delete(self, path: str, *, uid: str = "", grace_period_seconds: int | None = None) -> None:
         """Ask for an end. With a uid, Conflict when the name belongs to another object by now."""
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if uid:
             options["preconditions"] = {"uid": uid}
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
-        if propagation_policy:
-            options["propagationPolicy"] = propagation_policy
         await self.request("DELETE", path, body=options)
 
     async def request(
@@ -171,19 +125,17 @@ class ApiClient:
         params: Params | None = None,
         body: object = None,
         content_type: str = JSON,
-        accept: str = JSON,
-        timeout: float | None = None,
     ) -> bytes:
-        """Any request. A body other than bytes becomes JSON. `timeout` counts from when the rate limit lets go."""
+        """Any request. A body other than bytes becomes JSON. The timeout counts from when the rate limit lets go."""
         now = asyncio.get_running_loop().time
         asked = now()
         await self._bucket.wait()
-        headers = {"Accept": accept}
+        headers = {"Accept": JSON}
         if self._credentials.disable_compression:
             headers["Accept-Encoding"] = "identity"
         if body is not None:
             headers["Content-Type"] = content_type
-        deadline = aiohttp.ClientTimeout(total=timeout or self._timeout)
+        deadline = aiohttp.ClientTimeout(total=self._timeout)
         data = body if isinstance(body, bytes | None) else codec.encode(body)
         url, began, received = self._full_url(path, params), now(), None
         try:
@@ -262,7 +214,7 @@ class ApiClient:
         data: bytes | None,
         grant: Grant,
     ) -> aiohttp.ClientResponse:
-        assert self._session is not None, "an ApiServer is used inside of its async with"
+        assert self._session is not None, "an ApiClient is used inside of its async with"
         arguments = self._credentials.arguments(grant)
         arguments["headers"] += headers.items()
         code = "<error>"

@@ -1,10 +1,9 @@
-"""Which API server to talk to, and as whom: kubeconfig files, merged as kubectl does, or the service account of a pod.
+"""Which API server to talk to, and as whom: the current context of a kubeconfig.
 
 What comes out is settled: one cluster, one user, absolute paths. What is wrong with a file is said here, with a remedy.
 """
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -14,7 +13,6 @@ from pykubelet.api.documents import Document, DocumentError, read_documents
 from pykubelet.api.struct import Struct, changed
 from pykubelet.kube.errors import KubeconfigError
 
-SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 
 
@@ -120,59 +118,41 @@ class ClientConfig:
 
     cluster: Cluster
     user: User
-    namespace: str = "default"
     origin: str = "the configuration"
 
 
-def load(path: str = "", *, context: str = "", environ: Mapping[str, str] = os.environ) -> ClientConfig:
-    """The given file, which has to exist; else the files of KUBECONFIG, missing ones skipped; else ~/.kube/config."""
-    if path:
-        files = [_read(Path(path).expanduser())]
-    else:
-        names = environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config")
-        paths = [Path(name) for name in dict.fromkeys(names.split(os.pathsep)) if name]
-        files = [_read(each) for each in paths if each.exists()]
-        if not files:
-            raise KubeconfigError(f"no kubeconfig at {names}: give the path of one, or set KUBECONFIG")
-    return _chosen(files, context)
-
-
-def in_cluster(*, root: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.environ) -> ClientConfig:
-    """The service account that Kubernetes gives to the containers of a pod."""
-    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
-    if not host or not port:
-        raise KubeconfigError(
-            "not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set; give a kubeconfig instead"
-        )
-    for name in ("token", "ca.crt"):
-        if not (root / name).is_file():
-            raise KubeconfigError(
-                f"{root / name} does not exist: does the pod say automountServiceAccountToken: false?"
-            )
-    try:
-        namespace = (root / "namespace").read_text().strip()
-    except OSError:
-        namespace = ""
+def load(path: str) -> ClientConfig:
+    """What the file's current context names. Raises KubeconfigError."""
+    file = Path(path).expanduser()
+    config = _read(file)
+    name = config.current_context
+    if not name:
+        raise KubeconfigError(f"{file} has no current-context; {_there_are(config)}")
+    context = _named(config.contexts, name)
+    if context is None:
+        raise KubeconfigError(f'{file}: context "{name}" does not exist; {_there_are(config)}')
+    at, wanted = f'{file}: context "{name}"', context.context
+    if not wanted.cluster:
+        raise KubeconfigError(f"{at} names no cluster")
+    cluster = _named(config.clusters, wanted.cluster)
+    if cluster is None:
+        raise KubeconfigError(f'{at} names cluster "{wanted.cluster}", which does not exist')
+    if not cluster.cluster.server:
+        raise KubeconfigError(f'{file}: cluster "{wanted.cluster}" has no server, such as https://10.0.0.1:6443')
+    user = _named(config.users, wanted.user) if wanted.user else None
+    if wanted.user and user is None:
+        raise KubeconfigError(f'{at} names user "{wanted.user}", which does not exist')
     return ClientConfig(
-        cluster=Cluster(
-            server=f"https://{f'[{host}]' if ':' in host else host}:{port}", certificate_authority=str(root / "ca.crt")
-        ),
-        user=User(token_file=str(root / "token")),
-        namespace=namespace or "default",
-        origin=str(root),
+        cluster=_cluster_with_paths(cluster.cluster, file),
+        user=_user_with_paths(user.user, file) if user else User(),
+        origin=str(file),
     )
 
 
 # --- reading
 
 
-@dataclass(frozen=True)
-class _File:
-    path: Path
-    config: Kubeconfig
-
-
-def _read(path: Path) -> _File:
+def _read(path: Path) -> Kubeconfig:
     try:
         documents = read_documents(path.read_bytes())
     except FileNotFoundError:
@@ -196,7 +176,7 @@ def _read(path: Path) -> _File:
     _check_names(path, "cluster", (each.name for each in config.clusters))
     _check_names(path, "user", (each.name for each in config.users))
     _check_names(path, "context", (each.name for each in config.contexts))
-    return _File(path, config)
+    return config
 
 
 def _check_kind(path: Path, value: object) -> None:
@@ -219,55 +199,13 @@ def _check_names(path: Path, kind: str, names: Iterable[str]) -> None:
 Entry = TypeVar("Entry", NamedCluster, NamedUser, NamedContext)
 
 
-def _chosen(files: list[_File], context_name: str) -> ClientConfig:
-    context_name, names_it = _context_name(files, context_name)
-    found = _first(files, context_name, lambda config: config.contexts)
-    if found is None:
-        raise KubeconfigError(f'{names_it}: context "{context_name}" does not exist; {_there_are(files)}')
-    where, context = found[0].path, found[1].context
-    if not context.cluster:
-        raise KubeconfigError(f'{where}: context "{context_name}" names no cluster')
-    cluster = _first(files, context.cluster, lambda config: config.clusters)
-    if cluster is None:
-        raise _dangling(where, context_name, "cluster", context.cluster)
-    if not cluster[1].cluster.server:
-        raise KubeconfigError(
-            f'{cluster[0].path}: cluster "{context.cluster}" has no server, such as https://10.0.0.1:6443'
-        )
-    user = _first(files, context.user, lambda config: config.users) if context.user else None
-    if context.user and user is None:
-        raise _dangling(where, context_name, "user", context.user)
-    return ClientConfig(
-        cluster=_cluster_with_paths(cluster[1].cluster, cluster[0].path),
-        user=_user_with_paths(user[1].user, user[0].path) if user else User(),
-        namespace=context.namespace or "default",
-        origin=str(user[0].path if user else where),
-    )
+def _named(entries: Iterable[Entry], name: str) -> Entry | None:
+    return next((each for each in entries if each.name == name), None)
 
 
-def _context_name(files: list[_File], wanted: str) -> tuple[str, Path]:
-    if wanted:
-        return wanted, files[0].path
-    for file in files:
-        if file.config.current_context:
-            return file.config.current_context, file.path
-    raise KubeconfigError(f"{files[0].path} has no current-context; {_there_are(files)}")
-
-
-def _there_are(files: list[_File]) -> str:
-    names = dict.fromkeys(each.name for file in files for each in file.config.contexts)
+def _there_are(config: Kubeconfig) -> str:
+    names = [each.name for each in config.contexts]
     return "there is no context at all" if not names else f"there are: {', '.join(names)}"
-
-
-def _first(
-    files: list[_File], name: str, entries: Callable[[Kubeconfig], tuple[Entry, ...]]
-) -> tuple[_File, Entry] | None:
-    """The first file that has an entry of this name has all of it: two entries are never mixed."""
-    return next(((file, each) for file in files for each in entries(file.config) if each.name == name), None)
-
-
-def _dangling(path: Path, context: str, kind: str, name: str) -> KubeconfigError:
-    return KubeconfigError(f'{path}: context "{context}" names {kind} "{name}", which does not exist')
 
 
 def _cluster_with_paths(cluster: Cluster, file: Path) -> Cluster:

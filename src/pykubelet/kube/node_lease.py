@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 
@@ -134,6 +135,20 @@ class LeaseKeeper:
 
     def _path(self, name: str = "") -> str:
         return object_path("leases", namespace=NAMESPACE, name=name, group=_GROUP)
+
+
+class KubeLeases:
+    """Who has shown to be alive. Renewing a lease is another's work."""
+
+    def __init__(self, server: ApiClient) -> None:
+        self._server = server
+
+    async def renewed_at(self, node_name: str) -> datetime | None:
+        """When the lease of a node was last renewed; None when there is none, or it was never renewed."""
+        path = object_path("leases", namespace=NAMESPACE, name=node_name, group=_GROUP)
+        with suppress(NotFound):
+            return (await self._server.get(path, Lease)).spec.renew_time
+        return None
 
 
 def _slim(lease: Lease) -> Lease:

@@ -1,13 +1,16 @@
-"""This node's pods, from an API server."""
+"""This node's pods: as they come from an API server, and what the agent does to them there."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
+from typing import Any
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
+from pykubelet.base.errors import NotFound
 from pykubelet.kube.client import ApiClient, object_path
+from pykubelet.kube.errors import ObjectConflict, Refused
 from pykubelet.kube.watch import Changed, Deleted, Reflector, Relisted
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 
@@ -41,6 +44,40 @@ class ApiSource:
                         yield Gone(metadata.uid)
 
 
+class KubePods:
+    """The PodApi port over HTTP. Answers come without managed fields."""
+
+    def __init__(self, server: ApiClient) -> None:
+        self._server = server
+
+    async def get(self, namespace: str, name: str) -> Pod:
+        return slim(await self._server.get(object_path("pods", namespace=namespace, name=name), Pod))
+
+    async def patch_status(self, namespace: str, name: str, uid: str, patch: Mapping[str, Any]) -> Pod:
+        path = object_path("pods", namespace=namespace, name=name, subresource="status")
+        bound = {**patch, "metadata": {**patch.get("metadata", {}), "uid": uid}}
+        try:
+            return slim(await self._server.patch(path, bound, Pod))
+        except Refused as error:
+            if _is_of_another_uid(error):
+                raise ObjectConflict(str(error), status=error.status) from None
+            raise
+
+    async def create(self, pod: Pod) -> Pod:
+        return slim(await self._server.create(object_path("pods", namespace=pod.metadata.namespace), pod, Pod))
+
+    async def delete(self, namespace: str, name: str, uid: str, grace: int) -> None:
+        path = object_path("pods", namespace=namespace, name=name)
+        with suppress(NotFound):
+            await self._server.delete(path, uid=uid, grace_period_seconds=grace)
+
+
 def slim(pod: Pod) -> Pod:
     """Who set which field takes a third of a pod's memory and means nothing to a node."""
     return changed(pod, metadata=changed(pod.metadata, managed_fields=())) if pod.metadata.managed_fields else pod
+
+
+def _is_of_another_uid(error: Refused) -> bool:
+    """A patch has no preconditions: to the server, ours is an attempt to change the uid of another pod."""
+    details = error.status.details
+    return details is not None and any(cause.field == "metadata.uid" for cause in details.causes)

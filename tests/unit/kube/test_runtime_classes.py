@@ -9,11 +9,11 @@ from aiohttp import web
 
 from kit.loopback import serving
 from pykubelet.base.errors import Invalid, NotFound, Retry
-from pykubelet.kube import objects
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
-from pykubelet.kube.objects import KubeLeases, KubeRuntimeClasses
+from pykubelet.kube.node_lease import KubeLeases
+from pykubelet.kube.runtime_classes import KubeRuntimeClasses
 
 
 class Server:
@@ -63,7 +63,7 @@ async def test_a_class_that_is_missing_is_asked_for_each_time() -> None:
 async def test_a_class_that_was_known_stays_known_while_the_server_fails_but_not_when_it_is_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(objects, "_CLASS_HOLDS", 0.0)
+    monkeypatch.setattr("pykubelet.kube.runtime_classes._HOLDS", 0.0)
     server = Server()
     server.objects[CLASS] = {"metadata": {"name": "sandboxed"}, "handler": "runsc"}
     async with server.client() as client:

@@ -14,7 +14,7 @@ from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
-from pykubelet.kube.nodes import KubeNodes
+from pykubelet.kube.node import KubeNodes
 from pykubelet.pod.ports.node import NodeApi
 
 NODE = {

@@ -14,7 +14,7 @@ from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.errors import AlreadyExists, Forbidden
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
-from pykubelet.kube.objects import KubePods
+from pykubelet.kube.pods import KubePods
 from pykubelet.pod.ports.api import PodApi
 
 POD = {
