@@ -1,6 +1,7 @@
 """A store that ends with the process, for tests and as the shortest telling of what a store does."""
 
 from collections.abc import AsyncGenerator, Sequence
+from typing import Final
 
 from pykubelet.apiserver.store.followers import Followers
 from pykubelet.apiserver.store.port import (
@@ -16,6 +17,9 @@ from pykubelet.apiserver.store.port import (
     check_key,
 )
 from pykubelet.base.errors import NotFound, Retry
+
+_KEPT: Final = 10_000
+"""Changes that are known at least. Twice as many are never kept, or a long life would fill the memory."""
 
 
 class MemoryStore:
@@ -75,9 +79,7 @@ class MemoryStore:
     async def compact(self, revision: int) -> None:
         self._check_come_to(revision)
         if revision > self._compacted:
-            self._past = dict(self._held(revision))
-            self._log = [event for event in self._log if event.revision > revision]
-            self._compacted = revision
+            self._forget(revision)
 
     async def healthy(self) -> bool:
         return not self._is_closed
@@ -90,7 +92,14 @@ class MemoryStore:
         self._log.append(event)
         _apply(self._now, event)
         self._followers.publish([event])
+        if len(self._log) == 2 * _KEPT:
+            self._forget(event.revision - _KEPT)
         return event.revision
+
+    def _forget(self, revision: int) -> None:
+        self._past = dict(self._held(revision))
+        self._log = [event for event in self._log if event.revision > revision]
+        self._compacted = revision
 
     def _expect(self, key: str, revision: int) -> Entry:
         self._check_open()
