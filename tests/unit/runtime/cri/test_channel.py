@@ -239,7 +239,11 @@ async def test_users_of_its_own_are_only_for_pods_whose_runtime_can_do_it(
         assert mapping.host_id == 65536
         return cri.RunPodSandboxResponse(pod_sandbox_id="s-1").SerializeToString()
 
-    async with server(tmp_path / "s", Status=status, RunPodSandbox=run):
+    async def sandbox(request: bytes, context: Any) -> bytes:
+        found = cri.PodSandboxStatus(id=cri.PodSandboxStatusRequest.FromString(request).pod_sandbox_id)
+        return cri.PodSandboxStatusResponse(status=found).SerializeToString()
+
+    async with server(tmp_path / "s", Status=status, RunPodSandbox=run, PodSandboxStatus=sandbox):
         runtime = CriRuntime(f"{tmp_path}/s")
         if why is None:
             assert (await runtime.run_sandbox(config)).id == "s-1"
