@@ -196,7 +196,7 @@ class ApiClient:
         response = await self._send_once(method, url, headers, timeout, data, grant)
         if response.status == 401:
             try:
-                newer = await self._credentials.renewed(grant)
+                newer = await self._credentials.renew(grant)
             except BaseException:
                 response.close()
                 raise

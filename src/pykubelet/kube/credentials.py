@@ -90,13 +90,13 @@ class Credentials:
 
     async def grant(self) -> Grant:
         """What to send now. Cheap unless an exec plug-in has to run. Raises CredentialsError."""
-        return await self._granted()
+        return await self._make_grant()
 
-    async def renewed(self, refused: Grant) -> Grant | None:
+    async def renew(self, refused: Grant) -> Grant | None:
         """After a 401: look at everything again. None when the server would get the same as before."""
         if self._token is not None:
             self._token.look_again()
-        new = await self._granted(refused.from_plugin)
+        new = await self._make_grant(refused.from_plugin)
         return None if new == refused else new
 
     def arguments(self, grant: Grant) -> RequestArguments:
@@ -115,7 +115,7 @@ class Credentials:
             "proxy_headers": proxy_headers,
         }
 
-    async def _granted(self, refused: ExecCredentialStatus | None = None) -> Grant:
+    async def _make_grant(self, refused: ExecCredentialStatus | None = None) -> Grant:
         if self._tls is None:
             return Grant(self._fixed_headers, None)
         if self._plugin is not None:

@@ -128,7 +128,7 @@ class ExecPlugin:
             ) from None
         finally:
             if program is not None:
-                await _ended(program)
+                await _end(program)
         if program.returncode:
             raise CredentialsError(
                 f"the exec plug-in {command} ended with code {program.returncode}{self._last_words(complaints)}"
@@ -193,7 +193,7 @@ def _check(plugin: ExecConfig, origin: str) -> None:
         )
 
 
-async def _ended(program: asyncio.subprocess.Process) -> None:
+async def _end(program: asyncio.subprocess.Process) -> None:
     """Nothing of the program is left when it took too long, or when the caller was cancelled while it ran."""
     if program.returncode is None:
         with suppress(ProcessLookupError):

@@ -59,23 +59,23 @@ class LeaseKeeper:
             await asyncio.sleep(self._duration / _RENEWALS * random.uniform(1.0, 1.0 + _JITTER))
 
     async def _keep(self) -> None:
-        if self._lease is not None and await self._renewed(self._lease):
+        if self._lease is not None and await self._renew(self._lease):
             return
-        self._lease, is_new = await self._ensured()
-        if not is_new and not await self._renewed(self._lease):
+        self._lease, is_new = await self._ensure()
+        if not is_new and not await self._renew(self._lease):
             log.warning("the lease of node %s could not be renewed; the next try is in a while", self._node_name)
 
-    async def _renewed(self, lease: Lease) -> bool:
+    async def _renew(self, lease: Lease) -> bool:
         """Write the lease with the present time, in a few quick tries. False when none of them worked."""
         for _ in range(_TRIES):
             try:
-                fresh = self._fresh(await self._owned(lease))
+                fresh = self._fresh(await self._with_owner(lease))
                 self._lease = _slim(await self._server.update(self._path(self._node_name), fresh, Lease))
             except NotFound:
                 self._lease = None
                 return False
             except Conflict:
-                lease, is_new = await self._ensured()
+                lease, is_new = await self._ensure()
                 if is_new:
                     self._lease = lease
                     return True
@@ -85,7 +85,7 @@ class LeaseKeeper:
                 return True
         return False
 
-    async def _ensured(self) -> tuple[Lease, bool]:
+    async def _ensure(self) -> tuple[Lease, bool]:
         """The lease as it is on the server, and whether it was made just now. Tries until it works."""
         backoff = Backoff(_SOONEST, _LATEST, now=asyncio.get_running_loop().time)
         complaint = ""
@@ -119,7 +119,7 @@ class LeaseKeeper:
         spec = changed(lease.spec, lease_duration_seconds=self._duration, renew_time=MicroTime.of(self._now()))
         return changed(lease, spec=spec)
 
-    async def _owned(self, lease: Lease) -> Lease:
+    async def _with_owner(self, lease: Lease) -> Lease:
         if lease.metadata.owner_references:
             return lease
         try:

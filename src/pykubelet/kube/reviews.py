@@ -58,7 +58,7 @@ class KubeReviews:
 
     async def who(self, token: str) -> Identity | None:
         question = {"apiVersion": _AUTHENTICATION, "kind": "TokenReview", "spec": {"token": token}}
-        status = (await self._asked("tokenreviews", _AUTHENTICATION, question, TokenReview)).status
+        status = (await self._ask("tokenreviews", _AUTHENTICATION, question, TokenReview)).status
         if not status.authenticated:
             return None
         user = status.user
@@ -84,13 +84,13 @@ class KubeReviews:
                 },
             },
         }
-        status = (await self._asked("subjectaccessreviews", _AUTHORIZATION, question, SubjectAccessReview)).status
+        status = (await self._ask("subjectaccessreviews", _AUTHORIZATION, question, SubjectAccessReview)).status
         if status.allowed and status.denied:
             raise BadAnswer(f"{self._server.url}: {identity.name} is said to be allowed and denied at once")
         reason = "; ".join(each for each in (status.reason, status.evaluation_error) if each)
         return Decision(allowed=status.allowed, reason=reason)
 
-    async def _asked(self, resource: str, group: str, question: Mapping[str, Any], kind: type[T]) -> T:
+    async def _ask(self, resource: str, group: str, question: Mapping[str, Any], kind: type[T]) -> T:
         """In a few tries while the server says that it has too much to do. Other failures are for the caller."""
         path = object_path(resource, group=group)
         backoff = Backoff(_SOONEST, _LATEST, factor=1.5, jitter=0.2, now=asyncio.get_running_loop().time)

@@ -37,7 +37,7 @@ async def _fetch(objects: PodObjects, pod: Pod, container: Container) -> EnvObje
     namespace = pod.metadata.namespace
     config_maps, secrets = wanted_objects(container)
 
-    async def found(name: str, get: Callable[..., Awaitable[T]]) -> T | None:
+    async def find(name: str, get: Callable[..., Awaitable[T]]) -> T | None:
         try:
             return await get(namespace, name, fresh=True)
         except NotFound:
@@ -45,7 +45,7 @@ async def _fetch(objects: PodObjects, pod: Pod, container: Container) -> EnvObje
 
     services = await objects.services(namespace, wait=not is_static(pod))
     return EnvObjects(
-        config_maps={name: await found(name, objects.config_map) for name in config_maps},
-        secrets={name: await found(name, objects.secret) for name in secrets},
+        config_maps={name: await find(name, objects.config_map) for name in config_maps},
+        secrets={name: await find(name, objects.secret) for name in secrets},
         services=service_variables(services, namespace, links=pod.spec.enable_service_links is not False),
     )

@@ -77,7 +77,7 @@ class FileSource:
         self._stop_watching()
         try:
             self._watch = FolderWatch(folder, self._changed.set)
-            self._mended("watch", folder)
+            self._note_mended("watch", folder)
         except OSError as error:
             self._report(
                 "watch", folder, f"{folder}: changes are noticed only every {self._period:g} s: {error.strerror}"
@@ -118,7 +118,7 @@ class FileSource:
         except OSError as error:
             self._report("folder", self._path, f"{self._path}: cannot be read: {error.strerror}")
             return None
-        self._mended("folder", self._path)
+        self._note_mended("folder", self._path)
         return paths
 
     def _read(self, path: str) -> _Content | None:
@@ -135,11 +135,11 @@ class FileSource:
                 "path", path, f"{path}: is not a regular file; only the folder itself is read, not what is below"
             )
             return None
-        self._mended("path", path)
+        self._note_mended("path", path)
         digest = hashlib.sha256(data).digest()
         if before is not None and before.digest == digest:
             return before
-        self._mended("content", path)
+        self._note_mended("content", path)
         try:
             pods = read_manifest(data, Place(origin=_as_text(path), source=FILE_SOURCE, node_name=self._node_name))
         except BadManifest as error:
@@ -183,7 +183,7 @@ class FileSource:
             for fault in faults:
                 log.error("%s", fault)
 
-    def _mended(self, about: str, which: str) -> None:
+    def _note_mended(self, about: str, which: str) -> None:
         self._reported.pop((about, which), None)
 
     def _forget_all_but(self, about: str, there: Collection[str]) -> None:

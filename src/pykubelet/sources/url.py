@@ -67,10 +67,10 @@ class UrlSource:
                 pause = self._period
                 try:
                     pods = await self._ask(session)
-                    self._worked()
+                    self._note_success()
                     backoff.reset()
                 except (Retry, Invalid) as error:
-                    self._failed(error)
+                    self._note_failure(error)
                     pause = backoff.next()
                     # An empty answer takes no pods away, but while there are none yet, it need not be waited for.
                     pods = (self._pods or ()) if isinstance(error, _Empty) else None
@@ -130,7 +130,7 @@ class UrlSource:
             raise _Empty(f"{self._place}: the answer is empty; keeping the pods from before")
         return bytes(data)
 
-    def _failed(self, error: Exception) -> None:
+    def _note_failure(self, error: Exception) -> None:
         if isinstance(error, BadManifest):  # told once: the same answer again is no news
             for fault in error.faults:
                 log.error("%s", fault)
@@ -140,7 +140,7 @@ class UrlSource:
         if self._failures == _LOUD_FAILURES + 1:
             log.error("%s: still failing; no further word of it until it works again", str(self._place))
 
-    def _worked(self) -> None:
+    def _note_success(self) -> None:
         if self._failures:
             log.info("%s: works again", str(self._place))
         self._failures = 0
