@@ -168,7 +168,7 @@ async def test_an_end_is_told_within_moments(any_machine: Machine) -> None:
     await any_machine.end(UID, "c", 0)
     async with asyncio.timeout(10):
         assert await news == UID
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 5
     assert (await seen(any_machine.runtime, UID, container_id)).state is State.EXITED
     await changes.aclose()
 
@@ -284,7 +284,7 @@ async def test_a_command_that_does_not_end_is_killed(any_machine: Machine) -> No
         await any_machine.runtime.exec_sync(
             container_id, ("sh", "-c", f"trap '' TERM; sleep {os.getpid()}1 & sleep {os.getpid()}2"), 0.2
         )
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     await eventually(lambda: len(any_machine._traces()) == before)
     await eventually(lambda: not _command_lines(f"sleep {os.getpid()}[12]"))
 
