@@ -1,6 +1,6 @@
 """What the agent proper, `node/`, needs of all the other rooms."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from msgspec import Struct
@@ -10,6 +10,7 @@ from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
 from pykubelet.app.machine import MachineParts
 from pykubelet.base.errors import Invalid
+from pykubelet.base.tasks import Work
 from pykubelet.host.checkpoint import PodCheckpoint
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.node.dependencies import Dependencies, NodeInfo
@@ -23,9 +24,6 @@ from pykubelet.pod.ports.runtime import Capabilities
 from pykubelet.pod.ports.syncer import PodSource
 from pykubelet.pod.status.pod_status import NodeFacts
 from pykubelet.sources.files import FileSource
-
-Part = Callable[[], Awaitable[None]]
-"""Something that has to run."""
 
 
 class AgentParts(Struct, frozen=True, kw_only=True):
@@ -89,11 +87,11 @@ def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, r
     )
 
 
-def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg) -> dict[str, Part]:
+def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg) -> dict[str, Work]:
     """What has to be done now and then, by name: as much of it as the runtime leaves to others."""
     can = base.runtime.capabilities
     logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
-    found: dict[str, Part] = {
+    found: dict[str, Work] = {
         "checkpoint": parts.checkpoint.run,
         "logs": partial(logs.run, lambda: pleg.seen.values()),
     }

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
+from pykubelet.base.tasks import Work
 from pykubelet.config.agent import Config
 from pykubelet.kube import kubeconfig
 from pykubelet.kube.bootstrap import bootstrap, rotating
@@ -35,9 +36,6 @@ from pykubelet.pod.moments import Journal
 _KINDS: Final = {"client": "client", "serving": "server"}
 """Of certificates, in the names of upstream's metrics."""
 
-Part = Callable[[], Awaitable[None]]
-"""Something that has to run."""
-
 
 class ApiParts(Struct, frozen=True, kw_only=True):
     """Everything that talks to the API server."""
@@ -51,9 +49,9 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     source: ApiSource
     recorder: EventRecorder
     reviews: KubeReviews
-    parts: Mapping[str, Part]
+    parts: Mapping[str, Work]
     """What has to run, by name."""
-    own_parts: Mapping[str, Part]
+    own_parts: Mapping[str, Work]
     """What has to run while the node is ours."""
     gauges: Mapping[str, Callable[[], Mapping[tuple[str, ...], float]]]
     """What monitoring may ask for at any time, by the name that upstream has for it."""
@@ -73,7 +71,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     recorder = EventRecorder(server, config.node.name, journal=journal)
     services = ServiceView(server)
     objects = KubeObjects(server, services)
-    parts: dict[str, Part] = {"node view": view.follow, "events": recorder.run}
+    parts: dict[str, Work] = {"node view": view.follow, "events": recorder.run}
     parts |= {"services": services.follow, "config maps and secrets": objects.run}
     keepers = await _keepers(config, server, way, view, stack, journal)
     parts |= {f"{kind} certificate": keeper.run for kind, keeper in keepers.items()}

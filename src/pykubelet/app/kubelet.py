@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykubelet import __version__
-from pykubelet.app.agent import Part, agent_parts, chores, dependencies
+from pykubelet.app.agent import agent_parts, chores, dependencies
 from pykubelet.app.foundations import Foundations, lay_foundations
 from pykubelet.app.machine import MachineParts, machine_parts
 from pykubelet.base.errors import Retry
-from pykubelet.base.tasks import supervise, unless
+from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
 from pykubelet.host.dirs import PodDirs
 from pykubelet.node.agent import Agent
@@ -72,7 +72,7 @@ class Kubelet:
         self.agent: Agent | None = None
         """Once everything has been started."""
         self._running: list[asyncio.Task[Any]] = []
-        self._server_parts: dict[str, Part] = {}
+        self._server_parts: dict[str, Work] = {}
 
     @classmethod
     async def build(cls, config: Config, stack: AsyncExitStack) -> "Kubelet":
@@ -151,7 +151,7 @@ class Kubelet:
         self._base.journal.read_by(metrics.read)
         return metrics
 
-    def _start(self, tasks: asyncio.TaskGroup, parts: Mapping[str, Part]) -> None:
+    def _start(self, tasks: asyncio.TaskGroup, parts: Mapping[str, Work]) -> None:
         self._running += [tasks.create_task(supervise(name, part)) for name, part in parts.items()]
 
     def _introduce(self, version: RuntimeVersion, status: RuntimeStatus, local: MachineParts) -> None:

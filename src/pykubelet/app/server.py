@@ -2,7 +2,7 @@
 read-only port when that is wanted, and whether the agent is well on a port for this machine alone."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from aiohttp import web
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
+from pykubelet.base.tasks import Work
 from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats.reader import StatsReader, StatsSettings
@@ -99,7 +100,7 @@ class KubeletServer:
             log.info("serving: %s", ", ".join(f"{name} on port {port}" for name, port in ports.items()))
         return ports
 
-    def parts(self) -> dict[str, Callable[[], Awaitable[None]]]:
+    def parts(self) -> dict[str, Work]:
         """What has to run, by name."""
         return {"certificates": self.tls.run} if self._config.server.enabled else {}
 

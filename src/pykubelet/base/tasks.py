@@ -10,9 +10,11 @@ from pykubelet.base.backoff import Backoff
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Work = Callable[[], Awaitable[None]]
+"""Something that has to run for as long as its owner does."""
 
 
-async def supervise(name: str, work: Callable[[], Awaitable[None]]) -> None:
+async def supervise(name: str, work: Work) -> None:
     """Keep `work` going for ever: an error is logged with its traceback, and after a pause it starts again.
 
     Only who cancels this task ends it: a CancelledError that leaks out of the work itself is an error like any other.

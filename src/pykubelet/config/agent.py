@@ -66,7 +66,9 @@ class Config(Struct, frozen=True, kw_only=True):
 
 def make_config(given: Mapping[str, Any], *, flags: Mapping[str, str] | None = None) -> Config:
     """From what file and flags give, by the options' keys. `flags` are for people who ask. Raises Invalid."""
-    values = {**{option.key: option.default for option in OPTIONS}, **given}
+    values = {option.key: option.default for option in OPTIONS}
+    assert given.keys() <= values.keys(), given.keys() - values.keys()
+    values.update(given)
     node_name = _node_name(values["--hostname-override"])
     for fault in faults(values):
         raise Invalid(fault)

@@ -4,9 +4,10 @@ It is not known at first, and may be lost: to another machine that took the name
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from pykubelet.base.tasks import Work
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 from pykubelet.pod.ports.syncer import PodSource
 
@@ -30,7 +31,7 @@ class Ownership:
         """Until it is ours."""
         await self._won.wait()
 
-    async def while_ours(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def while_ours(self, work: Work) -> None:
         """Do the work whenever the node is ours, and stop it when it is not. Ends when the work does."""
         while True:
             await self._won.wait()
