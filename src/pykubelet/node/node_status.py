@@ -91,10 +91,7 @@ class NodeReporter:
         """When the next report is due although nothing has changed, on the loop's clock."""
         self._before: NodeStatus | None = None
         """What was shown before a report of which we do not know yet that it arrived. Events tell what it changes."""
-        self._complaint = ""
-        self._subject = ""
-        """What the complaint is about, however it is worded."""
-        self._complain_again = 0.0
+        self._complaints = _Complaints(settings.name)
         self._last_sign: tuple[datetime, float] | None = None
         """The newest sign of life of another machine, and when we first saw it, on the loop's clock."""
 
@@ -112,7 +109,7 @@ class NodeReporter:
     @property
     def complaint(self) -> str:
         """Why the node cannot be reported; empty when it can."""
-        return self._complaint
+        return self._complaints.text
 
     def serve_on(self, port: int) -> None:
         """Where the agent's HTTP API is, once that is known. Before `run`."""
@@ -130,11 +127,11 @@ class NodeReporter:
             try:
                 await self._look()
             except PykubeletError as error:
-                self._complain(error)
+                self._complaints.complain(error)
                 after = error.after if isinstance(error, Retry) else None
                 await asyncio.sleep(max(backoff.next(), after or 0.0))
             else:
-                self._complaint = ""
+                self._complaints.text = ""
                 backoff.reset()
                 await self._pause()
 
@@ -270,26 +267,37 @@ class NodeReporter:
         for reason in transitions(before, after):
             self._recorder.node_event("Normal", reason, f"Node {name} status is now: {reason}")
 
-    def _complain(self, error: PykubeletError) -> None:
-        """The same once; what keeps the node from being used at all, once a minute."""
-        now = asyncio.get_running_loop().time()
-        if isinstance(error, InUse):
-            text, subject, is_due = str(error), error.machine, now >= self._complain_again
-        else:
-            text = subject = f"node {self._settings.name} cannot be reported: {error}"
-            is_due = False
-        is_news = is_due or not self._complaint or subject != self._subject
-        if is_news:
-            self._complain_again = now + _COMPLAIN_EVERY
-        log.log(logging.WARNING if is_news else logging.DEBUG, "%s", text)
-        self._complaint, self._subject = text, subject
-
     async def _pause(self) -> None:
         try:
             async with asyncio.timeout(self._settings.update_period):
                 await self._woken.wait()
         except TimeoutError:
             pass
+
+
+class _Complaints:
+    """Why the node cannot be reported, told to the log: the same once; what keeps it from being used at all, once a
+    minute."""
+
+    def __init__(self, node: str) -> None:
+        self.text = ""
+        self._node = node
+        self._subject = ""
+        """What the complaint is about, however it is worded."""
+        self._again = 0.0
+
+    def complain(self, error: PykubeletError) -> None:
+        now = asyncio.get_running_loop().time()
+        if isinstance(error, InUse):
+            text, subject, is_due = str(error), error.machine, now >= self._again
+        else:
+            text = subject = f"node {self._node} cannot be reported: {error}"
+            is_due = False
+        is_news = is_due or not self.text or subject != self._subject
+        if is_news:
+            self._again = now + _COMPLAIN_EVERY
+        log.log(logging.WARNING if is_news else logging.DEBUG, "%s", text)
+        self.text, self._subject = text, subject
 
 
 def _without_versions(node: Node) -> Node:
