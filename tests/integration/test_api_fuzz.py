@@ -10,7 +10,6 @@ import json
 import os
 import socket
 import ssl
-import subprocess
 import tempfile
 import time
 import warnings
@@ -24,10 +23,10 @@ import pytest
 import schemathesis
 from yarl import URL
 
-from kit.agent_process import COMMAND
+from kit.agent_process import is_alive
 from kit.api_fuzz import PATCHES, Ask, Hostile, friendly
 from kit.api_process import serving_api
-from kit.ports import free_port
+from kit.apiserver_process import ApiServerProcess
 from kit.waiting import wait_for
 from pykubelet.apiserver import http
 
@@ -43,27 +42,18 @@ UPSTREAM: Final = (
 STREAMS: Final = ("attach", "exec", "portforward", "proxy")
 
 
-class Server:
+class Server(ApiServerProcess):
     """A real one, in a process of its own, so that what it uses can be seen."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.port = free_port()
-        self.url = f"https://127.0.0.1:{self.port}"
-        self.log = folder / "log"
-        with self.log.open("wb") as log:
-            where = ("--data-dir", str(folder / "data"), "--port", str(self.port), "--store", "memory")
-            self.process = subprocess.Popen([*COMMAND, "apiserver", *where, "--no-scheduler"], stderr=log)
-        wait_for(lambda: "serves the API" in self.log.read_text())
-        token = (folder / "data" / "pki" / "admin.token").read_text()
-        self.headers = {"Authorization": f"Bearer {token}"}
+        super().__init__(folder, "--store", "memory", "--no-scheduler")
 
-    def megabytes(self) -> float:
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {(self.data / 'pki' / 'admin.token').read_text()}"}
 
     def files(self) -> int:
-        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
 
     def faults(self) -> str:
         text = self.log.read_text(errors="replace")
@@ -74,11 +64,11 @@ class Server:
 def server() -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="pykubelet-fuzz-") as folder:
         running = Server(Path(folder))
+        running.start()
         try:
             yield running
         finally:
-            running.process.terminate()
-            running.process.wait(30)
+            running.stop()
 
 
 @pytest.fixture(autouse=True)
@@ -86,10 +76,10 @@ def _nothing_is_left(server: Server) -> Iterator[None]:
     """Neither connections nor memory nor a fault in the log."""
     files = server.files()
     yield
-    assert server.process.poll() is None
+    assert is_alive(server.pid)
     assert server.faults() == ""
     wait_for(lambda: server.files() <= files + 2, seconds=20, otherwise=lambda: f"{files} files, {server.files()} now")
-    assert server.megabytes() < 300
+    assert server.rss() < 300
 
 
 @contextlib.asynccontextmanager
@@ -328,11 +318,11 @@ async def refused_while_sending(server: Server, head: str, chunk: bytes, count: 
 
 
 async def test_a_body_that_is_too_large_is_refused_before_it_is_there(server: Server) -> None:
-    before = server.megabytes()
+    before = server.rss()
     for method, path in (("POST", MAPS), ("PATCH", f"{MAPS}/there"), ("DELETE", f"{MAPS}/there")):
         assert await refused_while_sending(server, f"{method} {path}", b" " * (1 << 20), 100) < 50
     assert await refused_while_sending(server, f"POST {MAPS}", b"", 0) == 0
-    assert server.megabytes() < before + 60
+    assert server.rss() < before + 60
 
 
 async def test_who_is_slow_or_speaks_no_http_keeps_nobody_waiting(server: Server) -> None:

@@ -15,7 +15,7 @@ from pykubelet.apiserver.discovery.openapi import v2_document, v3_documents, v3_
 from pykubelet.apiserver.schema.catalogue import schema_of
 from pykubelet.apiserver.schema.schema import unknown_fields
 
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="needs kubectl")
+pytestmark = pytest.mark.skipif(not KUBECTL, reason="needs kubectl")
 
 
 @asynccontextmanager

@@ -5,7 +5,8 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from kit.api_process import KUBECTL, Api, serving_api
+from kit.api_process import Api, serving_api
+from kit.kubectl import KUBECTL
 
 pytestmark = [
     pytest.mark.skipif(not KUBECTL, reason="kubectl is not installed"),

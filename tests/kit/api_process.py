@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 from aiohttp import web
 
+from kit.kubectl import KUBECTL
 from pykubelet.apiserver.requests.access import AllowAll
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import User
@@ -22,7 +22,6 @@ from pykubelet.apiserver.status import unauthorized
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Store
 
-KUBECTL: Final = shutil.which("kubectl") or ""
 _SECONDS: Final = 60.0
 
 

@@ -23,7 +23,8 @@ from pykubelet.base.errors import NotFound
 from pykubelet.server.application import Route, application
 from pykubelet.web.serving import serving
 
-KUBECTL: Final = shutil.which("kubectl")
+KUBECTL: Final = shutil.which("kubectl") or ""
+"""Empty: there is none on this machine."""
 SPDY: Final = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
 WEB_SOCKET: Final = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "true", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "true"}
 _SECONDS: Final = 45.0
@@ -109,7 +110,6 @@ class Kubectl:
         (home / "config").write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **config}))
 
     async def start(self, *arguments: str, **streams: Any) -> asyncio.subprocess.Process:
-        assert KUBECTL is not None
         return await asyncio.create_subprocess_exec(KUBECTL, *arguments, env=self._environment, **streams)
 
     async def at(self, terminal: Terminal, *arguments: str) -> asyncio.subprocess.Process:
@@ -163,7 +163,7 @@ async def kubectl_for(
     forward: Handler = nothing,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Kubectl]:
-    if KUBECTL is None:
+    if not KUBECTL:
         pytest.skip("needs kubectl")
     pod = "/api/v1/namespaces/ns/pods/x"
     doors = {f"{pod}/exec": execute, f"{pod}/attach": attach, f"{pod}/portforward": forward}

@@ -152,7 +152,7 @@ class World:
             return answer.status, json.loads(text) if text.startswith("{") else text
 
     def kubectl(self, home: Path, environment: dict[str, str] | None = None) -> Kubectl:
-        if KUBECTL is None:
+        if not KUBECTL:
             pytest.skip("needs kubectl")
         kubectl = Kubectl(self.port, home, environment or {}, "https")
         certificate, key = (path.read_bytes() for path in self.pki.admin())

@@ -15,10 +15,9 @@ from typing import Any, Final
 import pytest
 
 from kit.agent_process import command
-from kit.kubectl import Terminal
+from kit.kubectl import KUBECTL, Terminal
 from kit.waiting import wait_for
 
-KUBECTL: Final = shutil.which("kubectl") or ""
 EMBEDDED: Final = ("--container-runtime-endpoint", "process")
 IMAGE: Final = "busybox:1.36"
 _SECONDS: Final = 45.0
