@@ -224,7 +224,7 @@ def _check_place(resource: Resource, info: RequestInfo) -> None:
         if info.name:
             raise status.unknown_path()
         if info.verb not in ("list", "watch"):
-            raise status.method_not_allowed("")
+            raise status.method_not_allowed()
     if not resource.namespaced and info.namespace and resource.plural != "namespaces":
         raise status.unknown_path()
     is_misplaced = (
@@ -233,7 +233,7 @@ def _check_place(resource: Resource, info: RequestInfo) -> None:
         or (info.verb == "watch" and info.subresource)
     )
     if is_misplaced or info.verb not in verbs:
-        raise status.method_not_allowed("")
+        raise status.method_not_allowed()
 
 
 async def read_body(request: web.Request, most: int) -> bytes:

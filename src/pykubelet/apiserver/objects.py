@@ -8,7 +8,7 @@ the store, because another server wrote it, is read as well: JSON in another ord
 import os
 import random
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -90,15 +90,6 @@ def name_suffix() -> str:
     return "".join(random.choices(_SUFFIX, k=5))
 
 
-def meta(obj: Object) -> dict[str, Any]:
-    found: dict[str, Any] = obj.setdefault("metadata", {})
-    return found
-
-
-def name_of(obj: Object) -> str:
-    return str(obj.get("metadata", {}).get("name") or "")
-
-
 def at(obj: Any, path: str, default: Any = None) -> Any:
     """What stands at a dotted path, or the default when there is nothing on the way."""
     for part in path.split("."):
@@ -152,8 +143,3 @@ def overlay(raw: Json, known: Json) -> Json:
     if isinstance(raw, list) and isinstance(known, list) and len(raw) == len(known):
         return [overlay(one, other) for one, other in zip(raw, known, strict=True)]
     return known
-
-
-def without(mapping: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    left_out = set(names)
-    return {key: value for key, value in mapping.items() if key not in left_out}

@@ -106,11 +106,6 @@ def forbidden(resource: str, name: str, why: str, group: str = "", causes: Itera
     return ApiError(403, "Forbidden", f"{subject} is forbidden: {why}", details)
 
 
-def forbidden_path(user: str, verb: str, path: str) -> ApiError:
-    message = f'forbidden: User "{user}" cannot {verb} path "{path}"'
-    return ApiError(403, "Forbidden", message, {})
-
-
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
     causes = [
         {
@@ -126,13 +121,9 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> A
     return ApiError(422, "Invalid", f'{_qualified(kind, group)} "{name}" is invalid: {listed}', details)
 
 
-def method_not_allowed(verb: str) -> ApiError:
+def method_not_allowed() -> ApiError:
     message = "the server does not allow this method on the requested resource"
-    return ApiError(405, "MethodNotAllowed", message, {}) if not verb else _not_supported(verb)
-
-
-def _not_supported(verb: str) -> ApiError:
-    return ApiError(405, "MethodNotAllowed", f"{verb} is not supported on resources of this kind", {})
+    return ApiError(405, "MethodNotAllowed", message, {})
 
 
 def not_acceptable(accepted: Sequence[str]) -> ApiError:

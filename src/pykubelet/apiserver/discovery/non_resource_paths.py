@@ -36,7 +36,7 @@ class NonResourcePaths:
         if found is None:
             raise status.unknown_path()
         if request.method not in ("GET", "HEAD"):
-            raise status.method_not_allowed("")
+            raise status.method_not_allowed()
         return found
 
     async def _document(self, request: web.Request, parts: list[str]) -> web.Response | None:

@@ -35,8 +35,13 @@ def _place(call: Call, metadata: dict[str, object]) -> None:
     namespace, given = call.info.namespace, metadata.get("namespace") or ""
     if not namespace and not given:
         raise status.bad_request("namespace is required: create the object at the path of a namespace")
-    if given and given != namespace:
+    check_namespace(given, namespace)
+    metadata["namespace"] = namespace
+
+
+def check_namespace(given: object, expected: str) -> None:
+    """Raises 400 for an object that belongs elsewhere."""
+    if given and given != expected:
         raise status.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    metadata["namespace"] = namespace

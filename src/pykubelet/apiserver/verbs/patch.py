@@ -21,7 +21,7 @@ from pykubelet.apiserver.schema.schema import Json, copied, unknown_fields
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.strategies.base import normal
 from pykubelet.apiserver.verbs.bodies import check_shape, from_yaml, told_unknown
-from pykubelet.apiserver.verbs.create import create_object, writer_for
+from pykubelet.apiserver.verbs.create import check_namespace, create_object, writer_for
 from pykubelet.apiserver.verbs.update import check_name
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -88,7 +88,10 @@ class _Attempt:
         if self.is_apply:
             check_name(self._call, obj)
         else:
-            _check_namespace(self._call, obj, old)
+            there = old["metadata"].get("namespace", "")
+            check_namespace(obj["metadata"].get("namespace"), there)
+            if there:
+                obj["metadata"]["namespace"] = there
         return obj
 
     def _result(self, old: Object | None) -> Object:
@@ -183,16 +186,6 @@ def _unfit(call: Call, error: ApiError) -> ApiError:
         return error
     text = call.body[:_SHOWN].decode("utf-8", "replace")
     return status.invalid("", "", "", [invalid("patch", text, error.message)])
-
-
-def _check_namespace(call: Call, obj: Object, old: Object) -> None:
-    given, there = obj["metadata"].get("namespace"), old["metadata"].get("namespace")
-    if given and given != there:
-        raise status.bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    if there:
-        obj["metadata"]["namespace"] = there
 
 
 def _refused(error: PatchRefused) -> ApiError:

@@ -7,7 +7,7 @@ from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.verbs.bodies import read_object
-from pykubelet.apiserver.verbs.create import create_object, writer_for
+from pykubelet.apiserver.verbs.create import check_namespace, create_object, writer_for
 
 
 async def update(backend: Backend, call: Call) -> Answer:
@@ -39,8 +39,5 @@ def check_name(call: Call, obj: Object) -> None:
     if name != info.name:
         raise status.bad_request(f"the name of the object ({name}) does not match the name on the URL ({info.name})")
     if call.resource.namespaced:
-        if metadata.get("namespace") and metadata["namespace"] != info.namespace:
-            raise status.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
+        check_namespace(metadata.get("namespace"), info.namespace)
         metadata["namespace"] = info.namespace

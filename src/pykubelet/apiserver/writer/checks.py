@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
 from pykubelet.apiserver import status
-from pykubelet.apiserver.objects import Object, at, without
+from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.options import Preconditions
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import same
@@ -94,8 +94,9 @@ def is_emptied(strategy: Strategy, obj: Object) -> bool:
 
 
 def is_same(obj: Object, old: Object) -> bool:
-    one = {**obj, "metadata": without(obj["metadata"], ("resourceVersion",))}
-    return same(one, {**old, "metadata": without(old["metadata"], ("resourceVersion",))})
+    """Apart from its version."""
+    version = old["metadata"]["resourceVersion"]
+    return same({**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}, old)
 
 
 def without_owners(obj: Object, uids: set[str]) -> Object:
