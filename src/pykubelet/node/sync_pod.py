@@ -77,7 +77,7 @@ class PodSync:
         """What may take time is written down step by step; the rest is over at once."""
         if self._objects is not None:
             self._objects.register(pod)
-        observed = await self._step(pod, "look", self._look(pod))
+        observed = await self._step("look", self._look(pod))
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
         deadline_in = self._deadlines.enforce(pod)
@@ -87,12 +87,12 @@ class PodSync:
         self._require_network(pod)
         mirror_in = await self._show_mirror(pod)
         cgroup_parent = await self._make_cgroup(pod, observed)
-        volumes, id_mappings = await self._step(pod, "volumes", self._make_folders_and_volumes(pod))
+        volumes, id_mappings = await self._step("volumes", self._make_folders_and_volumes(pod))
         setup = PodSetup(cgroup_parent=cgroup_parent, volumes=volumes, id_mappings=id_mappings)
-        observed, retry_in = await self._step(pod, "containers", self._run_containers(pod, observed, setup))
+        observed, retry_in = await self._step("containers", self._run_containers(pod, observed, setup))
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
-        await self._step(pod, "tidy", self._tidy(pod, observed))
+        await self._step("tidy", self._tidy(pod, observed))
         return Synced(again_in=_soonest(deadline_in, mirror_in, retry_in, self._renewal_in(pod)))
 
     async def stop(self, pod: Pod, grace: float) -> None:
@@ -126,11 +126,10 @@ class PodSync:
 
     # --- steps
 
-    async def _step(self, pod: Pod, name: Step, work: Awaitable[T]) -> T:
+    async def _step(self, name: Step, work: Awaitable[T]) -> T:
         """One of the list, written down with the time that it takes."""
-        whose = about(pod)
-        self._journal.note(StepBegun(name), whose)
-        with timed(self._journal, partial(StepEnded, name), whose):
+        self._journal.note(StepBegun(name))
+        with timed(self._journal, partial(StepEnded, name)):
             return await work
 
     async def _look(self, pod: Pod) -> ObservedPod:
@@ -159,7 +158,7 @@ class PodSync:
         """-> seconds after which to try again."""
         if self._mirrors is None or not is_static(pod):
             return None
-        return await self._step(pod, "mirror pod", self._mirrors.keep(pod))
+        return await self._step("mirror pod", self._mirrors.keep(pod))
 
     async def _make_cgroup(self, pod: Pod, observed: ObservedPod) -> str:
         """-> the group that its containers are put into."""
@@ -168,7 +167,7 @@ class PodSync:
         try:
             if self._qos is not None and not observed.sandboxes:  # the classes make room before the pod comes
                 await self._qos.balance()
-            return await self._step(pod, "cgroup", self._cgroups.set_up(pod))
+            return await self._step("cgroup", self._cgroups.set_up(pod))
         except PykubeletError as error:
             what = f"unable to ensure pod container exists: {error}"
             self._recorder.event(pod, "Warning", "FailedCreatePodContainer", what)
