@@ -140,7 +140,7 @@ class Scheduler:
             return
         now = rfc3339(self._client.now())
         changed = await self._client.change(PODS, pod, lambda live: unschedulable(live, why, now), part="status")
-        if changed is not None:
+        if changed is not None and not at(changed, "spec.nodeName"):
             await self._events.record(changed, "Warning", "FailedScheduling", why, action="Scheduling")
 
 

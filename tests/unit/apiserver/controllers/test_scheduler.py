@@ -109,6 +109,18 @@ async def test_a_pod_that_somebody_else_binds_first_takes_no_room_of_ours_and_is
 
 
 @virtual_time
+async def test_a_pod_that_fits_nowhere_and_is_bound_by_somebody_else_is_not_said_to_wait() -> None:
+    async with cluster() as c:
+        await c.pod("a")
+        other = Binding(target=ObjectReference(name="n2"))
+        c.store.before_write("pods/default/a", lambda: bind_pod(c.writer, "default", "a", other))
+        await Scheduler(c).sync()
+
+        assert condition(await c.get("pods", "a"), "PodScheduled")["status"] == "True"
+        assert await c.events() == []
+
+
+@virtual_time
 async def test_a_pod_that_vanishes_before_it_is_bound_leaves_its_room_to_the_next() -> None:
     async with cluster() as c:
         await c.node("n1")
