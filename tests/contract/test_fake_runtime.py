@@ -1,8 +1,8 @@
 import pytest
 
 from contract.runtime import PROMISES, Promise
+from kit.fake_runtime import STUBBORN, FakeRuntime
 from kit.virtual_time import virtual_time
-from pykubelet.runtime.fake import STUBBORN, FakeRuntime
 
 
 class InMemory:

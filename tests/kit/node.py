@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
+from kit.fake_runtime import FakeRuntime
 from pykubelet.api.container import Container
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.node import Node, NodeStatus
@@ -20,7 +21,6 @@ from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import PodApi, PodObjects
 from pykubelet.pod.ports.runtime import ContainerMounts
 from pykubelet.pod.status.pod_status import NodeFacts
-from pykubelet.runtime.fake import FakeRuntime
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 
 from pykubelet.api.container import Container
-from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.meta import ListMeta, ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec, PodStatus
+from pykubelet.api.struct import Struct, written
+
+
+class PodList(Struct, frozen=True):
+    kind: str = ""
+    api_version: str = ""
+    metadata: ListMeta = written(ListMeta)
+    items: tuple[Pod, ...] = written(tuple)
 
 
 def make_pod(

@@ -43,6 +43,12 @@ class ObjectMeta(Struct, frozen=True):
     managed_fields: tuple[ManagedFieldsEntry, ...] = ()
 
 
+class Object(Struct, frozen=True):
+    kind: str = ""
+    api_version: str = ""
+    metadata: ObjectMeta = written(ObjectMeta)
+
+
 class ListMeta(Struct, frozen=True):
     self_link: str = ""
     resource_version: str = ""

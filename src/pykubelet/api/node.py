@@ -2,7 +2,7 @@
 
 import msgspec
 
-from pykubelet.api.meta import ListMeta, ObjectMeta
+from pykubelet.api.meta import Object
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.scheduling import Taint
 from pykubelet.api.struct import Int32, Int64, Struct, Time, written
@@ -117,16 +117,6 @@ class NodeStatus(Struct, frozen=True):
     features: NodeFeatures | None = None
 
 
-class Node(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ObjectMeta = written(ObjectMeta)
+class Node(Object, frozen=True):
     spec: NodeSpec = written(NodeSpec)
     status: NodeStatus = written(NodeStatus)
-
-
-class NodeList(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ListMeta = written(ListMeta)
-    items: tuple[Node, ...] = written(tuple)

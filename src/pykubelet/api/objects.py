@@ -2,41 +2,21 @@
 
 from collections.abc import Mapping
 
-from pykubelet.api.meta import ListMeta, ObjectMeta
+from pykubelet.api.meta import Object
 from pykubelet.api.struct import Int32, MicroTime, Struct, Time, written
 
 
-class Secret(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ObjectMeta = written(ObjectMeta)
+class Secret(Object, frozen=True):
     immutable: bool | None = None
     data: Mapping[str, bytes] = {}
     string_data: Mapping[str, str] = {}
     type: str = ""
 
 
-class SecretList(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ListMeta = written(ListMeta)
-    items: tuple[Secret, ...] = written(tuple)
-
-
-class ConfigMap(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ObjectMeta = written(ObjectMeta)
+class ConfigMap(Object, frozen=True):
     immutable: bool | None = None
     data: Mapping[str, str] = {}
     binary_data: Mapping[str, bytes] = {}
-
-
-class ConfigMapList(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ListMeta = written(ListMeta)
-    items: tuple[ConfigMap, ...] = written(tuple)
 
 
 class ObjectReference(Struct, frozen=True):
@@ -59,10 +39,7 @@ class EventSeries(Struct, frozen=True):
     last_observed_time: MicroTime | None = None
 
 
-class Event(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ObjectMeta = written(ObjectMeta)
+class Event(Object, frozen=True):
     involved_object: ObjectReference = written(ObjectReference)
     reason: str = ""
     message: str = ""
@@ -79,13 +56,6 @@ class Event(Struct, frozen=True):
     reporting_instance: str = written(str)
 
 
-class EventList(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ListMeta = written(ListMeta)
-    items: tuple[Event, ...] = written(tuple)
-
-
 class LeaseSpec(Struct, frozen=True):
     holder_identity: str | None = None
     lease_duration_seconds: Int32 | None = None
@@ -96,15 +66,5 @@ class LeaseSpec(Struct, frozen=True):
     preferred_holder: str | None = None
 
 
-class Lease(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ObjectMeta = written(ObjectMeta)
+class Lease(Object, frozen=True):
     spec: LeaseSpec = written(LeaseSpec)
-
-
-class LeaseList(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ListMeta = written(ListMeta)
-    items: tuple[Lease, ...] = written(tuple)

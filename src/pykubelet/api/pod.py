@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from pykubelet.api.container import Container, EphemeralContainer, ResourceRequirements
-from pykubelet.api.meta import ListMeta, LocalObjectReference, ObjectMeta
+from pykubelet.api.meta import LocalObjectReference, Object
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.scheduling import Affinity, Toleration, TopologySpreadConstraint
 from pykubelet.api.security import PodSecurityContext
@@ -214,16 +214,6 @@ class PodStatus(Struct, frozen=True):
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
-class Pod(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ObjectMeta = written(ObjectMeta)
+class Pod(Object, frozen=True):
     spec: PodSpec = written(PodSpec)
     status: PodStatus = written(PodStatus)
-
-
-class PodList(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ListMeta = written(ListMeta)
-    items: tuple[Pod, ...] = written(tuple)

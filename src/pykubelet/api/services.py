@@ -1,6 +1,6 @@
 """Services: as much of them as a node needs to tell its containers where they are."""
 
-from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.meta import Object
 from pykubelet.api.struct import Int32, Struct, written
 
 
@@ -15,8 +15,5 @@ class ServiceSpec(Struct, frozen=True):
     ports: tuple[ServicePort, ...] = ()
 
 
-class Service(Struct, frozen=True):
-    kind: str = ""
-    api_version: str = ""
-    metadata: ObjectMeta = written(ObjectMeta)
+class Service(Object, frozen=True):
     spec: ServiceSpec = written(ServiceSpec)

@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from kit.pods import PodList
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.node import Node
 from pykubelet.api.objects import Lease, LeaseSpec, Secret
-from pykubelet.api.pod import Pod, PodList
+from pykubelet.api.pod import Pod
 from pykubelet.api.struct import MicroTime, rfc3339, rfc3339_nano
 
 

@@ -10,18 +10,19 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from kit.pods import PodList
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.defaults import default_pod
 from pykubelet.api.documents import Document, DocumentError, read_documents
 from pykubelet.api.image import parse_image
-from pykubelet.api.node import NodeList
+from pykubelet.api.node import Node
 from pykubelet.api.objects import Event, Lease, Secret
-from pykubelet.api.pod import Pod, PodList
+from pykubelet.api.pod import Pod
 
 T = TypeVar("T")
 
-KINDS: Final = (Pod, PodList, NodeList, Secret, Lease, Event)
+KINDS: Final = (Pod, PodList, Node, Secret, Lease, Event)
 MANIFEST: Final[dict[str, Any]] = {
     "apiVersion": "v1",
     "kind": "Pod",

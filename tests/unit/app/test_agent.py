@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.fake_runtime import FakeRuntime
 from pykubelet.api.struct import changed
 from pykubelet.app.agent import agent_parts, chores, rotation
 from pykubelet.app.foundations import lay_foundations
@@ -14,7 +15,6 @@ from pykubelet.config.agent import make_config
 from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.node.pleg import Pleg
 from pykubelet.pod.ports.runtime import Capabilities
-from pykubelet.runtime.fake import FakeRuntime
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from contract.runtime import sandbox_config
+from kit.fake_runtime import FakeRuntime
 from kit.virtual_time import virtual_time
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.node.image_gc import PERIOD, ImageGc
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, Storage
-from pykubelet.runtime.fake import FakeRuntime
 
 
 class Events:

@@ -1,5 +1,6 @@
 """Doing what the plan says: what the runtime is told, and what happens when a runtime class is not there."""
 
+from kit.fake_runtime import FakeRuntime
 from kit.node import Events, FakeHost, loop_clock
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
@@ -13,7 +14,6 @@ from pykubelet.pod.lifecycle.probe_results import ProbeResults
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedSandbox
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
-from pykubelet.runtime.fake import FakeRuntime
 
 
 class Listening(FakeRuntime):

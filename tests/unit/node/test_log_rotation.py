@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from contract.runtime import sandbox_config
+from kit.fake_runtime import FakeRuntime
 from kit.virtual_time import virtual_time
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.host.logs import PodLogs
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
 from pykubelet.pod.ports.runtime import ContainerConfig
-from pykubelet.runtime.fake import FakeRuntime
 
 
 class WritingRuntime(FakeRuntime):

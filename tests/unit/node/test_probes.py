@@ -10,11 +10,11 @@ import pytest
 from aiohttp import web
 
 from kit.certificates import Authority, server_context
+from kit.fake_runtime import FakeRuntime
 from kit.loopback import forwarding, serving
 from pykubelet.api.container import Container, ContainerPort
 from pykubelet.api.handlers import ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Probe, TCPSocketAction
 from pykubelet.node.probes import LONGEST_OUTPUT, Answer, Attempts, Verdict, probe_url, request_headers
-from pykubelet.runtime.fake import FakeRuntime
 
 HERE = "127.0.0.1"
 

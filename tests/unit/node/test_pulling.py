@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 
+from kit.fake_runtime import FakeRuntime
 from kit.node import Events, loop_clock
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
@@ -16,7 +17,6 @@ from pykubelet.node.images import Images
 from pykubelet.node.not_started import NotStarted
 from pykubelet.pod.moments import Journal, Noted, PullBegun, PullEnded, PullProgressed
 from pykubelet.pod.ports.runtime import Image, PullCredentials
-from pykubelet.runtime.fake import FakeRuntime
 
 IMAGE = "r.example/app:1"
 

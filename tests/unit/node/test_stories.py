@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 
+from kit.fake_runtime import FakeRuntime
 from kit.node import World
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
@@ -12,7 +13,6 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.observed import State
-from pykubelet.runtime.fake import FakeRuntime
 
 
 def pod(name: str = "web", **fields: object) -> Pod:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from kit.fake_runtime import FakeRuntime
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import Capabilities, Runtime
 from pykubelet.runtime import endpoints
 from pykubelet.runtime.cri.runtime import CriRuntime
 from pykubelet.runtime.endpoints import make_runtime
-from pykubelet.runtime.fake import FakeRuntime
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.settings import RuntimeSettings
 
