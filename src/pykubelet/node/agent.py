@@ -147,7 +147,8 @@ class Agent:
         self.handlers.remove(self.pods())
         while True:
             try:
-                clean_up_orphans(self.workers, self._outside.journal, await self.pleg.look())
+                # Not by way of PLEG: it waits for the inbox, which nobody empties any more.
+                clean_up_orphans(self.workers, self._outside.journal, await self._outside.runtime.pods())
                 break
             except PykubeletError as error:
                 log.warning("what else runs here cannot be seen yet: %s", error)

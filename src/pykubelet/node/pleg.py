@@ -131,15 +131,16 @@ class Pleg:
         """-> the pods that have changed since the last look. Raises base.errors."""
         self._begun += 1
         self._gone.clear()
+        failure: PykubeletError | None = Retry("the last look was cut short")
         try:
             pods = await self._runtime.pods()
-            self._looked_at, self._failure = asyncio.get_running_loop().time(), None
+            self._looked_at, failure = asyncio.get_running_loop().time(), None
             return self._changed(pod for pod in pods if pod.uid not in self._gone)
         except PykubeletError as error:
-            self._failure = error
+            failure = error
             raise
         finally:
-            self._ended = self._begun
+            self._ended, self._failure = self._begun, failure
             self._looked.set()
             self._looked = asyncio.Event()
             self._tell(began)

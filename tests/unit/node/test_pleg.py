@@ -9,6 +9,7 @@ import pytest
 
 from kit.virtual_time import virtual_time
 from pykubelet.base.errors import Retry
+from pykubelet.base.tasks import supervise
 from pykubelet.node.messages import Message, RuntimeChanged
 from pykubelet.node.pleg import RELIST, RELIST_WITH_EVENTS, Pleg
 from pykubelet.pod.moments import Journal
@@ -196,3 +197,19 @@ async def test_a_pod_that_is_gone_is_not_seen_again_by_a_look_that_began_before(
         assert inbox.empty()
         await pleg.look()  # what is there all the same, such as a sandbox that came late, the next one shows
         assert set(pleg.seen) == {"gone", "there"}
+
+
+@virtual_time
+async def test_a_look_that_breaks_in_a_way_that_nobody_foresaw_is_not_taken_for_one() -> None:
+    line = Line()
+    pleg = Pleg(cast(Runtime, line), asyncio.Queue(), Journal())
+    relisting = asyncio.create_task(supervise("relist", pleg.relist))
+    await asyncio.sleep(0.5)
+    line.failure = KeyError("a bug")
+    with pytest.raises(Retry, match="cut short"):
+        await pleg.look()
+    line.failure = None
+    await asyncio.sleep(5)
+    blind = pleg.is_blind
+    relisting.cancel()
+    assert not blind
