@@ -35,7 +35,7 @@ async def control_socket(path: Path, answers: Answers) -> AsyncIterator[None]:
                 word, _, rest = question.partition(" ")
                 answer = answers.get(word)
                 value = answer(rest) if answer else {"error": f"there is no {word!r}; ask for {', '.join(answers)}"}
-                writer.write(codec.encode(value) + b"\n")
+                writer.write(codec.encode(_named(value)) + b"\n")
                 await writer.drain()
         except (TimeoutError, ConnectionError, ValueError):
             log.debug("a question on the control socket was not brought to its end")
@@ -64,6 +64,13 @@ async def control_socket(path: Path, answers: Answers) -> AsyncIterator[None]:
 def _clear(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
+
+
+def _named(value: Any) -> Any:
+    """Named tuples are told with their names, as Structs are."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _named(each) for name, each in value._asdict().items() if each is not None}
+    return [_named(each) for each in value] if isinstance(value, tuple | list) else value
 
 
 async def ask(path: Path, question: str) -> Any:
