@@ -22,6 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_HERMITAGE] = Hermitage()
     if not hasattr(config, "workerinput"):
         config.stash[_HERMITAGE].hold_ports()
+        os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # what it says of itself would be between workers' dots
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
