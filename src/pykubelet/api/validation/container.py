@@ -18,7 +18,7 @@ from pykubelet.api.validation.mounts import validate_no_sub_paths, validate_volu
 from pykubelet.api.validation.options import Errors, Scope
 from pykubelet.api.validation.probe import validate_lifecycle, validate_liveness_probe, validate_readiness_probe
 from pykubelet.api.validation.resources import validate_container_resources, validate_resize_policy
-from pykubelet.api.validation.rules import filled, needed_name, needed_one_of, one_of, spelled
+from pykubelet.api.validation.rules import filled, needed, needed_one_of, one_of, spelled
 from pykubelet.api.validation.security import validate_security_context
 
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
@@ -87,7 +87,7 @@ def validate_image_spelling(container: Container, path: str) -> Errors:
 
 
 def _common(container: Container, path: str, scope: Scope) -> Errors:
-    yield from needed_name(f"{path}.name", container.name)
+    yield from needed(f"{path}.name", container.name, names.dns_label)
     yield from filled(f"{path}.image", container.image)
     yield from needed_one_of(
         f"{path}.terminationMessagePolicy", container.termination_message_policy, ("File", "FallbackToLogsOnError")
@@ -151,10 +151,7 @@ def _ports(ports: Sequence[ContainerPort], path: str) -> Errors:
             yield duplicate(f"{place}.name", port.name)
         elif port.name and not faults:
             seen.add(port.name)
-        if port.container_port:
-            yield from spelled(f"{place}.containerPort", port.container_port, names.port_number(port.container_port))
-        else:
-            yield required(f"{place}.containerPort")
+        yield from needed(f"{place}.containerPort", port.container_port, names.port_number)
         if port.host_port:
             yield from spelled(f"{place}.hostPort", port.host_port, names.port_number(port.host_port))
         yield from needed_one_of(f"{place}.protocol", port.protocol, ("SCTP", "TCP", "UDP"))

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from pykubelet.api.env import (
     ConfigMapKeySelector,
     EnvFromSource,
@@ -15,13 +17,13 @@ from pykubelet.api.pod import PodSpec
 from pykubelet.api.validation import names
 from pykubelet.api.validation.downward import ENV_FIELDS, validate_field_ref, validate_resource_field_ref
 from pykubelet.api.validation.options import Errors, every_container
-from pykubelet.api.validation.rules import needed_name, no_backsteps, spelled
+from pykubelet.api.validation.rules import needed, no_backsteps, spelled
 
 
 def validate_env(variables: Sequence[EnvVar], path: str) -> Errors:
     for index, variable in enumerate(variables):
         place = f"{path}[{index}]"
-        yield from _needed_env_name(f"{place}.name", variable.name)
+        yield from needed(f"{place}.name", variable.name, names.env_name)
         if variable.value_from is not None:
             yield from _value_from(variable.value, variable.value_from, f"{place}.valueFrom")
 
@@ -32,9 +34,9 @@ def validate_env_from(sources: Sequence[EnvFromSource], path: str) -> Errors:
         if source.prefix:
             yield from spelled(f"{place}.prefix", source.prefix, names.env_name(source.prefix))
         if source.config_map_ref is not None:
-            yield from _reference(source.config_map_ref.name, f"{place}.configMapRef.name")
+            yield from needed(f"{place}.configMapRef.name", source.config_map_ref.name, names.name_prefix)
         if source.secret_ref is not None:
-            yield from _reference(source.secret_ref.name, f"{place}.secretRef.name")
+            yield from needed(f"{place}.secretRef.name", source.secret_ref.name, names.name_prefix)
         if (source.config_map_ref is None) == (source.secret_ref is None):
             yield invalid(path, None, "must have exactly one of configMapRef and secretRef in each entry")
 
@@ -55,22 +57,17 @@ def validate_file_key_volumes(spec: PodSpec, path: str) -> Errors:
 
 
 def _value_from(value: str, source: EnvVarSource, path: str) -> Errors:
-    count = 0
     if source.field_ref is not None:
-        count += 1
         yield from validate_field_ref(source.field_ref, ENV_FIELDS, f"{path}.fieldRef")
     if source.resource_field_ref is not None:
-        count += 1
         yield from validate_resource_field_ref(source.resource_field_ref, f"{path}.resourceFieldRef")
     if source.config_map_key_ref is not None:
-        count += 1
         yield from _key_ref(source.config_map_key_ref, f"{path}.configMapKeyRef")
     if source.secret_key_ref is not None:
-        count += 1
         yield from _key_ref(source.secret_key_ref, f"{path}.secretKeyRef")
     if source.file_key_ref is not None:
-        count += 1
         yield from _file_key_ref(source.file_key_ref, f"{path}.fileKeyRef")
+    count = sum(each is not None for each in astuple(source))
     if count == 0:
         yield invalid(path, None, "must have one of fieldRef, resourceFieldRef, configMapKeyRef, secretKeyRef")
     elif value:
@@ -81,30 +78,13 @@ def _value_from(value: str, source: EnvVarSource, path: str) -> Errors:
 
 def _key_ref(selector: ConfigMapKeySelector | SecretKeySelector, path: str) -> Errors:
     yield from spelled(f"{path}.name", selector.name, names.dns_subdomain(selector.name))
-    if selector.key:
-        yield from spelled(f"{path}.key", selector.key, names.config_key(selector.key))
-    else:
-        yield required(f"{path}.key")
+    yield from needed(f"{path}.key", selector.key, names.config_key)
 
 
 def _file_key_ref(selector: FileKeySelector, path: str) -> Errors:
-    yield from _needed_env_name(f"{path}.key", selector.key)
-    yield from needed_name(f"{path}.volumeName", selector.volume_name)
+    yield from needed(f"{path}.key", selector.key, names.env_name)
+    yield from needed(f"{path}.volumeName", selector.volume_name, names.dns_label)
     if selector.path:
         yield from no_backsteps(f"{path}.path", selector.path)
     else:
         yield required(f"{path}.path")
-
-
-def _needed_env_name(field: str, name: str) -> Errors:
-    if name:
-        yield from spelled(field, name, names.env_name(name))
-    else:
-        yield required(field)
-
-
-def _reference(name: str, field: str) -> Errors:
-    if name:
-        yield from spelled(field, name, names.name_prefix(name))
-    else:
-        yield required(field)

@@ -8,7 +8,7 @@ from pykubelet.api.field_errors import forbidden, invalid, required, too_long
 from pykubelet.api.meta import LabelSelector, LabelSelectorRequirement, ManagedFieldsEntry, ObjectMeta, OwnerReference
 from pykubelet.api.validation import names
 from pykubelet.api.validation.options import Errors
-from pykubelet.api.validation.rules import not_negative, spelled
+from pykubelet.api.validation.rules import needed, not_negative, spelled
 
 _ANNOTATIONS_SIZE: Final = 256 * 1024
 _STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
@@ -23,10 +23,7 @@ def validate_object_meta(meta: ObjectMeta, path: str) -> Errors:
         yield from spelled(f"{path}.name", meta.name, names.dns_subdomain(meta.name))
     else:
         yield required(f"{path}.name", "is required, or a generateName to make one from")
-    if meta.namespace:
-        yield from spelled(f"{path}.namespace", meta.namespace, names.dns_label(meta.namespace))
-    else:
-        yield required(f"{path}.namespace")
+    yield from needed(f"{path}.namespace", meta.namespace, names.dns_label)
     yield from not_negative(f"{path}.generation", meta.generation)
     yield from validate_labels(meta.labels, f"{path}.labels")
     yield from validate_annotations(meta.annotations, f"{path}.annotations")

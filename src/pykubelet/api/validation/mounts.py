@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pykubelet.api.container import Container, VolumeDevice, VolumeMount
-from pykubelet.api.field_errors import forbidden, invalid, not_found, required
+from pykubelet.api.field_errors import forbidden, invalid, not_found
 from pykubelet.api.validation.options import Errors, Scope
 from pykubelet.api.validation.rules import filled, one_of, relative_path
 
@@ -86,8 +86,7 @@ def _recursive_read_only(mount: VolumeMount, field: str) -> Errors:
 
 
 def _device_name(device: VolumeDevice, field: str, taken: set[str], scope: Scope) -> Errors:
-    if not device.name:
-        yield required(field)
+    yield from filled(field, device.name)
     if device.name in taken:
         yield invalid(field, device.name, "must be unique: the volume is already a device of this container")
     volume = scope.volumes.get(device.name)

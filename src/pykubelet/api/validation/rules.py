@@ -1,10 +1,13 @@
 """Small sentences that many rules are made of: what is required, one of a few, well spelled, within a range."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
 
 from pykubelet.api.field_errors import invalid, not_supported, required
 from pykubelet.api.validation import names
 from pykubelet.api.validation.options import Errors
+
+T = TypeVar("T")
 
 
 def spelled(field: str, value: object, faults: names.Faults) -> Errors:
@@ -17,10 +20,10 @@ def filled(field: str, value: object) -> Errors:
         yield required(field)
 
 
-def needed_name(field: str, value: str) -> Errors:
-    """A DNS label that must be there."""
+def needed(field: str, value: T, rule: Callable[[T], names.Faults]) -> Errors:
+    """Must be there, and as the rule wants it."""
     if value:
-        yield from spelled(field, value, names.dns_label(value))
+        yield from spelled(field, value, rule(value))
     else:
         yield required(field)
 

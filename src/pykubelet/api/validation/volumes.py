@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from pykubelet.api.field_errors import duplicate, forbidden, invalid, required
+from pykubelet.api.names import json_name
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.validation import names, storage
 from pykubelet.api.validation.claims import validate_claim_template
 from pykubelet.api.validation.options import Errors, PodValidationOptions
 from pykubelet.api.validation.projected import validate_downward_files, validate_items, validate_projections
-from pykubelet.api.validation.rules import file_mode, filled, needed_name, needed_one_of, no_backsteps, one_of
+from pykubelet.api.validation.rules import file_mode, filled, needed, needed_one_of, no_backsteps, one_of
 from pykubelet.api.volume_sources import EphemeralVolumeSource
 from pykubelet.api.volumes import (
     ConfigMapVolumeSource,
@@ -52,7 +53,7 @@ def validate_volumes(
 
 
 def _name(volume: Volume, field: str, taken: Mapping[str, Volume]) -> Errors:
-    yield from needed_name(field, volume.name)
+    yield from needed(field, volume.name, names.dns_label)
     if volume.name in taken:
         yield duplicate(field, volume.name)
 
@@ -73,7 +74,7 @@ def _source(volume: Volume, path: str, pod_name: str, options: PodValidationOpti
             yield forbidden(f"{path}.{kind.refused_at or kind.field}", f"must not be set beside {first}: choose one")
         else:
             first = kind.field
-            yield from kind.check(source, f"{path}.{kind.checked_at or kind.field}")
+            yield from kind.faults(source, f"{path}.{kind.checked_at or kind.field}")
             yield from _about_the_volume(volume, path, first, pod_name, options)
         if kind.attribute == "iscsi" and source.initiator_name is not None:
             yield from _iscsi_interface_name(volume.name, source.target_portal, f"{path}.name")
@@ -109,14 +110,7 @@ def _host_path(source: HostPathVolumeSource, path: str) -> Errors:
         yield from one_of(f"{path}.type", source.type, _HOST_PATH_TYPES)
 
 
-def _secret(source: SecretVolumeSource, path: str) -> Errors:
-    yield from filled(f"{path}.secretName", source.secret_name)
-    yield from file_mode(f"{path}.defaultMode", source.default_mode)
-    yield from validate_items(source.items, f"{path}.items")
-
-
-def _config_map(source: ConfigMapVolumeSource, path: str) -> Errors:
-    yield from filled(f"{path}.name", source.name)
+def _items(source: SecretVolumeSource | ConfigMapVolumeSource, path: str) -> Errors:
     yield from file_mode(f"{path}.defaultMode", source.default_mode)
     yield from validate_items(source.items, f"{path}.items")
 
@@ -152,42 +146,52 @@ class _Kind(NamedTuple):
     """One kind of source. Two names differ where upstream reports a fault at another place than the field's own."""
 
     attribute: str
-    field: str
-    check: Callable[[Any, str], Errors]
+    needs: tuple[str, ...] = ()
+    """Fields that must be filled."""
+    check: Callable[[Any, str], Errors] = _nothing
     checked_at: str = ""
     refused_at: str = ""
+
+    @property
+    def field(self) -> str:
+        return json_name(self.attribute)
+
+    def faults(self, source: Any, path: str) -> Errors:
+        for name in self.needs:
+            yield from filled(f"{path}.{json_name(name)}", getattr(source, name))
+        yield from self.check(source, path)
 
 
 # In the order in which upstream looks: of two sources in one volume the first is checked and the second refused.
 _KINDS: Final = (
-    _Kind("empty_dir", "emptyDir", _empty_dir),
-    _Kind("host_path", "hostPath", _host_path),
-    _Kind("git_repo", "gitRepo", storage.git_repo),
-    _Kind("gce_persistent_disk", "gcePersistentDisk", storage.gce_persistent_disk, checked_at="persistentDisk"),
-    _Kind("aws_elastic_block_store", "awsElasticBlockStore", storage.aws_elastic_block_store),
-    _Kind("secret", "secret", _secret),
-    _Kind("nfs", "nfs", storage.nfs),
-    _Kind("iscsi", "iscsi", storage.iscsi),
-    _Kind("glusterfs", "glusterfs", storage.glusterfs),
-    _Kind("flocker", "flocker", storage.flocker),
-    _Kind("persistent_volume_claim", "persistentVolumeClaim", storage.persistent_volume_claim),
-    _Kind("rbd", "rbd", storage.rbd),
-    _Kind("cinder", "cinder", storage.cinder),
-    _Kind("cephfs", "cephfs", storage.cephfs, refused_at="cephFS"),
-    _Kind("quobyte", "quobyte", storage.quobyte),
-    _Kind("downward_api", "downwardAPI", _downward_api, refused_at="downwarAPI"),
-    _Kind("fc", "fc", storage.fc),
-    _Kind("flex_volume", "flexVolume", storage.flex_volume),
-    _Kind("config_map", "configMap", _config_map),
-    _Kind("azure_file", "azureFile", storage.azure_file),
-    _Kind("vsphere_volume", "vsphereVolume", storage.vsphere_volume),
-    _Kind("photon_persistent_disk", "photonPersistentDisk", storage.photon_persistent_disk),
-    _Kind("portworx_volume", "portworxVolume", storage.portworx_volume),
-    _Kind("azure_disk", "azureDisk", storage.azure_disk),
-    _Kind("storageos", "storageos", storage.storageos),
-    _Kind("projected", "projected", _projected),
-    _Kind("scale_io", "scaleIO", storage.scale_io),
-    _Kind("csi", "csi", storage.csi),
-    _Kind("ephemeral", "ephemeral", _ephemeral),
-    _Kind("image", "image", _nothing),
+    _Kind("empty_dir", check=_empty_dir),
+    _Kind("host_path", check=_host_path),
+    _Kind("git_repo", needs=("repository",), check=storage.git_repo),
+    _Kind("gce_persistent_disk", needs=("pd_name",), check=storage.partition, checked_at="persistentDisk"),
+    _Kind("aws_elastic_block_store", needs=("volume_id",), check=storage.partition),
+    _Kind("secret", needs=("secret_name",), check=_items),
+    _Kind("nfs", needs=("server", "path"), check=storage.nfs),
+    _Kind("iscsi", needs=("target_portal",), check=storage.iscsi),
+    _Kind("glusterfs", needs=("endpoints", "path")),
+    _Kind("flocker", check=storage.flocker),
+    _Kind("persistent_volume_claim", needs=("claim_name",)),
+    _Kind("rbd", needs=("monitors", "image")),
+    _Kind("cinder", needs=("volume_id",), check=storage.cinder),
+    _Kind("cephfs", needs=("monitors",), refused_at="cephFS"),
+    _Kind("quobyte", check=storage.quobyte),
+    _Kind("downward_api", check=_downward_api, refused_at="downwarAPI"),
+    _Kind("fc", check=storage.fc),
+    _Kind("flex_volume", needs=("driver",), check=storage.flex_volume),
+    _Kind("config_map", needs=("name",), check=_items),
+    _Kind("azure_file", needs=("secret_name", "share_name")),
+    _Kind("vsphere_volume", needs=("volume_path",)),
+    _Kind("photon_persistent_disk", needs=("pd_id",)),
+    _Kind("portworx_volume", needs=("volume_id",)),
+    _Kind("azure_disk", needs=("disk_name", "disk_uri"), check=storage.azure_disk),
+    _Kind("storageos", check=storage.storageos),
+    _Kind("projected", check=_projected),
+    _Kind("scale_io", needs=("gateway", "system", "volume_name")),
+    _Kind("csi", needs=("driver",), check=storage.csi),
+    _Kind("ephemeral", check=_ephemeral),
+    _Kind("image"),
 )

@@ -1,7 +1,6 @@
 """Which pods make room for a critical one: as few as possible, and those that were promised least before the others."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from msgspec import Struct
 
@@ -18,13 +17,6 @@ from pykubelet.api.rules.resources import (
     pod_level_requests,
 )
 from pykubelet.pod.admission.fit import Amounts, Shortage, amount
-
-PREEMPTED_REASON: Final = "Preempting"
-"""Of the event about a victim, and of its status, whose phase is Failed."""
-PREEMPTED_MESSAGE: Final = "Preempted in order to admit critical pod"
-DISRUPTION_REASON: Final = "TerminationByKubelet"
-"""Of the victim's condition DisruptionTarget."""
-DISRUPTION_MESSAGE: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
 
 
 class Unreclaimable(Struct, frozen=True):
