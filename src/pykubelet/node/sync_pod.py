@@ -4,7 +4,7 @@ Setting up stops at the first step that fails; tearing down runs every step and 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
@@ -89,10 +89,10 @@ class PodSync:
         cgroup_parent = await self._make_cgroup(pod, observed)
         volumes, id_mappings = await self._step("volumes", self._make_folders_and_volumes(pod))
         setup = PodSetup(cgroup_parent=cgroup_parent, volumes=volumes, id_mappings=id_mappings)
-        observed, retry_in = await self._step("containers", self._run_containers(pod, observed, setup))
+        observed, retry_in = await self._run_containers(pod, observed, setup)
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
-        await self._step("tidy", self._tidy(pod, observed))
+        await self._tidy(pod, observed)
         return Synced(again_in=_soonest(deadline_in, mirror_in, retry_in, self._renewal_in(pod)))
 
     async def stop(self, pod: Pod, grace: float) -> None:
@@ -206,7 +206,7 @@ class PodSync:
             if actions.is_empty:
                 return observed, again_in
             known = {container.id for container in observed.containers}
-            acted = await self._kuberuntime.act(pod, observed, actions, setup)
+            acted = await self._step("containers", self._kuberuntime.act(pod, observed, actions, setup))
             waits = {name: why for name, why in self._reporter.waiting(uid).items() if name not in actions.starts}
             self._reporter.note_waiting(uid, {**waits, **acted.waiting})
             again_in = _soonest(again_in, acted.again_in)
@@ -222,19 +222,22 @@ class PodSync:
 
         An older one that runs was started for an agent that had gone before it ran: two of a kind never run together.
         """
-        gone: set[str] = set()
+        unwanted: list[str] = []
         for name in {container.name for container in observed.containers}:
             newest, *older = observed.attempts(name)
-            dead = [c for c in (newest, *older) if c.state is State.EXITED][_DEAD_KEPT:]
-            unwanted = [c for c in older if c.state in (State.CREATED, State.RUNNING)]
-            for container in (*dead, *unwanted):
-                await self._runtime.remove_container(container.id)
-                gone.add(container.id)
-        self._results.keep(pod.metadata.uid, {c.id for c in observed.containers} - gone)
+            unwanted += [c.id for c in (newest, *older) if c.state is State.EXITED][_DEAD_KEPT:]
+            unwanted += [c.id for c in older if c.state in (State.CREATED, State.RUNNING)]
         used = {container.sandbox_id for container in observed.containers}
-        for sandbox in observed.sandboxes[1:]:
-            if not sandbox.ready and sandbox.id not in used:
-                await self._runtime.remove_sandbox(sandbox.id)
+        spent = [s.id for s in observed.sandboxes[1:] if not s.ready and s.id not in used]
+        if unwanted or spent:
+            await self._step("tidy", self._remove_from_runtime(unwanted, spent))
+        self._results.keep(pod.metadata.uid, {container.id for container in observed.containers} - {*unwanted})
+
+    async def _remove_from_runtime(self, containers: Iterable[str], sandboxes: Iterable[str]) -> None:
+        for container_id in containers:
+            await self._runtime.remove_container(container_id)
+        for sandbox_id in sandboxes:
+            await self._runtime.remove_sandbox(sandbox_id)
 
     async def _report_end(self, pod: Pod) -> None:
         self._reporter.report_end(pod, await self._runtime.observe(pod.metadata.uid))
