@@ -90,6 +90,15 @@ async def test_a_quiet_node_is_seen_with_two_questions(shelf: Shelf, observer: O
     assert shelf.asked == {"ListPodSandbox": 2, "ListContainers": 2}
 
 
+async def test_a_sandbox_that_has_just_been_made_is_asked_about_once(shelf: Shelf, observer: Observer) -> None:
+    shelf.add("u", count=0)
+    made = await observer.sandbox("s-u")
+    assert made.ips == ("10.0.0.1", "fd00::1")
+    assert shelf.asked == {"PodSandboxStatus": 1}
+    assert (await observer.pod("u")).sandboxes == (made,)
+    assert shelf.asked == {"PodSandboxStatus": 1, "ListPodSandbox": 1, "ListContainers": 1}
+
+
 async def test_only_what_changed_its_state_is_asked_about(shelf: Shelf, observer: Observer) -> None:
     shelf.add("u", count=3)
     await observer.pods()
