@@ -1,13 +1,12 @@
 """What becomes of each update: the pod table, admission, and a wish for the pod's worker. No handler waits."""
 
-import logging
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Protocol
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE, is_mirror, is_static, source_of
 from pykubelet.node.active_deadline import ActiveDeadlines
+from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.orphans import clean_up_orphans
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_reporter import PodReporter
@@ -28,19 +27,7 @@ from pykubelet.pod.ports.machine import Checkpoint
 from pykubelet.pod.status.phase import is_terminal_phase
 from pykubelet.pod.status.pod_status import Failure, rejected_status
 
-log = logging.getLogger(__name__)
-
 _PREEMPTING = Failure("Preempting", "Preempted in order to admit critical pod")
-
-
-class Mirrors(Protocol):
-    """Who makes and deletes mirror pods. No method waits."""
-
-    def want(self, static: Pod) -> None: ...
-
-    def discard(self, mirror: Pod) -> None: ...
-
-    def forget(self, uid: str) -> None: ...
 
 
 class PodHandlers:
@@ -59,7 +46,7 @@ class PodHandlers:
         recorder: Recorder,
         journal: Journal,
         checkpoint: Checkpoint | None = None,
-        mirrors: Mirrors | None = None,
+        mirrors: MirrorPods | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.table = table
