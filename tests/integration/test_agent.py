@@ -1,8 +1,11 @@
 """The whole agent on a real containerd: pods come up, survive the agent, and go without a trace."""
 
+from itertools import pairwise
 from pathlib import Path
 
-from kit.agent_process import Node
+import pytest
+
+from kit.agent_process import NODE_NAME, Node, ask
 from kit.containerd import Containerd
 from kit.waiting import wait_for
 
@@ -39,3 +42,23 @@ def test_an_agent_whose_runtime_never_came_ends_at_once_when_told_to_stop_its_po
     with node.agent("--stop-pods-on-exit") as agent:
         wait_for(lambda: "waiting for the runtime" in node.told())
         agent.stop()
+
+
+@pytest.mark.parametrize("runtime", ["containerd", "process"])
+def test_the_journal_of_a_pod_is_told_to_people_on_the_machine(
+    tmp_path: Path, containerd: Containerd, runtime: str
+) -> None:
+    flags = ("--container-runtime-endpoint", containerd.endpoint) if runtime == "containerd" else ()
+    node = Node(tmp_path, *flags)
+    (node.manifests / "web.yaml").write_text(manifest("web"))
+    with node.agent("--stop-pods-on-exit", "--v=4") as agent:
+        wait_for(lambda: node.containers())
+        uid = node.pods()["web"]["metadata"]["uid"]
+        noted = ask(node.state / "pykubelet.sock", f"journal {uid}", [])
+        agent.stop()
+    moments = [each["moment"] for each in noted]
+    kinds = [moment["type"] for moment in moments]
+    for first, second in pairwise(("Merged", "Admitted", "Began", "SandboxMade", "ContainerStarted")):
+        assert kinds.index(first) < kinds.index(second)
+    assert next(moment for moment in moments if moment["type"] == "SandboxMade")["seconds"] > 0
+    assert f"default/web-{NODE_NAME}: Merged(" in node.log.read_text()
