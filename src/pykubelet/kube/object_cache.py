@@ -13,7 +13,7 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.kube.settings import ChangeDetection
 from pykubelet.kube.watch import Changed, Deleted, Lost, Reflector, Relisted, Resumed
-from pykubelet.pod.container.missing_object import MissingObject, ObjectKind
+from pykubelet.pod.container.failures import MissingObject, ObjectKind
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from pykubelet.kube.service_account_tokens import PodTokens
 from pykubelet.kube.services import ServiceView
 from pykubelet.kube.settings import ChangeDetection
 from pykubelet.kube.watch import Reflector
-from pykubelet.pod.container.missing_object import ObjectKind
+from pykubelet.pod.container.failures import ObjectKind
 from pykubelet.pod.container.references import object_uses
 
 T = TypeVar("T", ConfigMap, Secret)

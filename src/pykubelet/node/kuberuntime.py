@@ -24,7 +24,7 @@ from pykubelet.node.pull_secrets import fetch_pull_secrets
 from pykubelet.pod import moments as m
 from pykubelet.pod.container.container_config import container_config
 from pykubelet.pod.container.dns import pod_dns
-from pykubelet.pod.container.missing_object import missing_object
+from pykubelet.pod.container.failures import missing_object
 from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.crash_loop_backoff import CrashLoops, crash_loop_key, crash_loop_message, last_exit

@@ -21,8 +21,7 @@ from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.qos_cgroups import QosCgroups
-from pykubelet.pod.container.missing_object import missing_object
-from pykubelet.pod.container.mount_failed import MountFailed
+from pykubelet.pod.container.failures import MountFailed, missing_object
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.moments import Awaiting, Step, StepBegun, StepEnded, about

@@ -12,7 +12,7 @@ from pykubelet.base.errors import Invalid, Retry
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.volumes import Volumes
-from pykubelet.pod.container.unsupported import Unsupported
+from pykubelet.pod.container.failures import Unsupported
 
 GIB = 2**30
 

@@ -21,7 +21,7 @@ from pykubelet.base.errors import Retry
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.volumes import Volumes
-from pykubelet.pod.container.mount_failed import MountFailed
+from pykubelet.pod.container.failures import MountFailed
 
 GIB = 2**30
 API_ACCESS = {

@@ -18,8 +18,7 @@ from pykubelet.api.quantity import parse
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.pod import moments as m
-from pykubelet.pod.container.missing_object import MissingObject
-from pykubelet.pod.container.mount_failed import MountFailed
+from pykubelet.pod.container.failures import MissingObject, MountFailed
 from pykubelet.pod.lifecycle.pod_update import Op
 
 

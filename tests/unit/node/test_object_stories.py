@@ -19,7 +19,7 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.node.container_env import container_environment
 from pykubelet.node.dependencies import NodeInfo
-from pykubelet.pod.container.mount_failed import MountFailed
+from pykubelet.pod.container.failures import MountFailed
 from pykubelet.pod.ports.runtime import ContainerConfig
 
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from pykubelet.api.field_errors import duplicate, forbidden, invalid, required, too_long
 from pykubelet.api.pod import PodSpec
+from pykubelet.api.rules.sysctls import sysctl_namespace, with_dots
 from pykubelet.api.security import AppArmorProfile, SeccompProfile, SecurityContext
 from pykubelet.api.validation import names
 from pykubelet.api.validation.options import Errors, Scope, every_container
@@ -12,19 +13,6 @@ from pykubelet.api.validation.rules import needed_one_of, one_of, relative_path,
 from pykubelet.api.validation.windows import validate_windows_options
 
 _PROFILE_TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
-_IPC_SYSCTLS: Final = (
-    "kernel.sem",
-    "kernel.shm",
-    "kernel.shmall",
-    "kernel.shmmax",
-    "kernel.shmmni",
-    "kernel.shm_rmid_forced",
-    "kernel.msg",
-    "kernel.msgmax",
-    "kernel.msgmnb",
-    "kernel.msgmni",
-)
-_SWAP_SEPARATORS: Final = str.maketrans("./", "/.")
 
 
 def validate_security_context(context: SecurityContext | None, path: str, scope: Scope) -> Errors:
@@ -131,22 +119,12 @@ def _sysctls(spec: PodSpec, path: str) -> Errors:
             yield from spelled(field, sysctl.name, faults)
         elif sysctl.name in seen:
             yield duplicate(field, sysctl.name)
-        namespace = _sysctl_namespace(sysctl.name)
-        if namespace == "net" and spec.host_network:
+        namespace = sysctl_namespace(with_dots(sysctl.name).partition("*")[0])
+        if namespace == "Net" and spec.host_network:
             yield invalid(field, sysctl.name, "must not be set when hostNetwork is true: it would change the host")
-        elif namespace == "ipc" and spec.host_ipc:
+        elif namespace == "IPC" and spec.host_ipc:
             yield invalid(field, sysctl.name, "must not be set when hostIPC is true: it would change the host")
         seen.add(sysctl.name)
-
-
-def _sysctl_namespace(name: str) -> str:
-    """`net.ipv4.ip_forward` and `net/ipv4/ip_forward` are the same: the first separator tells which spelling it is."""
-    if next((letter for letter in name if letter in "./"), ".") == "/":
-        name = name.translate(_SWAP_SEPARATORS)
-    name = name.partition("*")[0]
-    if name.startswith("net."):
-        return "net"
-    return "ipc" if name in _IPC_SYSCTLS or name.startswith("fs.mqueue.") else ""
 
 
 def _id(field: str, value: int | None) -> Errors:

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from msgspec import Struct
@@ -56,10 +57,8 @@ class PodReader:
         self._machine = machine
         self._known = known
         self._groups = GroupReader(machine.proc, machine.sys)
-        self._hierarchy: Hierarchy | None = None
         self._folders: dict[str, tuple[int, Folders]] = {}
         self._rates = Rates()
-        self._boot = 0.0
         self._started = time.time()
 
     def read(
@@ -72,9 +71,6 @@ class PodReader:
         *,
         details: bool,
     ) -> Reading:
-        if self._hierarchy is None:
-            self._hierarchy = Hierarchy.found(self._machine.proc)
-            self._boot = node.boot_time(self._machine.proc)
         self._folders = {key: known for key, known in self._folders.items() if key in places}
         disk = file_system(_existing(self._dirs.root), at) if details else None
         image_disk = self._image_disk(images, at, disk) if details else None
@@ -96,7 +92,7 @@ class PodReader:
         place = look.places.get(sandbox.id) if sandbox else None
         ids = [each.id for each in running] + ([sandbox.id] if sandbox and place else [])
         own = self._own_group(pod.uid, [self._folders_of(each, look.places[each]) for each in ids])
-        group = self._hierarchy_now.path_of(own) if own else ""
+        group = self._hierarchy.path_of(own) if own else ""
         usage = self._usage(f"pod {pod.uid}", own, look) if own else None
         if usage is None or usage.cpu is None or usage.memory is None:
             usage = summed(look.at, [each.usage for each in containers])
@@ -127,7 +123,7 @@ class PodReader:
             id=container.id,
             name=container.name,
             image=container.image,
-            group=self._hierarchy_now.path_of(folders) or f"/{container.id}",
+            group=self._hierarchy.path_of(folders) or f"/{container.id}",
             created_at=container.created_at,
             usage=self._with_rate(container.id, usage),
             root=_root(place, look) if look.details else None,
@@ -140,7 +136,7 @@ class PodReader:
         return SandboxReading(
             id=sandbox_id,
             image=place.image,
-            group=self._hierarchy_now.path_of(folders),
+            group=self._hierarchy.path_of(folders),
             usage=self._with_rate(sandbox_id, usage),
         )
 
@@ -170,7 +166,7 @@ class PodReader:
 
     def _node(self, look: "_Look", pods: Sequence[PodReading]) -> NodeReading:
         proc, details = self._machine.proc, look.details
-        usage = node.node_usage(self._groups, self._hierarchy_now.everywhere("/"), look.at, details=details)
+        usage = node.node_usage(self._groups, self._hierarchy.everywhere("/"), look.at, details=details)
         reading = NodeReading(
             usage=self._with_rate("/", usage),
             booted=self._boot,
@@ -213,7 +209,7 @@ class PodReader:
         return tuple(self._group(path, look) for path in sorted(paths))
 
     def _group(self, path: str, look: "_Look") -> GroupReading:
-        folders = self._hierarchy_now.everywhere(path)
+        folders = self._hierarchy.everywhere(path)
         try:
             started = max(self._boot, os.stat(next(iter(folders.values()))).st_mtime)
         except (OSError, StopIteration):
@@ -230,10 +226,10 @@ class PodReader:
 
     def _own_usage(self, look: "_Look") -> GroupReading:
         """The agent itself: its control group, or, when it shares the topmost one with everybody, its process."""
-        paths = self._hierarchy_now.paths(read(f"{self._machine.proc}/self/cgroup") or b"")
+        paths = self._hierarchy.paths(read(f"{self._machine.proc}/self/cgroup") or b"")
         if paths and "/" not in paths.values():
-            folders = self._hierarchy_now.folders(paths)
-            path = self._hierarchy_now.path_of(folders)
+            folders = self._hierarchy.folders(paths)
+            path = self._hierarchy.path_of(folders)
             return GroupReading(group=path, usage=self._usage(_KUBELET, folders, look), started=self._started)
         pid = os.getpid()
         usage = ProcessTable(self._machine.proc, (str(pid),)).usage((pid,), look.at)
@@ -241,10 +237,13 @@ class PodReader:
 
     # --- groups
 
-    @property
-    def _hierarchy_now(self) -> Hierarchy:
-        assert self._hierarchy is not None
-        return self._hierarchy
+    @cached_property
+    def _hierarchy(self) -> Hierarchy:
+        return Hierarchy.found(self._machine.proc)
+
+    @cached_property
+    def _boot(self) -> float:
+        return node.boot_time(self._machine.proc)
 
     def _folders_of(self, key: str, place: Place) -> Folders:
         if place.cgroups is not None:
@@ -254,8 +253,8 @@ class PodReader:
             membership = read(f"{self._machine.proc}/{place.pid}/cgroup") if place.pid else None
             if membership is None:
                 return {}
-            paths = self._hierarchy_now.paths(membership)
-            known = self._folders[key] = (place.pid, self._hierarchy_now.folders(paths))
+            paths = self._hierarchy.paths(membership)
+            known = self._folders[key] = (place.pid, self._hierarchy.folders(paths))
         return known[1]
 
     def _own_group(self, uid: str, below: Iterable[Folders]) -> Folders | None:
@@ -284,33 +283,20 @@ class PodReader:
         return usage if rate is None else changed(usage, cpu=changed(usage.cpu, rate=rate))
 
 
-class _Look:
+class _Look(Struct, frozen=True, dict=True):
     """What is the same for everybody in one reading."""
 
-    def __init__(
-        self,
-        proc: str,
-        places: Mapping[str, Place],
-        volumes: Mapping[str, Sequence[FoundVolume]],
-        at: int,
-        details: bool,
-        disk: Disk | None,
-        images: Disk | None,
-    ) -> None:
-        self._proc = proc
-        self.places = places
-        self.volumes = volumes
-        self.at = at
-        self.details = details
-        self.disk = disk
-        self.images = images
-        self._processes: ProcessTable | None = None
+    proc: str
+    places: Mapping[str, Place]
+    volumes: Mapping[str, Sequence[FoundVolume]]
+    at: int
+    details: bool
+    disk: Disk | None
+    images: Disk | None
 
-    @property
+    @cached_property
     def processes(self) -> ProcessTable:
-        if self._processes is None:
-            self._processes = ProcessTable(self._proc)
-        return self._processes
+        return ProcessTable(self.proc)
 
 
 def _filled(usage: Usage, processes: Usage) -> Usage:

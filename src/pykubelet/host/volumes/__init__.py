@@ -27,9 +27,9 @@ from pykubelet.host.volumes.projected import ProjectedContent
 from pykubelet.host.volumes.secret import SecretContent
 from pykubelet.host.volumes.written import Content, Written
 from pykubelet.pod.container.env import Environment
+from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.mounts import sub_paths, used_volumes
 from pykubelet.pod.container.projected_volumes import needs_api
-from pykubelet.pod.container.unsupported import Unsupported
 from pykubelet.pod.ports.api import PodObjects, Recorder
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.removal import remove_tree
 from pykubelet.host.threads import in_thread
-from pykubelet.pod.container.unsupported import Unsupported
+from pykubelet.pod.container.failures import Unsupported
 
 log = logging.getLogger(__name__)
 

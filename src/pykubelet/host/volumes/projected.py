@@ -11,8 +11,8 @@ from pykubelet.api.volumes import ProjectedVolumeSource, ServiceAccountTokenProj
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host.volumes.config_map import read_config_map
 from pykubelet.host.volumes.secret import read_secret
+from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.projected_volumes import FileProjection, Files, downward_files, token_file
-from pykubelet.pod.container.unsupported import Unsupported
 from pykubelet.pod.ports.api import PodObjects
 
 
@@ -52,8 +52,7 @@ class ProjectedContent:
         if part.config_map is not None:
             return await read_config_map(objects, pod, part.config_map, default_mode, fresh=fresh)
         if part.secret is not None:
-            name, items, optional = part.secret.name, part.secret.items, bool(part.secret.optional)
-            return await read_secret(objects, pod, name, items, default_mode, optional=optional, fresh=fresh)
+            return await read_secret(objects, pod, part.secret.name, part.secret, default_mode, fresh=fresh)
         if part.service_account_token is not None:
             return await _token(objects, pod, part.service_account_token, default_mode)
         raise Unsupported("a projected volume", "a source of another kind")

@@ -1,10 +1,8 @@
 """secret: the keys of a secret as files."""
 
-from collections.abc import Iterable
-
 from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
-from pykubelet.api.volumes import KeyToPath, SecretVolumeSource, Volume
+from pykubelet.api.volumes import SecretProjection, SecretVolumeSource, Volume
 from pykubelet.base.errors import NotFound
 from pykubelet.pod.container.projected_volumes import Files, secret_files
 from pykubelet.pod.ports.api import PodObjects
@@ -20,32 +18,24 @@ class SecretContent:
 
     async def files(self, pod: Pod, volume: Volume, *, fresh: bool) -> Files:
         source = volume.secret or SecretVolumeSource()
-        return await read_secret(
-            self._objects,
-            pod,
-            source.secret_name,
-            source.items,
-            source.default_mode,
-            optional=bool(source.optional),
-            fresh=fresh,
-        )
+        return await read_secret(self._objects, pod, source.secret_name, source, source.default_mode, fresh=fresh)
 
 
 async def read_secret(
     objects: PodObjects,
     pod: Pod,
     name: str,
-    items: Iterable[KeyToPath],
+    source: SecretVolumeSource | SecretProjection,
     default_mode: int | None,
     *,
-    optional: bool,
     fresh: bool,
 ) -> Files:
     """An optional one that is missing has no files."""
+    optional = bool(source.optional)
     try:
         found = await objects.secret(pod.metadata.namespace, name, fresh=fresh)
     except NotFound:
         if not optional:
             raise
         found = Secret()
-    return secret_files(found, items, default_mode, optional=optional)
+    return secret_files(found, source.items, default_mode, optional=optional)

@@ -18,7 +18,7 @@ from pykubelet.host.removal import remove_tree
 from pykubelet.host.threads import in_thread
 from pykubelet.host.volumes.atomic_writer import has_content, write_atomically
 from pykubelet.host.volumes.empty_dir import EmptyDir, memory_size
-from pykubelet.pod.container.mount_failed import MountFailed
+from pykubelet.pod.container.failures import MountFailed
 from pykubelet.pod.container.projected_volumes import Files, checked_files, fs_group, nested_mount_points
 from pykubelet.pod.ports.api import Recorder
 

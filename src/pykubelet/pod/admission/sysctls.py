@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.sysctls import sysctl_namespace, with_dots
 
 _SAFE: Final[dict[str, tuple[int, int]]] = {
     "kernel.shm_rmid_forced": (0, 0),
@@ -22,16 +23,9 @@ _SAFE: Final[dict[str, tuple[int, int]]] = {
 }
 """Settings of no consequence for other pods, each since the kernel version that keeps it apart."""
 
-_IPC: Final = "IPC"
-_NET: Final = "Net"
-_IPC_NAMES: Final = frozenset(
-    f"kernel.{name}"
-    for name in ("sem", "shm", "shmall", "shmmax", "shmmni", "shm_rmid_forced", "msg", "msgmax", "msgmnb", "msgmni")
-)
 _LONGEST: Final = 253
 _PATTERN: Final = re.compile(r"(?:[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?[./])*(?:[a-z0-9][-_a-z0-9]*)?[a-z0-9*]")
 _VERSION: Final = re.compile(r"\s*v?([0-9]+)\.([0-9]+)")
-_SWAPPED: Final = str.maketrans("./", "/.")
 
 
 def safe_sysctls(kernel_version: str) -> tuple[str, ...]:
@@ -55,8 +49,8 @@ class Sysctls:
                 raise ValueError(
                     f'sysctl "{pattern}" must have at most {_LONGEST} characters and match {_PATTERN.pattern}'
                 )
-            name, star, _ = _normal(pattern).partition("*")
-            namespace = _namespace(name)
+            name, star, _ = with_dots(pattern).partition("*")
+            namespace = sysctl_namespace(name)
             if not namespace:
                 raise ValueError(f'the sysctls "{name}" are not known to be namespaced')
             (self._prefixes if star else self._names)[name] = namespace
@@ -64,8 +58,8 @@ class Sysctls:
     def fault(self, pod: Pod) -> str:
         """What forbids the first setting that is not allowed; empty when all are."""
         context = pod.spec.security_context
-        shared = {_NET: pod.spec.host_network, _IPC: pod.spec.host_ipc}
-        for name in map(_normal, (each.name for each in context.sysctls) if context else ()):
+        shared = {"Net": pod.spec.host_network, "IPC": pod.spec.host_ipc}
+        for name in map(with_dots, (each.name for each in context.sysctls) if context else ()):
             namespace = self._allowed_in(name)
             if namespace is None:
                 return f'"{name}" not allowlisted'
@@ -78,15 +72,3 @@ class Sysctls:
         if name in self._names:
             return self._names[name]
         return next((space for prefix, space in self._prefixes.items() if name.startswith(prefix)), None)
-
-
-def _normal(name: str) -> str:
-    """`net/ipv4/conf/eth0.100/x` is `net.ipv4.conf.eth0/100.x`: whichever comes first, dot or slash, separates."""
-    first = re.search(r"[./]", name)
-    return name.translate(_SWAPPED) if first and first[0] == "/" else name
-
-
-def _namespace(name: str) -> str:
-    if name in _IPC_NAMES or name.startswith("fs.mqueue."):
-        return _IPC
-    return _NET if name.startswith("net.") else ""

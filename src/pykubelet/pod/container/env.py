@@ -13,8 +13,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.pod.container.downward_api import field_value, resource_value
-from pykubelet.pod.container.missing_object import MissingObject
-from pykubelet.pod.container.unsupported import Unsupported
+from pykubelet.pod.container.failures import MissingObject, Unsupported
 
 Environment = tuple[tuple[str, str], ...]
 """Names and values; each name once, in the order in which the container's author first wrote them."""

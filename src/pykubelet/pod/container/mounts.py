@@ -8,8 +8,8 @@ from pykubelet.api.container import Container, VolumeMount
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.env import Environment, expand, references
+from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.projected_volumes import is_written_by_us
-from pykubelet.pod.container.unsupported import Unsupported
 from pykubelet.pod.ports.runtime import Mount
 
 HOSTS_FILE: Final = "/etc/hosts"

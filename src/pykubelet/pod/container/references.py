@@ -1,11 +1,13 @@
 """Which objects of an API server a pod depends on. A static pod may depend on none: its node has to run it alone."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Literal
+from typing import Final
 
 from pykubelet.api.pod import PodSpec
+from pykubelet.api.validation.options import every_container
 from pykubelet.api.volumes import Volume, VolumeProjection
 from pykubelet.pod.container.env import wanted_objects
+from pykubelet.pod.container.failures import ObjectKind
 
 _VOLUME_KINDS: Final = {
     "config_map": ("configMap", "config maps"),
@@ -32,8 +34,6 @@ _PROJECTED_KINDS: Final = {
     "cluster_trust_bundle": ("clusterTrustBundle", "cluster trust bundles"),
     "pod_certificate": ("podCertificate", "pod certificates"),
 }
-
-ObjectKind = Literal["configmap", "secret"]
 
 
 def object_uses(spec: PodSpec) -> Mapping[tuple[ObjectKind, str], bool]:
@@ -80,23 +80,17 @@ def api_references(spec: PodSpec) -> Iterator[tuple[str, str]]:
 
 
 def _of_containers(spec: PodSpec) -> Iterator[tuple[str, str]]:
-    for kind, containers in (
-        ("initContainers", spec.init_containers),
-        ("containers", spec.containers),
-        ("ephemeralContainers", spec.ephemeral_containers),
-    ):
-        for index, container in enumerate(containers):
-            path = f"spec.{kind}[{index}]"
-            for number, variable in enumerate(container.env):
-                if variable.value_from is not None and variable.value_from.secret_key_ref is not None:
-                    yield f"{path}.env[{number}].valueFrom.secretKeyRef", "secrets"
-                if variable.value_from is not None and variable.value_from.config_map_key_ref is not None:
-                    yield f"{path}.env[{number}].valueFrom.configMapKeyRef", "config maps"
-            for number, source in enumerate(container.env_from):
-                if source.secret_ref is not None:
-                    yield f"{path}.envFrom[{number}].secretRef", "secrets"
-                if source.config_map_ref is not None:
-                    yield f"{path}.envFrom[{number}].configMapRef", "config maps"
+    for container, path in every_container(spec, "spec"):
+        for number, variable in enumerate(container.env):
+            if variable.value_from is not None and variable.value_from.secret_key_ref is not None:
+                yield f"{path}.env[{number}].valueFrom.secretKeyRef", "secrets"
+            if variable.value_from is not None and variable.value_from.config_map_key_ref is not None:
+                yield f"{path}.env[{number}].valueFrom.configMapKeyRef", "config maps"
+        for number, source in enumerate(container.env_from):
+            if source.secret_ref is not None:
+                yield f"{path}.envFrom[{number}].secretRef", "secrets"
+            if source.config_map_ref is not None:
+                yield f"{path}.envFrom[{number}].configMapRef", "config maps"
 
 
 def _of_volumes(spec: PodSpec) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """Where the containers of a CRI runtime are on this machine: their first processes, and the layers they write to."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec import DecodeError, Struct, json
@@ -66,35 +67,27 @@ class CriPlaces:
     async def _ask(self, sandboxes: Iterable[str], containers: Iterable[str]) -> None:
         limit = asyncio.Semaphore(_AT_ONCE)
 
-        async def ask(key: str, is_sandbox: bool) -> None:
-            async with limit:
-                place = await (self._sandbox(key) if is_sandbox else self._container(key))
-            if place is not None:
-                self._known[key] = place
+        async def ask(key: str, info: Callable[[str], Awaitable[Mapping[str, str]]]) -> None:
+            with suppress(NotFound, Retry):
+                async with limit:
+                    place = place_of(await info(key))
+                if place is not None:
+                    self._known[key] = place
 
-        unknown = [(key, True) for key in sandboxes if key not in self._known]
-        unknown += [(key, False) for key in containers if key not in self._known]
-        await asyncio.gather(*(ask(*each) for each in unknown))
+        await asyncio.gather(
+            *(ask(key, self._sandbox_info) for key in sandboxes if key not in self._known),
+            *(ask(key, self._container_info) for key in containers if key not in self._known),
+        )
 
-    async def _container(self, container_id: str) -> Place | None:
+    async def _container_info(self, container_id: str) -> Mapping[str, str]:
         request = cri.ContainerStatusRequest(container_id=container_id, verbose=True)
-        try:
-            answer = await self._channel.call(
-                f"{_RUNTIME}/ContainerStatus", request, cri.ContainerStatusResponse, deadline=_PATIENCE
-            )
-        except (NotFound, Retry):
-            return None
-        return place_of(answer.info)
+        reply = cri.ContainerStatusResponse
+        return (await self._channel.call(f"{_RUNTIME}/ContainerStatus", request, reply, deadline=_PATIENCE)).info
 
-    async def _sandbox(self, sandbox_id: str) -> Place | None:
+    async def _sandbox_info(self, sandbox_id: str) -> Mapping[str, str]:
         request = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id, verbose=True)
-        try:
-            answer = await self._channel.call(
-                f"{_RUNTIME}/PodSandboxStatus", request, cri.PodSandboxStatusResponse, deadline=_PATIENCE
-            )
-        except (NotFound, Retry):
-            return None
-        return place_of(answer.info)
+        reply = cri.PodSandboxStatusResponse
+        return (await self._channel.call(f"{_RUNTIME}/PodSandboxStatus", request, reply, deadline=_PATIENCE)).info
 
     async def _read_layers(self, details: bool) -> Mapping[str, tuple[int, int]]:
         """Bytes and inodes in the layer of each container; those of the last time when the runtime does not say."""

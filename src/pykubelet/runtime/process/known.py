@@ -5,12 +5,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
+from pykubelet.pod.container.labels import CONTAINER_HASH, TERMINATION_GRACE_PERIOD
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.runtime.process.process import Process
 from pykubelet.runtime.process.store import ContainerEnd, ContainerRecord, ContainerRun, SandboxRecord, SandboxRun
 
-_HASH: Final = "io.kubernetes.container.hash"
-_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 _NUMBERS: Final = itertools.count()  # the order in which they were made, whatever the clock says
 
 
@@ -72,14 +71,14 @@ class Container:
 
     def observed(self) -> ObservedContainer:
         config, run, end = self.record.config, self.run, self.end
-        grace = config.annotations.get(_GRACE, "")
+        grace = config.annotations.get(TERMINATION_GRACE_PERIOD, "")
         return ObservedContainer(
             id=self.id,
             name=config.name,
             state=self.state,
             sandbox_id=self.sandbox.id,
             attempt=config.attempt,
-            hash=config.annotations.get(_HASH, ""),
+            hash=config.annotations.get(CONTAINER_HASH, ""),
             image=config.image,
             image_id=self.record.image_id,
             created_at=self.record.created_at,

@@ -11,7 +11,7 @@ from pykubelet.api.quantity import ResourceList, parse
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.pod.container.env import EnvObjects, environment, expand_all, references, wanted_objects
-from pykubelet.pod.container.unsupported import Unsupported
+from pykubelet.pod.container.failures import Unsupported
 
 NODE: ResourceList = {"cpu": parse("3920m"), "memory": parse("7Gi"), "ephemeral-storage": parse("10Gi")}
 

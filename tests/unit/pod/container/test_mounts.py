@@ -8,8 +8,8 @@ from pykubelet.api.container import Container
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
+from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.mounts import container_mounts, sub_paths, used_volumes
-from pykubelet.pod.container.unsupported import Unsupported
 from pykubelet.pod.ports.runtime import Mount
 
 PATHS = {"data": "/pods/u/volumes/data", "conf": "/pods/u/volumes/conf"}

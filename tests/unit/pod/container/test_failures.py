@@ -1,6 +1,5 @@
 from pykubelet.base.errors import Retry
-from pykubelet.pod.container.missing_object import MissingObject, missing_object
-from pykubelet.pod.container.mount_failed import MountFailed
+from pykubelet.pod.container.failures import MissingObject, MountFailed, missing_object
 
 
 def test_a_missing_object_is_told_in_upstreams_words() -> None:
