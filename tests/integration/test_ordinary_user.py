@@ -1,4 +1,4 @@
-"""All of these tests once more as an ordinary user: most people have root neither at home nor in CI."""
+"""All tests of the embedded runtime once more as an ordinary user: most people have root neither at home nor in CI."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 _NOBODY = 65534
-_TESTS = Path(__file__).parents[3]
+_TESTS = Path(__file__).parents[1]
 _HERE = "unit/runtime/process"
 
 
