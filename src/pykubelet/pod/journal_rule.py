@@ -3,66 +3,59 @@
 So a pod that has run for a month without trouble has the moments of its start and little else.
 """
 
-from typing import Final, cast, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from pykubelet.base.journal import Rule
 from pykubelet.pod import moments as m
 
 _SLOW: Final = 0.05
 """Seconds from which on a step that went well is worth remembering."""
-
-_WORK: Final = frozenset(get_args(m.Work))
-_CONTAINERS: Final = frozenset(get_args(m.Containers))
+_ALL: Final = Rule()
+_NONE: Final = Rule(keep=False)
+_WORK: Final = Rule("work", opens=True)
 
 
 def rule(moment: m.Moment) -> Rule:
-    its = type(moment)
-    if its in _WORK:
-        return _of_work(cast(m.Work, moment))
-    if its in _CONTAINERS:
-        return _of_containers(cast(m.Containers, moment))
-    match moment:
-        case m.RuntimeCalled(method, _, error):
-            return Rule(("call", method), error, keep=bool(error))
-        case m.Probed(kind, container, result):
-            return Rule(("probe", kind, container), result)
-        case m.EventRecorded(_, reason, message):
-            return Rule(("event", reason), message)
-        case m.StatusAcknowledged():
-            return Rule("acknowledged", "")
-        case m.Relisted() | m.ApiAnswered() | m.ApiRequested() | m.ProbingEnded():
-            return Rule(keep=False)
-        case _:
-            return Rule()
+    """Found by the moment's type: this is in the middle of hot paths."""
+    found = _RULES.get(type(moment))
+    return _ALL if found is None else found(moment)
 
 
-def _of_work(moment: m.Work) -> Rule:
-    match moment:
-        case m.StepBegun(step):
-            return Rule(("step", step), opens=True)
-        case m.StepEnded(step, seconds, error):
-            return Rule(("step", step), error or moment, keep=bool(error) or seconds >= _SLOW)
-        case m.WorkBegun() | m.Resting():
-            return Rule("work", opens=True)
-        case m.WorkEnded(operation, seconds, error):
-            return Rule("work", error or moment, keep=bool(error) or operation != "sync" or seconds >= _SLOW)
-        case m.Awaiting(what, name, message):
-            return Rule(("awaiting", what), (name, message))
-        case m.CgroupChanged(operation, _, error):
-            return Rule(("cgroup", operation), error, keep=bool(error) or operation != "update")
-        case _:
-            return Rule()
+def _step_ended(of: m.StepEnded) -> Rule:
+    return Rule(("step", of.step), of.error or of, keep=bool(of.error) or of.seconds >= _SLOW)
 
 
-def _of_containers(moment: m.Containers) -> Rule:
-    match moment:
-        case m.PullBegun(image) | m.PullProgressed(image):
-            return Rule(("pull", image), opens=True)
-        case m.PullEnded(image, error=error):
-            return Rule(("pull", image), error or moment)
-        case m.StartFailed(container, _, reason, message):
-            return Rule(("start", container), (reason, message))
-        case m.BackedOff(container, until):
-            return Rule(("back-off", container), until)
-        case _:
-            return Rule()
+def _work_ended(of: m.WorkEnded) -> Rule:
+    return Rule("work", of.error or of, keep=bool(of.error) or of.operation != "sync" or of.seconds >= _SLOW)
+
+
+def _cgroup_changed(of: m.CgroupChanged) -> Rule:
+    return Rule(("cgroup", of.operation), of.error, keep=bool(of.error) or of.operation != "update")
+
+
+_RULES: Final[Mapping[type[m.Moment], Callable[[Any], Rule]]] = {
+    # its worker
+    m.StepBegun: lambda of: Rule(("step", of.step), opens=True),
+    m.StepEnded: _step_ended,
+    m.WorkBegun: lambda of: _WORK,
+    m.Resting: lambda of: _WORK,
+    m.WorkEnded: _work_ended,
+    m.Awaiting: lambda of: Rule(("awaiting", of.what), (of.name, of.message)),
+    m.CgroupChanged: _cgroup_changed,
+    # its containers
+    m.PullBegun: lambda of: Rule(("pull", of.image), opens=True),
+    m.PullProgressed: lambda of: Rule(("pull", of.image), opens=True),
+    m.PullEnded: lambda of: Rule(("pull", of.image), of.error or of),
+    m.StartFailed: lambda of: Rule(("start", of.container), (of.reason, of.message)),
+    m.BackedOff: lambda of: Rule(("back-off", of.container), of.until),
+    m.Probed: lambda of: Rule(("probe", of.kind, of.container), of.result),
+    m.RuntimeCalled: lambda of: Rule(("call", of.method), of.error, keep=bool(of.error)),
+    # what is said of it
+    m.EventRecorded: lambda of: Rule(("event", of.reason), of.message),
+    m.StatusAcknowledged: lambda of: Rule("acknowledged", ""),
+    m.Relisted: lambda of: _NONE,
+    m.ApiAnswered: lambda of: _NONE,
+    m.ApiRequested: lambda of: _NONE,
+    m.ProbingEnded: lambda of: _NONE,
+}
