@@ -115,7 +115,7 @@ def _reporter(base: Foundations, troubles: Callable[[], Iterable[str]]) -> NodeR
         recorder=base.recorder,
         seen=(lambda: api.view.node) if api else (lambda: None),
         troubles=troubles,
-        lease_renewed=partial(api.leases.renewed_at, settings.name) if api else None,
+        lease_renewed=partial(api.leases.renewal_time, settings.name) if api else None,
     )
 
 

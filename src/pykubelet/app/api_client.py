@@ -61,7 +61,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     """Raises Invalid for a kubeconfig that cannot be used; a server that does not answer is waited for later, but for
     the one that is to issue the first certificate."""
     way = await _way(config.client)
-    open_client = partial(_opened, stack, Credentials(way.client), journal=journal)
+    open_client = partial(_open_client, stack, Credentials(way.client), journal=journal)
     server = await open_client()
     # The node's sign of life must not wait behind hundreds of pods.
     heartbeat = await open_client(timeout=10.0, qps=0)
@@ -95,7 +95,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     )
 
 
-async def _opened(stack: AsyncExitStack, credentials: Credentials, **options: Any) -> ApiClient:
+async def _open_client(stack: AsyncExitStack, credentials: Credentials, **options: Any) -> ApiClient:
     return await stack.enter_async_context(ApiClient(credentials, **options))
 
 

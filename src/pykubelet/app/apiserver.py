@@ -28,7 +28,7 @@ from pykubelet.apiserver.store.sqlite import SqliteStore
 from pykubelet.apiserver.subresources.all import register_all
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
-from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepared, url
+from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepare_pki, url
 from pykubelet.web.serving import Limits, serving
 from pykubelet.web.tls import ServingTls
 
@@ -50,11 +50,11 @@ async def run_apiserver(config: ApiServerConfig) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     async with AsyncExitStack() as stack:
-        pki = await asyncio.to_thread(prepared, config)
-        store = await _opened(config)
+        pki = await asyncio.to_thread(prepare_pki, config)
+        store = await _open_store(config)
         stack.push_async_callback(store.close)
         if config.import_from is not None:
-            await _imported(config.import_from, store)
+            await _import_objects(config.import_from, store)
         settings = ApiSettings(advertise_address=_advertised(config), advertise_port=config.port)
         static = {pki.admin_token(): authenticated(ADMIN, (MASTERS,))}
         tls = apiserver_tls(pki, lambda: serving_hosts((*config.names, config.address)))
@@ -101,7 +101,7 @@ def _is_reachable(host: str) -> bool:
     return not (address.is_loopback or address.is_unspecified)
 
 
-async def _opened(config: ApiServerConfig) -> Store:
+async def _open_store(config: ApiServerConfig) -> Store:
     match config.store:
         case "memory":
             return MemoryStore()
@@ -125,7 +125,7 @@ async def _opened(config: ApiServerConfig) -> Store:
     raise Invalid(f"--store: must be sqlite, memory or etcd, not {config.store!r}")
 
 
-async def _imported(path: Path, store: Store) -> None:
+async def _import_objects(path: Path, store: Store) -> None:
     if not await asyncio.to_thread(path.exists):
         raise Invalid(f"--import-from: there is no {path}")
     source = await SqliteStore.open(path)

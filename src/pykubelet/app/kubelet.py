@@ -87,7 +87,7 @@ class Kubelet:
     async def run(self, tasks: asyncio.TaskGroup) -> None:
         """Start everything, as soon as the runtime answers."""
         base, parts, reporter = self._base, self._parts, self._parts.reporter
-        version, status = await _answered(base.runtime.version), await _answered(base.runtime.status)
+        version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
         local = self._local = await machine_parts(base, status, lambda: reporter.node)
         agent = Agent(tasks, dependencies(base, parts, local, runtime_name=version.name))
@@ -162,7 +162,7 @@ class Kubelet:
             log.warning("limitation: %s", limitation)
 
 
-async def _answered(question: Callable[[], Awaitable[T]]) -> T:
+async def _wait_for(question: Callable[[], Awaitable[T]]) -> T:
     """The runtime's answer. One that is not up yet is waited for."""
     said = ""
     while True:

@@ -87,9 +87,9 @@ def supervise(data: str) -> None:
 
 def _faults(manifests: "Path") -> tuple[str, ...]:
     """Told at once to the person who gives them, instead of in a log. Raises Invalid when there is nothing to run."""
-    from pykubelet.sources.manifest_check import checked_manifests
+    from pykubelet.sources.manifest_check import check_manifests
 
-    pods, faults = checked_manifests(manifests)
+    pods, faults = check_manifests(manifests)
     for fault in faults:
         click.echo(fault)
     if not pods:

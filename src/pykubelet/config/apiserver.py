@@ -41,7 +41,7 @@ class ApiServerConfig(Struct, frozen=True, kw_only=True):
         return self.data / "pki"
 
 
-def prepared(config: ApiServerConfig) -> Pki:
+def prepare_pki(config: ApiServerConfig) -> Pki:
     """Keys, certificates and the administrator's kubeconfig, made when they are missing. Blocks."""
     try:
         config.data.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from pykubelet.kube import kubeconfig
 from pykubelet.kube.certificate_store import CLIENT, CertificateStore, parsed_pair
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
-from pykubelet.kube.csr import digested_name, issued_certificate, node_template, request_certificate
+from pykubelet.kube.csr import digested_name, node_template, request_certificate, wait_for_certificate
 from pykubelet.kube.kubeconfig import (
     ClientConfig,
     Cluster,
@@ -60,7 +60,7 @@ async def bootstrap(settings: ClientSettings, *, now: Callable[[], datetime] = l
     config = await asyncio.to_thread(kubeconfig.load, settings.bootstrap_kubeconfig)
     store = CertificateStore(settings.cert_dir, CLIENT, now=now)
     key_file = settings.cert_dir / _KEY_FILE
-    key = await asyncio.to_thread(_kept_key, key_file)
+    key = await asyncio.to_thread(_keep_key, key_file)
     name = digested_name(key, node_template(settings.node_name), CLIENT_SIGNER)
     log.info("asking %s to know this node: certificate signing request %s", config.cluster.server, name)
     try:
@@ -131,7 +131,7 @@ async def _certificate(server: ApiClient, node_name: str, key: ec.EllipticCurveP
     while True:
         try:
             request = await request_certificate(server, key, node_template(node_name), CLIENT_SIGNER, name=name)
-            return await issued_certificate(server, request)
+            return await wait_for_certificate(server, request)
         except (Retry, NotFound, Conflict) as error:
             level = logging.DEBUG if str(error) == complaint else logging.WARNING
             complaint = str(error)
@@ -146,7 +146,7 @@ def _own(user: User, origin: str) -> tuple[bytes, bytes]:
     return certificate.read(), key.read()
 
 
-def _kept_key(path: Path) -> ec.EllipticCurvePrivateKey:
+def _keep_key(path: Path) -> ec.EllipticCurvePrivateKey:
     """The key of an earlier try, or a new one, written down."""
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)

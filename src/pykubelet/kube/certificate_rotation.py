@@ -18,7 +18,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.kube.certificate_store import CertificateStore, StoredPair
 from pykubelet.kube.client import ApiClient
-from pykubelet.kube.csr import Outdated, Template, issued_certificate, request_certificate, satisfies
+from pykubelet.kube.csr import Outdated, Template, request_certificate, satisfies, wait_for_certificate
 from pykubelet.pod.moments import CertificateRenewalFailed, CertificateRotated, Journal
 from pykubelet.web.key_pairs import key_pem
 
@@ -134,7 +134,9 @@ class CertificateKeeper:
         name = request.metadata.name
         try:
             async with asyncio.timeout(_PATIENCE):
-                certificate = await issued_certificate(server, request, is_wanted=lambda: self._template() == template)
+                certificate = await wait_for_certificate(
+                    server, request, is_wanted=lambda: self._template() == template
+                )
         except TimeoutError:
             raise Retry(
                 f"nobody has answered the certificate signing request {name}: kubectl certificate approve {name}"

@@ -177,7 +177,7 @@ async def request_certificate(
         return earlier
 
 
-async def issued_certificate(
+async def wait_for_certificate(
     server: ApiClient, request: SigningRequest, *, is_wanted: Callable[[], bool] = lambda: True
 ) -> bytes:
     """Wait for the certificate; PEM. Raises Denied, NotFound when the request is gone, Outdated when not wanted."""

@@ -143,7 +143,7 @@ class KubeLeases:
     def __init__(self, server: ApiClient) -> None:
         self._server = server
 
-    async def renewed_at(self, node_name: str) -> datetime | None:
+    async def renewal_time(self, node_name: str) -> datetime | None:
         """When the lease of a node was last renewed; None when there is none, or it was never renewed."""
         path = object_path("leases", namespace=NAMESPACE, name=node_name, group=_GROUP)
         with suppress(NotFound):

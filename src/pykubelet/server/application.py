@@ -43,7 +43,7 @@ class Auth(Protocol):
 
 def application(routes: Iterable[Route], auth: Auth | None) -> web.Application:
     """Without `auth` it has the open routes only."""
-    middlewares = [_translated, *([_guarded(auth)] if auth else [])]
+    middlewares = [_translate, *([_guarded(auth)] if auth else [])]
     app = web.Application(middlewares=middlewares, client_max_size=_LARGEST_BODY)
     for route in routes:
         if auth is not None or route.is_open:
@@ -82,7 +82,7 @@ def _guarded(auth: Auth) -> Any:
 
 
 @web.middleware
-async def _translated(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _translate(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except web.HTTPException as answer:

@@ -8,7 +8,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.sources.manifest import BadManifest, Place, read_manifest
 
 
-def checked_manifests(manifests: Path) -> tuple[int, tuple[str, ...]]:
+def check_manifests(manifests: Path) -> tuple[int, tuple[str, ...]]:
     """How many pods a manifest or a folder of them has, and what is wrong with the rest. Raises Invalid when there is
     no such thing."""
     manifests = manifests.absolute()

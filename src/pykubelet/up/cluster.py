@@ -9,7 +9,7 @@ import msgspec
 from pykubelet.api.rules.printed_pod import PrintedPod
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, merged_kubeconfig, write_kubeconfig
 from pykubelet.base.errors import Invalid
-from pykubelet.config.apiserver import prepared, url
+from pykubelet.config.apiserver import prepare_pki, url
 from pykubelet.up.folder import Folder, Plan, Say
 from pykubelet.up.installation import Installation
 from pykubelet.up.parts import api_config
@@ -80,7 +80,7 @@ def is_settled(pod: dict[str, Any]) -> bool:
 def _prepare(folder: Folder, plan: Plan) -> None:
     """Keys and kubeconfigs are made before those who need them."""
     config = api_config(folder, plan)
-    pki = prepared(config)
+    pki = prepare_pki(config)
     certificate, key = (path.read_bytes() for path in pki.node(plan.node))
     identity = kubeconfig(url(config), pki.authority.pem, certificate, key, user=f"system:node:{plan.node}")
     write_kubeconfig(folder.node_kubeconfig, identity)

@@ -71,11 +71,11 @@ class Folder:
 
     def plan(self) -> Plan:
         """Raises Invalid when there is none that can be read."""
-        if plan := self.known_plan():
+        if plan := self.read_plan():
             return plan
         raise Invalid(f"{self.mark} cannot be read; was it made by another version? Remove {self.path}")
 
-    def known_plan(self) -> Plan | None:
+    def read_plan(self) -> Plan | None:
         """None, too, for one that cannot be read: what is wrong with it is told by who cannot do without."""
         try:
             return msgspec.json.decode(self.mark.read_bytes(), type=Plan)

@@ -69,7 +69,7 @@ class Installation:
             plan = folder.plan()
             self.start(plan)
             self._wait_to_stop(plan)
-        plan_or_none = folder.known_plan()
+        plan_or_none = folder.read_plan()
         self._stop(_what(plan_or_none))
         again = f"pykubelet {plan_or_none.made_by if plan_or_none else 'up'}"
         self._say(f"All is stopped. `{again}` goes on from here; `pykubelet reset` removes {folder.path}.")
@@ -80,7 +80,7 @@ class Installation:
         if not folder.is_ours():
             self._say("There is nothing to remove.")
             return
-        plan = folder.known_plan()
+        plan = folder.read_plan()
         if folder.state.exists():
             self.down()
         try:

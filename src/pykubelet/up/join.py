@@ -130,7 +130,7 @@ async def _introduce(folder: Folder, plan: Plan, say: Say) -> bool:
             f"the API server has not given node {plan.node} a certificate within {_KNOWN_SECONDS:g} s: approve its "
             "request there (`kubectl get csr`, `kubectl certificate approve`), and run the same again"
         ) from None
-    return await _looked(kubeconfig.load(plan.kubeconfig), plan.node, is_new=not folder.has_run())
+    return await _look(kubeconfig.load(plan.kubeconfig), plan.node, is_new=not folder.has_run())
 
 
 async def _check_bootstrap(path: Path) -> None:
@@ -152,7 +152,7 @@ async def _check_bootstrap(path: Path) -> None:
         raise Invalid(f"the API server at {config.cluster.server} cannot be reached: {error}") from None
 
 
-async def _looked(config: ClientConfig, node: str, *, is_new: bool) -> bool:
+async def _look(config: ClientConfig, node: str, *, is_new: bool) -> bool:
     """Whether the API server is one of ours. Raises Invalid when the name is another node's."""
     try:
         async with ApiClient(Credentials(config), timeout=10.0) as server:

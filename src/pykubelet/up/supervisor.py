@@ -39,7 +39,7 @@ class Part(Struct, frozen=True, kw_only=True):
 
 async def keep(parts: Sequence[Part], lock: Path) -> None:
     """Until SIGTERM or SIGINT, which is passed on; returns when all have ended. Raises Invalid when another does it."""
-    held = _locked(lock)
+    held = _lock(lock)
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
@@ -141,7 +141,7 @@ def left_something(lock: Path) -> bool:
         return False
 
 
-def _locked(path: Path) -> IO[bytes]:
+def _lock(path: Path) -> IO[bytes]:
     file = path.open("ab")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -66,7 +66,7 @@ def _admin_kubeconfig(folder: Folder) -> Path:
 
 def _url(folder: Folder, local: str) -> str:
     """By which other machines reach an API server that people of this machine know by its loopback address."""
-    plan = folder.known_plan()
+    plan = folder.read_plan()
     if plan is None or plan.bind not in ("0.0.0.0", "::"):  # noqa: S104
         return local
     host = f"[{plan.address}]" if ":" in plan.address else plan.address

@@ -61,7 +61,7 @@ async def tunnel(
     client hears of them. Its last words are given up when the client takes none of them for `patience` seconds.
     Raises Refusal, or Retry when nobody answers.
     """
-    far = await _connected(to)
+    far = await _connect(to)
     try:
         far.transport.write(_head(request.method, to, headers))
         try:
@@ -70,13 +70,13 @@ async def tunnel(
         except TimeoutError:
             raise Retry(f"it does not answer within {answering:g} s") from None
         check(_switching(head))
-        await _joined(request, far, head, idle, patience)
+        await _join(request, far, head, idle, patience)
     finally:
         far.transport.close()
     return switched()
 
 
-async def _joined(request: web.Request, far: "_End", head: bytes, idle: float, patience: float) -> None:
+async def _join(request: web.Request, far: "_End", head: bytes, idle: float, patience: float) -> None:
     near = _End()
     with taken_over(request, near) as (front, early):
         near.transport = front
@@ -168,7 +168,7 @@ class _End(asyncio.Protocol):
             self.other.transport.resume_reading()
 
 
-async def _connected(to: Destination) -> _End:
+async def _connect(to: Destination) -> _End:
     name = to.host if to.tls is not None else None
     try:
         async with asyncio.timeout(_CONNECTING):

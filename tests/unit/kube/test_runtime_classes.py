@@ -91,6 +91,6 @@ async def test_a_lease_tells_when_a_node_was_last_heard_of() -> None:
     server = Server()
     async with server.client() as client:
         leases = KubeLeases(client)
-        assert await leases.renewed_at("n1") is None
+        assert await leases.renewal_time("n1") is None
         server.objects[LEASE] = {"metadata": {"name": "n1"}, "spec": {"renewTime": "2026-01-01T12:00:00.500000Z"}}
-        assert await leases.renewed_at("n1") == datetime(2026, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)
+        assert await leases.renewal_time("n1") == datetime(2026, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.sources.manifest_check import checked_manifests
+from pykubelet.sources.manifest_check import check_manifests
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: nginx}]}\n"
 
@@ -12,12 +12,12 @@ def test_pods_are_counted_and_faults_are_told_with_their_place(tmp_path: Path) -
     (tmp_path / "web.yaml").write_text(POD)
     (tmp_path / "bad.yaml").write_text("a: b: c")
     (tmp_path / ".hidden.yaml").write_text("a: b: c")
-    pods, faults = checked_manifests(tmp_path)
+    pods, faults = check_manifests(tmp_path)
     assert pods == 1
     assert [fault.startswith(f"{tmp_path}/bad.yaml:1:5: is not YAML") for fault in faults] == [True]
-    assert checked_manifests(tmp_path / "web.yaml") == (1, ())
+    assert check_manifests(tmp_path / "web.yaml") == (1, ())
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="none: there is no such file or folder of manifests"):
-        checked_manifests(tmp_path / "none")
+        check_manifests(tmp_path / "none")

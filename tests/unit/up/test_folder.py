@@ -20,7 +20,7 @@ def test_a_folder_knows_what_was_decided(tmp_path: Path) -> None:
 def test_a_mark_that_cannot_be_read_is_told_by_who_needs_it(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.mark.write_text("{}")
-    assert folder.known_plan() is None
+    assert folder.read_plan() is None
     with pytest.raises(Invalid, match="cannot be read; was it made by another version"):
         folder.plan()
 

@@ -66,14 +66,14 @@ class NodeRules:
             return "cannot read subresource"
         if not info.namespace:
             return "can only read namespaced object of this type"
-        return await self._needed(node, info.resource, info.namespace, named(info))
+        return await self._is_needed(node, info.resource, info.namespace, named(info))
 
     async def _claim(self, node: str, info: RequestInfo) -> str | None:
         if info.subresource == "status":
             if info.verb not in ("update", "patch"):
                 return "can only get/update/patch this type"
-            return await self._needed(node, info.resource, info.namespace, info.name)
-        return _get_only(info) or await self._needed(node, info.resource, info.namespace, info.name)
+            return await self._is_needed(node, info.resource, info.namespace, info.name)
+        return _get_only(info) or await self._is_needed(node, info.resource, info.namespace, info.name)
 
     async def _volume(self, node: str, info: RequestInfo) -> str | None:
         if refused := _get_only(info):
@@ -82,7 +82,7 @@ class NodeRules:
         claim = at(volume, "spec.claimRef", {})
         if not claim.get("name"):
             return _unrelated(node)
-        return await self._needed(node, "persistentvolumeclaims", claim.get("namespace", ""), claim["name"])
+        return await self._is_needed(node, "persistentvolumeclaims", claim.get("namespace", ""), claim["name"])
 
     async def _service_account(self, node: str, info: RequestInfo) -> str | None:
         if info.verb == "get" and not info.subresource:
@@ -91,7 +91,7 @@ class NodeRules:
             return "can only create tokens for individual service accounts"
         if info.subresource != "token":
             return "can only create token subresource of serviceaccount"
-        return await self._needed(node, info.resource, info.namespace, info.name)
+        return await self._is_needed(node, info.resource, info.namespace, info.name)
 
     async def _lease(self, node: str, info: RequestInfo) -> str | None:
         if info.verb not in _OWN:
@@ -145,7 +145,7 @@ class NodeRules:
         pod = await self._find("", "pods", namespace, name) if namespace and name else None
         return None if pod is not None and at(pod, "spec.nodeName") == node else _unrelated(node)
 
-    async def _needed(self, node: str, plural: str, namespace: str, name: str) -> str | None:
+    async def _is_needed(self, node: str, plural: str, namespace: str, name: str) -> str | None:
         if not name:
             return "No Object name found"
         wanted = (plural, name)

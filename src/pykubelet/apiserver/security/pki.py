@@ -51,18 +51,18 @@ class Pki:
         return self._server("apiserver", "kube-apiserver", names)
 
     def admin(self) -> tuple[Path, Path]:
-        return self._kept("admin", lambda now: self.authority.client(ADMIN, (MASTERS,), now))
+        return self._keep("admin", lambda now: self.authority.client(ADMIN, (MASTERS,), now))
 
     def kubelet_client(self) -> tuple[Path, Path]:
         """With which the API server comes to kubelets."""
-        return self._kept(
+        return self._keep(
             "apiserver-kubelet-client", lambda now: self.authority.client(KUBELET_CLIENT, (MASTERS,), now)
         )
 
     def node(self, name: str) -> tuple[Path, Path]:
         """For a kubelet on this machine, which needs not ask for one."""
         user = f"{NODE_PREFIX}{name}"
-        return self._kept(f"node-{name}", lambda now: self.authority.client(user, (NODES,), now))
+        return self._keep(f"node-{name}", lambda now: self.authority.client(user, (NODES,), now))
 
     def node_serving(self, name: str, names: Sequence[str]) -> tuple[Path, Path]:
         """For the HTTP API of a kubelet on this machine, which needs not ask for one."""
@@ -95,13 +95,13 @@ class Pki:
 
     def _server(self, file: str, user: str, names: Sequence[str]) -> tuple[Path, Path]:
         wanted = frozenset(map(general_name, names))
-        return self._kept(
+        return self._keep(
             file,
             lambda now: self.authority.server(user, names, now),
             lambda certificate: wanted <= hosts(certificate),
         )
 
-    def _kept(
+    def _keep(
         self,
         file: str,
         make: Callable[[datetime], KeyPair],

@@ -28,7 +28,7 @@ class StoreFile:
         self.path = path
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = _locked(path.with_name(f"{path.name}.lock"), path)
+            self._lock = _lock(path.with_name(f"{path.name}.lock"), path)
         except OSError as error:
             raise Invalid(f"the store {path} cannot be opened: {error.strerror}") from None
         try:
@@ -112,7 +112,7 @@ def unwritable(path: Path, error: sqlite3.Error) -> str:
     return f"nothing can be written to the store {path}: {error}"
 
 
-def _locked(path: Path, store: Path) -> int:
+def _lock(path: Path, store: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

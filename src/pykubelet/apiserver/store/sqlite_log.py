@@ -69,7 +69,7 @@ def revision_of(db: sqlite3.Connection) -> int:
     return int(row[0])
 
 
-def compacted_of(db: sqlite3.Connection) -> int:
+def compacted_revision(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT compacted FROM forgotten").fetchone()[0])
 
 
@@ -105,7 +105,7 @@ def listing(db: sqlite3.Connection, prefix: str, limit: int, start_key: str, rev
     newest = revision_of(db)
     if revision > newest:
         raise Future(f"the store is at revision {newest}, and has not come to {revision} yet")
-    if revision and revision < compacted_of(db):
+    if revision and revision < compacted_revision(db):
         raise Expired(f"revision {revision} is forgotten: list again")
     at, end = revision or newest, _end(prefix)
     columns = "SELECT key, value, log.revision, created"
@@ -121,7 +121,7 @@ def listing(db: sqlite3.Connection, prefix: str, limit: int, start_key: str, rev
 
 def history(db: sqlite3.Connection, prefix: str, after: int, up_to: int, limit: int) -> tuple[Sequence[Event], int]:
     """The oldest changes of that span, and how far they go. Called within a transaction."""
-    if after < compacted_of(db):
+    if after < compacted_revision(db):
         raise Expired(f"the changes after revision {after} are forgotten: list again")
     rows = db.execute(_HISTORY, (after, up_to, prefix, _end(prefix), limit)).fetchall()
     events = [_event(*row) for row in rows]

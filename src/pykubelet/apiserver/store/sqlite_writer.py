@@ -203,7 +203,7 @@ class Writer:
             self._transact(lambda: sqlite_log.touch(self._db))  # nobody may dare to write before it is known to work
         try:
             revision = sqlite_log.revision_of(self._db)
-            compacted = sqlite_log.compacted_of(self._db)
+            compacted = sqlite_log.compacted_revision(self._db)
         except sqlite3.Error as error:
             self.trouble = unwritable(self._path, error)
             return

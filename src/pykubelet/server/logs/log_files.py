@@ -21,7 +21,7 @@ class LogFile:
     def __init__(self, path: str, *, tail: int | None = None) -> None:
         """`tail` is the number of lines before the end to begin at. Raises OSError."""
         self._path = path
-        self._file = _opened(path)
+        self._file = _open(path)
         self._inode = os.fstat(self._file.fileno()).st_ino
         if tail is not None:
             self._file.seek(_tail_start(self._file, tail))
@@ -43,7 +43,7 @@ class LogFile:
             return block
         path, inode = following
         try:
-            opened = _opened(path)
+            opened = _open(path)
         except OSError:
             return b""  # it was moved just now: the next look finds it
         if os.fstat(opened.fileno()).st_ino != inode:  # and another has taken its name
@@ -74,14 +74,14 @@ class LogFile:
     def _files(self) -> list[tuple[str, int]]:
         """Names and inodes, the oldest first, the one that is written to last. Of one moment: when the log is rotated
         while we look, a file could have been in neither place, so we look again."""
-        before, rotated = _inode(self._path), self._rotated()
+        before, rotated = _inode(self._path), self._find_rotated()
         for _ in range(_MOST_LOOKS):
             if _inode(self._path) == before:
                 break
-            before, rotated = _inode(self._path), self._rotated()
+            before, rotated = _inode(self._path), self._find_rotated()
         return [*rotated, *([(self._path, before)] if before is not None else [])]
 
-    def _rotated(self) -> list[tuple[str, int]]:
+    def _find_rotated(self) -> list[tuple[str, int]]:
         folder, base = os.path.split(self._path)
         try:
             with os.scandir(folder) as entries:
@@ -101,7 +101,7 @@ def _inode(path: str) -> int | None:
         return None
 
 
-def _opened(path: str) -> BinaryIO:
+def _open(path: str) -> BinaryIO:
     if path.endswith(_PACKED):
         return cast(BinaryIO, gzip.open(path, "rb"))
     return open(path, "rb", buffering=0)

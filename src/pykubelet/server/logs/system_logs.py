@@ -26,10 +26,10 @@ def routes(folder: Path, others: tuple[Path, ...] = (), *, enabled: bool = True)
     async def logs(request: web.Request) -> web.StreamResponse:
         if not enabled:
             return plain(405, "logs endpoint is disabled.\n")
-        opened = await asyncio.to_thread(_opened, folder, others, request.match_info.get("path", ""))
+        opened = await asyncio.to_thread(_open, folder, others, request.match_info.get("path", ""))
         try:
             if not stat.S_ISDIR(os.fstat(opened).st_mode):
-                return await _sent(request, opened)
+                return await _send(request, opened)
             if not request.path.endswith("/"):
                 raise web.HTTPMovedPermanently(f"{request.path.rsplit('/', 1)[-1]}/")
             return web.Response(text=await asyncio.to_thread(_listing, opened), content_type="text/html")
@@ -42,7 +42,7 @@ def routes(folder: Path, others: tuple[Path, ...] = (), *, enabled: bool = True)
     )
 
 
-def _opened(folder: Path, others: tuple[Path, ...], wanted: str) -> int:
+def _open(folder: Path, others: tuple[Path, ...], wanted: str) -> int:
     """Opened first and checked then: what is read is what was looked at, whoever moves links about meanwhile."""
     missing = NotFound("404 page not found\n")
     if "\0" in wanted or ".." in wanted.split("/"):
@@ -61,7 +61,7 @@ def _opened(folder: Path, others: tuple[Path, ...], wanted: str) -> int:
     raise missing
 
 
-async def _sent(request: web.Request, opened: int) -> web.StreamResponse:
+async def _send(request: web.Request, opened: int) -> web.StreamResponse:
     size = os.fstat(opened).st_size
     headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
     response = web.StreamResponse(headers=headers)

@@ -118,7 +118,7 @@ class Metrics:
             async def answer(request: web.Request) -> web.Response:
                 # Who comes while a text is being made gets that one.
                 body = await self._texts.get(path.encode(), render, lambda _: 0.0)
-                return await _packed(request, body)
+                return await _pack(request, body)
 
             return Route("GET", path, answer, is_open=True)
 
@@ -153,7 +153,7 @@ class Metrics:
         replace("pykubelet_sync_loop_lateness_seconds", {(): census.lateness})
 
 
-async def _packed(request: web.Request, body: bytes) -> web.Response:
+async def _pack(request: web.Request, body: bytes) -> web.Response:
     headers = {"Content-Type": CONTENT_TYPE, "Vary": "Accept-Encoding"}
     if len(body) >= _SMALL and _takes_gzip(request.headers.get("Accept-Encoding", "")):
         headers["Content-Encoding"] = "gzip"

@@ -71,7 +71,7 @@ class ContainerStreams:
             stderr=streams.stderr and not streams.tty,
             tty=streams.tty,
         )
-        return await self._held(request, made, tty=streams.tty)
+        return await self._hold(request, made, tty=streams.tty)
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
         streams, container_id = wanted(request), self._container(request)
@@ -82,9 +82,9 @@ class ContainerStreams:
             stderr=streams.stderr and not streams.tty,
             tty=streams.tty,
         )
-        return await self._held(request, made, tty=streams.tty, attached=True)
+        return await self._hold(request, made, tty=streams.tty, attached=True)
 
-    async def _held(
+    async def _hold(
         self, request: web.Request, made: StreamUrl | Session, *, tty: bool, attached: bool = False
     ) -> web.StreamResponse:
         if isinstance(made, StreamUrl):

@@ -71,7 +71,7 @@ async def forward(request: web.Request, connect: Connect, ports: list[int], *, i
 # --- one connection
 
 
-async def _joined(client: Bytes, port: int, connect: Connect, *, half_open: bool) -> str:
+async def _join(client: Bytes, port: int, connect: Connect, *, half_open: bool) -> str:
     """Carry bytes both ways to the end. -> what went wrong, for the client; empty: nothing did"""
     try:
         connection = await connect(port)
@@ -93,7 +93,7 @@ async def _joined(client: Bytes, port: int, connect: Connect, *, half_open: bool
     finally:
         for task in (up, down):
             task.cancel()
-        await surely(_closed(connection, up, down))
+        await surely(_close_all(connection, up, down))
     return ""
 
 
@@ -122,7 +122,7 @@ async def _down(client: Bytes, connection: Connection) -> None:
         await client.finish()
 
 
-async def _closed(connection: Connection, *tasks: "asyncio.Task[None]") -> None:
+async def _close_all(connection: Connection, *tasks: "asyncio.Task[None]") -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
     try:
         await connection.close()
@@ -192,7 +192,7 @@ class _Pairs:
 
     async def _serve(self, request_id: str, pair: _Pair) -> None:
         try:
-            message = await self._served(request_id, pair)
+            message = await self._serve_pair(request_id, pair)
             if (error := pair.streams.get("error")) is not None:
                 await error.send(message.encode())
                 await error.finish()
@@ -205,7 +205,7 @@ class _Pairs:
                 with suppress(ConnectionError):
                     await stream.reset()
 
-    async def _served(self, request_id: str, pair: _Pair) -> str:
+    async def _serve_pair(self, request_id: str, pair: _Pair) -> str:
         try:
             async with asyncio.timeout(_PAIRING):
                 await pair.is_complete.wait()
@@ -213,7 +213,7 @@ class _Pairs:
             self._incomplete.pop(request_id, None)
             return f"timed out waiting for the streams of request {request_id}"
         data = pair.streams["data"]
-        return await _joined(
+        return await _join(
             _Ending(data, pair.streams["error"]), int(data.headers["port"]), self._connect, half_open=True
         )
 
@@ -247,7 +247,7 @@ class _Channel:
     async def serve(self, connect: Connect) -> None:
         for number in (self._number, self._number + 1):
             await self._channels.send(number, self._port.to_bytes(2, "little"))
-        message = await _joined(self, self._port, connect, half_open=False)
+        message = await _join(self, self._port, connect, half_open=False)
         self.inbox.shut()
         if message:
             await self._channels.send(self._number + 1, message.encode())

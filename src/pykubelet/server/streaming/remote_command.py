@@ -48,14 +48,14 @@ async def serve_session(
             else:
                 protocol = negotiated(request, SPDY_PROTOCOLS)
                 line = SpdyLine(await stack.enter_async_context(spdy_carrier(request, protocol)), protocol, streams)
-            has_ended = await _held(line, session, idle, attached)
+            has_ended = await _hold(line, session, idle, attached)
         finally:
-            await surely(_closed(session))
+            await surely(_close(session))
         await line.close(patience=(idle or math.inf) if has_ended else 0.0)
     return socket or switched()
 
 
-async def _closed(session: Session) -> None:
+async def _close(session: Session) -> None:
     try:
         await session.close()
     except PykubeletError as error:
@@ -65,11 +65,11 @@ async def _closed(session: Session) -> None:
 # --- the session loop
 
 
-async def _held(line: Line, session: Session, idle: float, attached: bool) -> bool:
+async def _hold(line: Line, session: Session, idle: float, attached: bool) -> bool:
     """-> whether the program has ended; else the client has gone, or said nothing"""
     heard = asyncio.create_task(line.run())
     spoken = asyncio.create_task(_spoken(line, session, attached))
-    listening = asyncio.create_task(_listened(line, session))
+    listening = asyncio.create_task(_listen(line, session))
     either = asyncio.ensure_future(asyncio.wait([heard, spoken], return_when=asyncio.FIRST_COMPLETED))
     try:
         await until_silent(either, lambda: line.count, idle, line.nudge)
@@ -105,13 +105,13 @@ async def _spoken(line: Line, session: Session, attached: bool) -> None:
     await line.end()
 
 
-async def _listened(line: Line, session: Session) -> None:
+async def _listen(line: Line, session: Session) -> None:
     async with asyncio.TaskGroup() as together:
-        together.create_task(_typed(line, session))
-        together.create_task(_resized(line, session))
+        together.create_task(_type_in(line, session))
+        together.create_task(_resize(line, session))
 
 
-async def _typed(line: Line, session: Session) -> None:
+async def _type_in(line: Line, session: Session) -> None:
     if line.stdin is None:
         return
     try:
@@ -123,7 +123,7 @@ async def _typed(line: Line, session: Session) -> None:
         await _read_over(line.stdin)
 
 
-async def _resized(line: Line, session: Session) -> None:
+async def _resize(line: Line, session: Session) -> None:
     """Sizes are JSON objects in a row. What cannot be read ends it; the session goes on with the size that it has."""
     if line.resizes is None:
         return

@@ -301,7 +301,7 @@ def test_a_rotation_between_looking_and_opening_hides_no_file(node: Node, monkey
     assert lines_of(file) == ["1"]
     node.rotate("20260101-120000")
     node.write("2")
-    real, rotations = log_files._opened, iter(["20260101-120001"])
+    real, rotations = log_files._open, iter(["20260101-120001"])
 
     def rotating(path: str) -> Any:
         for stamp in rotations:
@@ -309,7 +309,7 @@ def test_a_rotation_between_looking_and_opening_hides_no_file(node: Node, monkey
             node.write("3")
         return real(path)
 
-    monkeypatch.setattr(log_files, "_opened", rotating)
+    monkeypatch.setattr(log_files, "_open", rotating)
     assert lines_of(file) == []  # the next look finds it
     assert lines_of(file) == ["2", "3"]
     file.close()
