@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import yaml
 
+from pykubelet.base.errors import Invalid
+
 MAX_BYTES: Final = 10 << 20
 _MAX_DEPTH: Final = 100
 _MAX_VALUES: Final = 1_000_000  # after aliases are expanded
@@ -71,6 +73,24 @@ class Document:
                 break
             node = child
         return node.line, node.column
+
+    def fault(self, path: str, field: str, reason: str) -> Invalid:
+        """What is wrong with a field of the file at `path`, and where."""
+        place = self.place(field)
+        where = f"{path}:{place[0]}:{place[1]}" if place else path
+        return Invalid(f"{where}: {field}: {reason}" if field else f"{where}: {reason}")
+
+
+def read_document(path: str, data: bytes, kind: str) -> Document:
+    """The only document in the file at `path`. Raises Invalid with the place of the fault."""
+    try:
+        documents = read_documents(data)
+    except DocumentError as error:
+        place = f":{error.line}:{error.column}" if error.line else ""
+        raise Invalid(f"{path}{place}: {error.reason}") from None
+    if len(documents) != 1:
+        raise Invalid(f"{path}: must hold one {kind}, but holds {len(documents)} documents")
+    return documents[0]
 
 
 def read_documents(data: bytes) -> list[Document]:

@@ -15,7 +15,7 @@ from pykubelet.app.foundations import Foundations
 from pykubelet.base.tasks import Work
 from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.dirs import PodDirs
-from pykubelet.host.stats.reader import StatsReader, StatsSettings
+from pykubelet.host.stats import StatsReader, StatsSettings
 from pykubelet.node.agent import Agent
 from pykubelet.pod.container.cgroup import group_of, node_group, path_of
 from pykubelet.pod.ports.server import Reviews

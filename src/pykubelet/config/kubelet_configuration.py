@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
-from pykubelet.api.documents import Document, DocumentError, read_documents
+from pykubelet.api.documents import read_document
 from pykubelet.api.scheduling import Taint
 from pykubelet.api.struct import Int32, Int64
 from pykubelet.base.errors import Invalid
@@ -38,25 +38,19 @@ def load_configuration(path: str) -> dict[str, Any]:
     """Read a configuration file, YAML or JSON. -> what it says, by the paths of the fields. Raises Invalid with the
     place of the fault."""
     try:
-        documents = read_documents(Path(path).read_bytes())
+        document = read_document(path, Path(path).read_bytes(), KIND)
     except OSError as error:
         raise Invalid(f"{path}: cannot be read: {error.strerror}") from None
-    except DocumentError as error:
-        place = f":{error.line}:{error.column}" if error.line else ""
-        raise Invalid(f"{path}{place}: {error.reason}") from None
-    if len(documents) != 1:
-        raise Invalid(f"{path}: must hold one {KIND}, but holds {len(documents)} documents")
-    document = documents[0]
     try:
         said = dict(_said(document.value))
     except DecodeError as error:
-        raise _fault(path, document, error.field, error.reason) from None
+        raise document.fault(path, error.field, error.reason) from None
     api_version, kind = said.pop("apiVersion", ""), said.pop("kind", "")
     if (api_version, kind) != (API_VERSION, KIND):
         found = f"apiVersion {api_version or '(none)'}, kind {kind or '(none)'}"
-        raise _fault(path, document, "", f"must be of apiVersion {API_VERSION}, kind {KIND}, but is of {found}")
+        raise document.fault(path, "", f"must be of apiVersion {API_VERSION}, kind {KIND}, but is of {found}")
     for field in _unknown_fields(document.value):
-        raise _fault(path, document, field, "there is no such field; is it a typing error?")
+        raise document.fault(path, field, "there is no such field; is it a typing error?")
     for field in [field for field in said if field not in _KINDS]:
         log.warning("%s: %s is not used by this version and has no effect", path, field)
         del said[field]
@@ -107,9 +101,3 @@ def _unknown_fields(value: dict[str, Any], path: str = "") -> Iterator[str]:
         for part in member if isinstance(member, list) else [member]:
             if field in _GROUPS and isinstance(part, dict):
                 yield from _unknown_fields(part, f"{field}.")
-
-
-def _fault(path: str, document: Document, field: str, reason: str) -> Invalid:
-    place = document.place(field)
-    where = f"{path}:{place[0]}:{place[1]}" if place else path
-    return Invalid(f"{where}: {field}: {reason}" if field else f"{where}: {reason}")

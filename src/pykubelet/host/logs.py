@@ -101,7 +101,7 @@ class PodLogs:
 
     async def uids(self) -> frozenset[str]:
         """The pods that have logs here, also those that nobody knows any more."""
-        folders = await _done(_folders, self._root)
+        folders = await _done(_files, self._root, folders=True)
         return frozenset(parts[2] for name in folders if len(parts := name.split("_")) == 3 and parts[2])
 
     # --- inside
@@ -285,18 +285,11 @@ def _is_of(link: str, alive: set[str]) -> bool:
     return len(short) >= _SHORTEST_ID and any(each.startswith(short) for each in alive)
 
 
-def _files(folder: str) -> list[str]:
+def _files(folder: str, *, folders: bool = False) -> list[str]:
+    """The names of what is in a folder: of the folders in it, or of all else."""
     try:
         with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return []
-
-
-def _folders(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False) == folders]
     except FileNotFoundError:
         return []
 

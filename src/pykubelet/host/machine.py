@@ -143,7 +143,7 @@ class LocalMachine:
 
 def parse_meminfo(text: str) -> dict[str, int]:
     """`MemTotal: 2048 kB` -> bytes by name."""
-    found = re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE | re.ASCII)
+    found = re.findall(r"^([\w()]+):\s+(\d+) kB$", text, re.MULTILINE | re.ASCII)
     return {name: int(amount) * 1024 for name, amount in found}
 
 

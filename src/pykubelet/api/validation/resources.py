@@ -1,13 +1,14 @@
 """CPU, memory and other amounts, of a container and of a pod as a whole."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from pykubelet.api import quantity
-from pykubelet.api.container import Container, ContainerResizePolicy, ResourceClaim, ResourceRequirements
+from pykubelet.api.container import ContainerResizePolicy, ResourceClaim, ResourceRequirements
 from pykubelet.api.field_errors import FieldError, duplicate, forbidden, invalid, not_found, not_supported, required
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.quantity import Quantity, ResourceList
+from pykubelet.api.rules.resources import container_limits, container_requests
 from pykubelet.api.validation import names
 from pykubelet.api.validation.options import Errors, Scope
 from pykubelet.api.validation.rules import needed_one_of, shown, spelled
@@ -35,7 +36,6 @@ _STANDARD: Final = {
 }
 
 _NameRule = Callable[[str, str], Errors]
-_ResourceSum = dict[str, Quantity]
 
 
 def validate_container_resources(resources: ResourceRequirements, path: str, claims: Collection[str]) -> Errors:
@@ -190,12 +190,10 @@ def _claim_used_once(claim: ResourceClaim, place: str, seen: set[str]) -> Errors
 
 
 def _pod_holds_its_containers(spec: PodSpec, resources: ResourceRequirements, path: str) -> Errors:
-    needed = _total(spec, lambda container: container.resources.requests)
-    for name, amount in needed.items():
+    for name, amount in container_requests(spec).items():
         if name in resources.requests and amount > resources.requests[name]:
             yield _too_little(f"{path}.requests[{name}]", resources.requests[name], "requests", amount)
-    needed = _total(spec, lambda container: container.resources.limits)
-    for name, amount in needed.items():
+    for name, amount in container_limits(spec).items():
         if is_huge_pages(name) and name in resources.limits and amount > resources.limits[name]:
             yield _too_little(f"{path}.limits[{name}]", resources.limits[name], "limits", amount)
     for index, container in enumerate(spec.containers):
@@ -210,28 +208,3 @@ def _pod_holds_its_containers(spec: PodSpec, resources: ResourceRequirements, pa
 
 def _too_little(field: str, amount: Quantity, side: str, needed: Quantity) -> FieldError:
     return invalid(field, amount, f"must be at least what the {side} of its containers add up to, which is {needed}")
-
-
-def _total(spec: PodSpec, amounts: Callable[[Container], ResourceList]) -> _ResourceSum:
-    """What a pod needs at its peak: all containers and sidecars, or an init container beside the sidecars before it."""
-    running: _ResourceSum = {}
-    for container in spec.containers:
-        running = _plus(running, amounts(container))
-    sidecars: _ResourceSum = {}
-    peak: _ResourceSum = {}
-    for container in spec.init_containers:
-        if container.restart_policy == "Always":
-            running = _plus(running, amounts(container))
-            sidecars = _plus(sidecars, amounts(container))
-            peak = _larger(peak, sidecars)
-        else:
-            peak = _larger(peak, _plus(sidecars, amounts(container)))
-    return _larger(running, peak)
-
-
-def _plus(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> _ResourceSum:
-    return {**left, **{name: left[name] + amount if name in left else amount for name, amount in right.items()}}
-
-
-def _larger(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> _ResourceSum:
-    return {**left, **{name: max(left[name], amount) if name in left else amount for name, amount in right.items()}}

@@ -1,6 +1,5 @@
 """What the kernel counts for one control group, read from either version of them into the same values."""
 
-import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -8,12 +7,11 @@ from msgspec import Struct
 
 from pykubelet.host.mount import parse_mount_info
 from pykubelet.host.stats import files
-from pykubelet.host.stats.files import counters, number, read
+from pykubelet.host.stats.files import TICK, counters, number, read
 from pykubelet.pod.stats.stats import UNLIMITED, Cpu, DiskIo, Memory, Pressure, Usage
 
 _CONTROLLERS: Final = ("cpu", "cpuacct", "memory", "blkio", "pids")
 _UNIFIED: Final = ""
-_TICK: Final = 1_000_000_000 // (os.sysconf("SC_CLK_TCK") or 100)
 _MOST_WEIGHT: Final = 9999
 _MOST_SHARES: Final = 262_142
 _SETTLED: Final = 10 * 1_000_000_000
@@ -148,8 +146,8 @@ class GroupReader:
         shares, quota, period = map(_number, limits)
         return Cpu(
             total=total,
-            user=ticks.get(b"user", 0) * _TICK,
-            system=ticks.get(b"system", 0) * _TICK,
+            user=ticks.get(b"user", 0) * TICK,
+            system=ticks.get(b"system", 0) * TICK,
             periods=stat.get(b"nr_periods", 0),
             throttled_periods=stat.get(b"nr_throttled", 0),
             throttled=stat.get(b"throttled_time", 0),

@@ -6,6 +6,8 @@ from typing import Final
 _ENOUGH: Final = 1 << 16
 _ALL: Final = 3072
 """The kernel fills a page with as many lines as fit: what is so much less than a page is all there is."""
+TICK: Final = 1_000_000_000 // (os.sysconf("SC_CLK_TCK") or 100)
+"""Nanoseconds in the unit that the kernel counts processor time in."""
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC
 
 

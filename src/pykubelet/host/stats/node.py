@@ -1,22 +1,19 @@
 """What the whole machine uses: its topmost control group, and /proc where that does not say."""
 
-import os
 import time
-from typing import Final
 
 from pykubelet.api.struct import changed
+from pykubelet.host.machine import parse_meminfo
 from pykubelet.host.stats.cgroups import Folders, GroupReader
-from pykubelet.host.stats.files import counters, number, read
+from pykubelet.host.stats.files import TICK, counters, number, read
 from pykubelet.pod.stats.stats import Cpu, Memory, Usage
-
-_TICK: Final = 1_000_000_000 // (os.sysconf("SC_CLK_TCK") or 100)
 
 
 def node_usage(reader: GroupReader, top: Folders, at: int, *, details: bool) -> Usage:
     """The limit of a node is what it has."""
     proc = reader.proc
     usage = reader.usage(top, at, details=details)
-    installed = _installed(proc)
+    installed = parse_meminfo((read(f"{proc}/meminfo") or b"").decode())
     swap = max(installed.get("SwapTotal", 0) - installed.get("SwapFree", 0), 0)
     memory = changed(
         usage.memory or _memory(proc, installed),
@@ -32,17 +29,11 @@ def node_usage(reader: GroupReader, top: Folders, at: int, *, details: bool) -> 
     )
 
 
-def _installed(proc: str) -> dict[str, int]:
-    """`MemTotal: 2048 kB` -> bytes by name."""
-    words = (line.split() for line in (read(f"{proc}/meminfo") or b"").decode().splitlines())
-    return {each[0].rstrip(":"): int(each[1]) * 1024 for each in words if len(each) == 3 and each[1].isdigit()}
-
-
 def _cpu(proc: str) -> Cpu | None:
     line = (read(f"{proc}/stat") or b"").partition(b"\n")[0].split()
     if len(line) < 9 or line[0] != b"cpu":
         return None
-    user, nice, system, _idle, _wait, interrupts, soft, _stolen = (int(word) * _TICK for word in line[1:9])
+    user, nice, system, _idle, _wait, interrupts, soft, _stolen = (int(word) * TICK for word in line[1:9])
     return Cpu(total=user + nice + system + interrupts + soft, user=user + nice, system=system + interrupts + soft)
 
 

@@ -42,21 +42,25 @@ _KUBELET: Final = "kubelet"
 _PODS: Final = "pods"
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class StatsSettings(Struct, frozen=True, kw_only=True):
+    pods_group: str = "/kubepods"
+    """The control group of all pods, as a path below the mount point."""
+    fresh: float = 1.5
+    """Seconds for which a reading is given to everybody who asks."""
+    volume_period: float = 60.0
+    """Seconds after which volumes are measured again."""
     proc: str = "/proc"
     sys: str = "/sys"
-    system_groups: Mapping[str, str] = {}
-    pods_group: str = "/kubepods"
 
 
 class PodReader:
     """Remembers where groups are and how much time they had used; called by one thread at a time."""
 
-    def __init__(self, dirs: PodDirs, machine: Machine, known: Callable[[str], Disk | None]) -> None:
+    def __init__(self, dirs: PodDirs, settings: StatsSettings, known: Callable[[str], Disk | None]) -> None:
         self._dirs = dirs
-        self._machine = machine
+        self._settings = settings
         self._known = known
-        self._groups = GroupReader(machine.proc, machine.sys)
+        self._groups = GroupReader(settings.proc, settings.sys)
         self._folders: dict[str, tuple[int, Folders]] = {}
         self._rates = Rates()
         self._started = time.time()
@@ -74,7 +78,7 @@ class PodReader:
         self._folders = {key: known for key, known in self._folders.items() if key in places}
         disk = file_system(_existing(self._dirs.root), at) if details else None
         image_disk = self._image_disk(images, at, disk) if details else None
-        look = _Look(self._machine.proc, places, volumes, at, details, disk, image_disk)
+        look = _Look(self._settings.proc, places, volumes, at, details, disk, image_disk)
         pods = tuple(filter(None, (self._pod(pod, look) for pod in observed)))
         reading = Reading(at=at, node=self._node(look, pods), pods=pods, has_details=details)
         self._rates.forget_others()
@@ -143,7 +147,7 @@ class PodReader:
     def _network(self, place: Place | None, look: "_Look") -> tuple[Interface, ...] | None:
         if not look.details or place is None or not place.pid:
             return None
-        return interfaces(f"{self._machine.proc}/{place.pid}/net/dev")
+        return interfaces(f"{self._settings.proc}/{place.pid}/net/dev")
 
     def _logs(self, pod: ObservedPod, container: ObservedContainer, look: "_Look") -> Disk | None:
         folder = f"{self._dirs.log_root}/{pod.namespace}_{pod.name}_{pod.uid}/{container.name}"
@@ -165,7 +169,7 @@ class PodReader:
     # --- the node
 
     def _node(self, look: "_Look", pods: Sequence[PodReading]) -> NodeReading:
-        proc, details = self._machine.proc, look.details
+        proc, details = self._settings.proc, look.details
         usage = node.node_usage(self._groups, self._hierarchy.everywhere("/"), look.at, details=details)
         reading = NodeReading(
             usage=self._with_rate("/", usage),
@@ -217,40 +221,38 @@ class PodReader:
         return GroupReading(group=path, usage=self._usage(path, folders, look), started=started)
 
     def _system(self, look: "_Look") -> dict[str, GroupReading]:
-        wanted = {_PODS: self._machine.pods_group, **self._machine.system_groups}
-        found = {name: self._group(path, look) for name, path in wanted.items() if path}
-        found = {name: each for name, each in found.items() if each.usage.cpu is not None}
-        if _KUBELET not in found:
-            found[_KUBELET] = self._own_usage(look)
-        return found
+        """By upstream's names."""
+        pods = self._group(self._settings.pods_group, look) if self._settings.pods_group else None
+        found = {_PODS: pods} if pods is not None and pods.usage.cpu is not None else {}
+        return {**found, _KUBELET: self._own_usage(look)}
 
     def _own_usage(self, look: "_Look") -> GroupReading:
         """The agent itself: its control group, or, when it shares the topmost one with everybody, its process."""
-        paths = self._hierarchy.paths(read(f"{self._machine.proc}/self/cgroup") or b"")
+        paths = self._hierarchy.paths(read(f"{self._settings.proc}/self/cgroup") or b"")
         if paths and "/" not in paths.values():
             folders = self._hierarchy.folders(paths)
             path = self._hierarchy.path_of(folders)
             return GroupReading(group=path, usage=self._usage(_KUBELET, folders, look), started=self._started)
         pid = os.getpid()
-        usage = ProcessTable(self._machine.proc, (str(pid),)).usage((pid,), look.at)
+        usage = ProcessTable(self._settings.proc, (str(pid),)).usage((pid,), look.at)
         return GroupReading(group="", usage=self._with_rate(_KUBELET, usage), started=self._started)
 
     # --- groups
 
     @cached_property
     def _hierarchy(self) -> Hierarchy:
-        return Hierarchy.found(self._machine.proc)
+        return Hierarchy.found(self._settings.proc)
 
     @cached_property
     def _boot(self) -> float:
-        return node.boot_time(self._machine.proc)
+        return node.boot_time(self._settings.proc)
 
     def _folders_of(self, key: str, place: Place) -> Folders:
         if place.cgroups is not None:
             return place.cgroups
         known = self._folders.get(key)
         if known is None or known[0] != place.pid:
-            membership = read(f"{self._machine.proc}/{place.pid}/cgroup") if place.pid else None
+            membership = read(f"{self._settings.proc}/{place.pid}/cgroup") if place.pid else None
             if membership is None:
                 return {}
             paths = self._hierarchy.paths(membership)
@@ -271,7 +273,7 @@ class PodReader:
         pids = self._groups.pids(folders)
         if pids is None:
             return usage
-        return changed(usage, processes=len(pids), descriptors=descriptors(self._machine.proc, pids))
+        return changed(usage, processes=len(pids), descriptors=descriptors(self._settings.proc, pids))
 
     def _usage(self, key: str, folders: Folders, look: "_Look") -> Usage:
         return self._with_rate(key, self._groups.usage(folders, look.at, details=look.details))

@@ -5,10 +5,9 @@ from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Final
 
-from pykubelet.host.stats.files import read
+from pykubelet.host.stats.files import TICK, read
 from pykubelet.pod.stats.stats import Cpu, Memory, Usage
 
-_TICK: Final = 1_000_000_000 // (os.sysconf("SC_CLK_TCK") or 100)
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -57,7 +56,7 @@ class ProcessTable:
             resident, shared = resident + own, shared + file_backed
         return Usage(
             at=at,
-            cpu=Cpu(total=(user + system) * _TICK, user=user * _TICK, system=system * _TICK),
+            cpu=Cpu(total=(user + system) * TICK, user=user * TICK, system=system * TICK),
             memory=Memory(
                 usage=resident,
                 working_set=resident,

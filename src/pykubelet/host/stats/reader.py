@@ -6,33 +6,17 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from pykubelet.api.pod import Pod
 from pykubelet.host.dirs import PodDirs
-from pykubelet.host.stats.pods import Machine, PodReader
+from pykubelet.host.stats.pods import PodReader, StatsSettings
 from pykubelet.host.stats.storage import FolderMeter
 from pykubelet.host.stats.volumes import measured_folders, pod_volumes
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.stats.stats import ContainerPlaces, ImageStore, Place, Reading
 
-_FRESH: Final = 1.5
 _PATIENCE: Final = 0.1
 """Seconds that a first answer waits for volumes to be measured."""
-
-
-class StatsSettings(Struct, frozen=True, kw_only=True):
-    system_groups: Mapping[str, str] = {}
-    """Control groups of the node's own programs, by upstream's names: runtime, misc, kubelet."""
-    pods_group: str = "/kubepods"
-    """The control group of all pods, as a path below the mount point."""
-    fresh: float = _FRESH
-    """Seconds for which a reading is given to everybody who asks."""
-    volume_period: float = 60.0
-    """Seconds after which volumes are measured again."""
-    proc: str = "/proc"
-    sys: str = "/sys"
 
 
 class StatsReader:
@@ -58,13 +42,7 @@ class StatsReader:
         self._settings = settings or StatsSettings()
         self._now = now
         self._meter = FolderMeter(period=self._settings.volume_period)
-        machine = Machine(
-            proc=self._settings.proc,
-            sys=self._settings.sys,
-            system_groups=self._settings.system_groups,
-            pods_group=self._settings.pods_group,
-        )
-        self._pods = PodReader(dirs, machine, self._meter.known)
+        self._pods = PodReader(dirs, self._settings, self._meter.known)
         self._turn = asyncio.Lock()
         self._newest: Reading | None = None
         self._read_at = float("-inf")

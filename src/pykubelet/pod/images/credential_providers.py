@@ -12,10 +12,9 @@ import msgspec
 
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
-from pykubelet.api.documents import Document, DocumentError, read_documents
+from pykubelet.api.documents import Document, read_document
 from pykubelet.api.durations import parse_duration
 from pykubelet.api.struct import Struct
-from pykubelet.base.errors import Invalid
 from pykubelet.pod.images.keyring import Pattern, parse_pattern
 from pykubelet.pod.ports.runtime import PullCredentials
 
@@ -76,44 +75,33 @@ def read_plugins(files: Iterable[tuple[str, bytes]]) -> tuple[Plugin, ...]:
     plugins: list[Plugin] = []
     where: dict[str, str] = {}
     for path, data in files:
-        document = _document(path, data)
+        document = read_document(path, data, KIND)
         config = _config(path, document)
         for index, provider in enumerate(config.providers):
             field = f"providers[{index}]"
             for part, reason in _faults(provider):
-                raise _fault(path, document, f"{field}.{part}", reason)
+                raise document.fault(path, f"{field}.{part}", reason)
             if provider.name in where:
                 reason = f"provider {provider.name!r} is in {where[provider.name]} already; each may be there once"
-                raise _fault(path, document, f"{field}.name", reason)
+                raise document.fault(path, f"{field}.name", reason)
             where[provider.name] = path
             plugins.append(_plugin(provider))
     return tuple(plugins)
-
-
-def _document(path: str, data: bytes) -> Document:
-    try:
-        documents = read_documents(data)
-    except DocumentError as error:
-        place = f":{error.line}:{error.column}" if error.line else ""
-        raise Invalid(f"{path}{place}: {error.reason}") from None
-    if len(documents) != 1:
-        raise Invalid(f"{path}: must hold one {KIND}, but holds {len(documents)} documents")
-    return documents[0]
 
 
 def _config(path: str, document: Document) -> CredentialProviderConfig:
     try:
         config = codec.convert(CredentialProviderConfig, document.value)
     except DecodeError as error:
-        raise _fault(path, document, error.field, error.reason) from None
+        raise document.fault(path, error.field, error.reason) from None
     if config.kind != KIND or config.api_version not in _CONFIG_VERSIONS:
         found = f"apiVersion {config.api_version or '(none)'}, kind {config.kind or '(none)'}"
         wanted = f"apiVersion {_CONFIG_VERSIONS[0]}, kind {KIND}"
-        raise _fault(path, document, "", f"must be of {wanted}, but is of {found}")
+        raise document.fault(path, "", f"must be of {wanted}, but is of {found}")
     for field in _unknown_fields(document.value):
-        raise _fault(path, document, field, "there is no such field; is it a typing error?")
+        raise document.fault(path, field, "there is no such field; is it a typing error?")
     if not config.providers:
-        raise _fault(path, document, "providers", "at least one provider is needed")
+        raise document.fault(path, "providers", "at least one provider is needed")
     return config
 
 
@@ -180,12 +168,6 @@ def _plugin(provider: CredentialProvider) -> Plugin:
         args=provider.args,
         env=tuple((each.name, each.value) for each in provider.env),
     )
-
-
-def _fault(path: str, document: Document, field: str, reason: str) -> Invalid:
-    place = document.place(field)
-    where = f"{path}:{place[0]}:{place[1]}" if place else path
-    return Invalid(f"{where}: {field}: {reason}" if field else f"{where}: {reason}")
 
 
 # --- what is said to a plug-in, and what it answers

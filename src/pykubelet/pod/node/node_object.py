@@ -29,7 +29,7 @@ from pykubelet.api.node import (
     NodeSystemInfo,
 )
 from pykubelet.api.quantity import Quantity, ResourceList
-from pykubelet.api.rules.resources import CPU, EPHEMERAL_STORAGE, HUGEPAGES_PREFIX, MEMORY, PODS
+from pykubelet.api.rules.resources import CPU, EPHEMERAL_STORAGE, HUGEPAGES_PREFIX, MEMORY, PODS, total
 from pykubelet.api.rules.well_known import (
     ARCH_LABEL,
     HOSTNAME_LABEL,
@@ -104,10 +104,7 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     @property
     def reserved(self) -> ResourceList:
         """What is not for pods."""
-        total = dict(self.kube_reserved)
-        for name, amount in self.system_reserved.items():
-            total[name] = total[name] + amount if name in total else amount
-        return total
+        return total((self.kube_reserved, self.system_reserved))
 
 
 class RuntimeReport(Struct, frozen=True, kw_only=True):

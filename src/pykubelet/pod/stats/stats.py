@@ -190,7 +190,7 @@ class NodeReading(Struct, frozen=True, kw_only=True):
     groups: tuple[GroupReading, ...] = ()
     """Between the node and its pods."""
     system: Mapping[str, GroupReading] = {}
-    """By upstream's names: kubelet, runtime, misc, pods."""
+    """By upstream's names: kubelet, pods."""
 
 
 class Reading(Struct, frozen=True, kw_only=True):

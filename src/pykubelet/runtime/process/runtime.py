@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pykubelet import __version__
-from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import (
@@ -195,11 +195,7 @@ class ProcessRuntime:
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
         assembly = await self._open()
-        sandbox = self._table.sandboxes.get(sandbox_id)
-        if sandbox is None:
-            raise NotFound(f"sandbox {sandbox_id} does not exist")
-        if sandbox.process is None:
-            raise Retry(f"sandbox {sandbox_id} is not ready")
+        sandbox = self._table.ready(sandbox_id)
         await asyncio.to_thread(assembly.check, sandbox.record.config, config)
         record = await asyncio.to_thread(self._record, sandbox, config)
         for other in sandbox.containers:
@@ -228,7 +224,7 @@ class ProcessRuntime:
 
     async def start_container(self, container_id: str) -> None:
         assembly = await self._open()
-        container = self._found(container_id)
+        container = self._table.found(container_id)
         if container.state is not State.CREATED or container.is_starting:
             raise Invalid(f"container {container_id} is {container.state}: only a created one can be started, once")
         if container.sandbox.process is None:
@@ -314,9 +310,7 @@ class ProcessRuntime:
 
     async def exec_sync(self, container_id: str, command: tuple[str, ...], timeout: float) -> ExecResult:
         assembly = await self._open()
-        container = self._found(container_id)
-        if container.state is not State.RUNNING:
-            raise Retry(f"container {container_id} does not run")
+        container = self._table.running(container_id)
         if not command:
             raise Invalid("there is no command to run")
         spec = await asyncio.to_thread(assembly.command, container, command)
@@ -324,7 +318,7 @@ class ProcessRuntime:
 
     async def reopen_log(self, container_id: str) -> None:
         await self._open()
-        container = self._found(container_id)
+        container = self._table.found(container_id)
         if container.process is None:
             return
         path = container.record.log
@@ -364,12 +358,6 @@ class ProcessRuntime:
         await self._spawner.close()
 
     # --- inside
-
-    def _found(self, container_id: str) -> Container:
-        container = self._table.containers.get(container_id)
-        if container is None:
-            raise NotFound(f"container {container_id} does not exist")
-        return container
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Who is cancelled meanwhile does not leave half of it behind."""

@@ -6,15 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from pykubelet.base.errors import Invalid, NotFound, Retry
-from pykubelet.pod.observed import State
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.ports.server import Connection, Session, StreamUrl
 from pykubelet.runtime.process import attach as attaching
 from pykubelet.runtime.process import exec as execution
 from pykubelet.runtime.process.assembly import Assembly
 from pykubelet.runtime.process.attach import AttachSession
 from pykubelet.runtime.process.exec import ExecSession
-from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.spawner import Spawner
 from pykubelet.runtime.process.table import Table
 
@@ -36,7 +34,7 @@ class ProcessStreams:
         self, container_id: str, command: Sequence[str], *, stdin: bool, stdout: bool, stderr: bool, tty: bool
     ) -> StreamUrl | Session:
         assembly = await self._opened()
-        container = self._running(container_id)
+        container = self._table.running(container_id)
         if not command:
             raise Invalid("there is no command to run")
         spec = await asyncio.to_thread(assembly.command, container, tuple(command))
@@ -56,7 +54,7 @@ class ProcessStreams:
         self, container_id: str, *, stdin: bool, stdout: bool, stderr: bool, tty: bool
     ) -> StreamUrl | Session:
         await self._opened()
-        container = self._running(container_id)
+        container = self._table.running(container_id)
         folder = self._table.store.folder(container.record)
         session = await attaching.open_session(container, folder, stdin=stdin, stdout=stdout, stderr=stderr)
         self._keep(session)
@@ -64,13 +62,13 @@ class ProcessStreams:
 
     async def port_forward(self, sandbox_id: str, ports: Sequence[int]) -> StreamUrl | None:
         await self._opened()
-        self._ready(sandbox_id)
+        self._table.ready(sandbox_id)
         return None
 
     async def connect(self, sandbox_id: str, port: int) -> Connection:
         """Pods have this machine's network, so what they listen on is here."""
         await self._opened()
-        self._ready(sandbox_id)
+        self._table.ready(sandbox_id)
         if not 0 < port < 65536:
             raise Invalid(f"port {port} does not exist: ports are from 1 to 65535")
         reasons = []
@@ -93,22 +91,6 @@ class ProcessStreams:
         self._sessions.clear()
 
     # --- inside
-
-    def _running(self, container_id: str) -> Container:
-        container = self._table.containers.get(container_id)
-        if container is None:
-            raise NotFound(f"container {container_id} does not exist")
-        if container.state is not State.RUNNING:
-            raise Retry(f"container {container_id} does not run")
-        return container
-
-    def _ready(self, sandbox_id: str) -> Sandbox:
-        sandbox = self._table.sandboxes.get(sandbox_id)
-        if sandbox is None:
-            raise NotFound(f"sandbox {sandbox_id} does not exist")
-        if sandbox.process is None:
-            raise Retry(f"sandbox {sandbox_id} is not ready")
-        return sandbox
 
     def _keep(self, session: ExecSession | AttachSession) -> None:
         self._sessions = {each for each in self._sessions if not each.is_closed} | {session}

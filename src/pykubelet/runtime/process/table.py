@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pykubelet.pod.observed import ObservedPod, ObservedSandbox
+from pykubelet.base.errors import NotFound, Retry
+from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.runtime.process import cgroups
 from pykubelet.runtime.process.known import Container, Sandbox, observed_pod
 from pykubelet.runtime.process.process import Process, kill_holders
@@ -59,6 +60,27 @@ class Table:
     def drop_container(self, container: Container) -> None:
         if self.containers.pop(container.id, None) is not None:
             container.sandbox.containers.remove(container)
+
+    def ready(self, sandbox_id: str) -> Sandbox:
+        """Raises NotFound; Retry for one that has ended."""
+        sandbox = self.sandboxes.get(sandbox_id)
+        if sandbox is None:
+            raise NotFound(f"sandbox {sandbox_id} does not exist")
+        if sandbox.process is None:
+            raise Retry(f"sandbox {sandbox_id} is not ready")
+        return sandbox
+
+    def found(self, container_id: str) -> Container:
+        container = self.containers.get(container_id)
+        if container is None:
+            raise NotFound(f"container {container_id} does not exist")
+        return container
+
+    def running(self, container_id: str) -> Container:
+        container = self.found(container_id)
+        if container.state is not State.RUNNING:
+            raise Retry(f"container {container_id} does not run")
+        return container
 
     def seen(self, uid: str) -> ObservedPod:
         return observed_pod(uid, self._pods.get(uid, ()), self._machine_ips)
