@@ -37,10 +37,6 @@ class Quantity:
     def of(cls, whole: int, format: Format = "DecimalSI") -> Self:
         return cls(whole * _BILLION, format)
 
-    @classmethod
-    def of_milli(cls, milli: int, format: Format = "DecimalSI") -> Self:
-        return cls(milli * 10**6, format)
-
     @property
     def nanos(self) -> int:
         return self._nanos

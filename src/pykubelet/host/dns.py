@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.dns import Dns, DnsSettings, parse_resolv_conf
 
@@ -42,7 +43,7 @@ class HostDns:
             seen = f"{there.st_mtime_ns} {there.st_size} {there.st_ino}"
             if seen != self._seen:
                 self._seen = seen
-                self._keep(self._read())
+                self._settings = changed(self._settings, host=self._read())
         except OSError as error:
             if self._seen != error.strerror:
                 self._seen = str(error.strerror)
@@ -54,9 +55,3 @@ class HostDns:
     def _read(self) -> Dns:
         with Path(self._path).open(encoding="utf-8", errors="replace") as file:
             return parse_resolv_conf(file.read(_LONGEST))
-
-    def _keep(self, host: Dns) -> None:
-        before = self._settings
-        self._settings = DnsSettings(
-            host=host, cluster_servers=before.cluster_servers, cluster_domain=before.cluster_domain
-        )

@@ -187,7 +187,7 @@ def _full(hint: Any, numbers: "count[int]") -> Any:
         bytes: f"bytes-{number}\xff".encode("latin-1"),
         Time: datetime.fromtimestamp(1_700_000_000 + number, UTC),
         MicroTime: MicroTime.of(datetime.fromtimestamp(1_700_000_000 + number, UTC).replace(microsecond=number)),
-        Quantity: Quantity.of_milli(number),
+        Quantity: Quantity(number * 10**6),
         Any: {f"f:{number}": {}},
     }
     if hint in samples:

@@ -18,7 +18,7 @@ from pykubelet.host.cgroups import CgroupSettings, KernelPodCgroups, NoPodCgroup
 from pykubelet.host.cgroups.files import GroupFiles
 from pykubelet.host.cgroups.groups import Machine
 from pykubelet.host.cgroups.hierarchy import Hierarchy, find_hierarchy
-from pykubelet.host.cgroups.values import legacy_values, spelled_page_size, unified_values
+from pykubelet.host.cgroups.values import legacy_values, unified_values
 from pykubelet.host.mount import parse_mount_info
 from pykubelet.pod.container.cgroup import UNLIMITED, GroupLimits
 from pykubelet.pod.moments import CgroupChanged, Journal, about
@@ -432,11 +432,6 @@ def test_pages_that_a_pod_does_not_ask_for_are_refused_to_it_and_classes_have_no
     ]
     unbound = [(each.file, each.text) for each in legacy_values(GroupLimits(), sizes) if not each.optional]
     assert unbound == [("hugetlb.2MB.limit_in_bytes", str(2**62)), ("hugetlb.1GB.limit_in_bytes", str(2**62))]
-
-
-@pytest.mark.parametrize(("size", "text"), [(2**21, "2MB"), (2**30, "1GB"), (2**16, "64KB"), (2**34, "16GB")])
-def test_page_sizes_are_spelled_as_the_kernel_does(size: int, text: str) -> None:
-    assert spelled_page_size(size) == text
 
 
 # --- what this machine has

@@ -8,12 +8,11 @@ from pykubelet.api.container import ContainerResizePolicy, ResourceClaim, Resour
 from pykubelet.api.field_errors import FieldError, duplicate, forbidden, invalid, not_found, not_supported, required
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.quantity import Quantity, ResourceList
-from pykubelet.api.rules.resources import container_limits, container_requests
+from pykubelet.api.rules.resources import HUGEPAGES_PREFIX, container_limits, container_requests
 from pykubelet.api.validation import names
 from pykubelet.api.validation.options import Errors, Scope
 from pykubelet.api.validation.rules import needed_one_of, shown, spelled
 
-_HUGE_PAGES: Final = "hugepages-"
 _COMPUTE: Final = ("cpu", "memory")
 _OF_CONTAINERS: Final = (*_COMPUTE, "ephemeral-storage")
 _COUNTED: Final = (
@@ -82,7 +81,7 @@ def is_extended(name: str) -> bool:
 
 
 def is_huge_pages(name: str) -> bool:
-    return name.startswith(_HUGE_PAGES)
+    return name.startswith(HUGEPAGES_PREFIX)
 
 
 def validate_amount(name: str, amount: Quantity, field: str) -> Errors:
@@ -129,7 +128,7 @@ def _whole_pages(name: str, amount: Quantity, field: str) -> Errors:
     if not is_huge_pages(name):
         return
     try:
-        page = quantity.parse(name.removeprefix(_HUGE_PAGES))
+        page = quantity.parse(name.removeprefix(HUGEPAGES_PREFIX))
     except ValueError:
         page = Quantity.of(0)
     if page.sign <= 0 or page.milli % 1000 or amount.value % page.value:
@@ -155,7 +154,7 @@ def _pod_resource_name(name: str, field: str) -> Errors:
 def _resource_name(name: str, field: str) -> Errors:
     faults = names.qualified_name(name)
     yield from spelled(field, name, faults)
-    known = name in _STANDARD or name.startswith((_HUGE_PAGES, f"requests.{_HUGE_PAGES}"))
+    known = name in _STANDARD or name.startswith((HUGEPAGES_PREFIX, f"requests.{HUGEPAGES_PREFIX}"))
     if not faults and "/" not in name and not known:
         yield invalid(
             field, name, "must be a resource that Kubernetes knows, or have a domain, such as example.com/gpu"

@@ -5,12 +5,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.pod.container.cgroup import UNLIMITED, GroupLimits, weight_of
+from pykubelet.pod.container.cgroup import UNLIMITED, GroupLimits, spelled_page_size, weight_of
 
 _NO_PAGES_BOUND: Final = 1 << 62
 _INFINITY: Final = 2**64 - 1
 _SECOND: Final = 1_000_000  # microseconds
-_UNITS: Final = ("", "K", "M", "G", "T", "P")
 
 
 class Value(Struct, frozen=True, kw_only=True):
@@ -65,15 +64,6 @@ def _pages(limits: GroupLimits, page_sizes: tuple[int, ...]) -> Iterator[tuple[s
     for size in page_sizes:
         much = _NO_PAGES_BOUND if limits.hugepages is None else limits.hugepages.get(size, 0)
         yield spelled_page_size(size), str(much)
-
-
-def spelled_page_size(size: int) -> str:
-    """As the kernel names its files: 2097152 -> 2MB."""
-    floor = 0
-    while size % 1024 == 0 and floor < len(_UNITS) - 1:
-        size //= 1024
-        floor += 1
-    return f"{size}{_UNITS[floor]}B"
 
 
 # --- systemd

@@ -34,13 +34,14 @@ UNLIMITED: Final = -1
 FEWEST_SHARES: Final = 2
 MOST_SHARES: Final = 262_144
 PERIOD: Final = 100_000  # microseconds
+SMALLEST_QUOTA: Final = 1000  # microseconds: the kernel takes no less
 
 _NODE: Final = "kubepods"
 _POD: Final = "pod"
 _SLICE: Final = ".slice"
 _SHARES_PER_CPU: Final = 1024
-_SMALLEST_QUOTA: Final = 1000  # microseconds: the kernel takes no less
 _MOST_WEIGHT: Final = 10_000
+_UNITS: Final = ("", "K", "M", "G", "T", "P")
 # No slash, which would lead elsewhere, and no underscore, which systemd's names need for the dash.
 _UID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,127}")
 
@@ -132,13 +133,22 @@ def shares_of(milli: int) -> int:
 
 def quota_of(milli: int, period: int = PERIOD) -> int:
     """The microseconds in each period that so many thousandths of a cpu come to."""
-    return max(milli * period // 1000, _SMALLEST_QUOTA) if milli else UNLIMITED
+    return max(milli * period // 1000, SMALLEST_QUOTA) if milli else UNLIMITED
 
 
 def weight_of(shares: int) -> int:
     """Shares, which go from 2 to 262144, on the scale from 1 to 10000 of the second version of control groups."""
     shares = min(max(shares, FEWEST_SHARES), MOST_SHARES)
     return 1 + (shares - FEWEST_SHARES) * (_MOST_WEIGHT - 1) // (MOST_SHARES - FEWEST_SHARES)
+
+
+def spelled_page_size(size: int) -> str:
+    """As the kernel names its files: 2097152 -> 2MB."""
+    floor = 0
+    while size % 1024 == 0 and floor < len(_UNITS) - 1:
+        size //= 1024
+        floor += 1
+    return f"{size}{_UNITS[floor]}B"
 
 
 # --- limits

@@ -6,17 +6,14 @@ from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity
 from pykubelet.api.rules.resources import CPU, MEMORY, is_pod_level_resource
+from pykubelet.api.security import PodSecurityContext, SecurityContext
 from pykubelet.base.errors import Invalid
+from pykubelet.pod.container.cgroup import quota_of, shares_of
 from pykubelet.pod.container.env import Environment, expand_all
 from pykubelet.pod.container.labels import container_annotations, container_labels
 from pykubelet.pod.container.oom_score import oom_score_adj
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, Limits, Mount
 
-_FEWEST_SHARES: Final = 2
-_MOST_SHARES: Final = 262_144
-_SHARES_PER_CPU: Final = 1024
-_PERIOD: Final = 100_000  # microseconds in which the quota may be used up
-_SMALLEST_QUOTA: Final = 1000
 _LARGEST_USER: Final = 2**31 - 1
 
 
@@ -68,8 +65,8 @@ def container_limits(pod: Pod, container: Container, memory_capacity: int, *, cp
     cpu = _limit(pod, container, CPU)
     request = container.resources.requests.get(CPU, cpu)
     return Limits(
-        cpu_shares=_shares(request.milli),
-        cpu_quota=_quota(cpu.milli) if cpu_cfs_quota else None,
+        cpu_shares=shares_of(request.milli),
+        cpu_quota=quota_of(cpu.milli) if cpu and cpu_cfs_quota else None,
         memory=_limit(pod, container, MEMORY).value or None,
         oom_score_adj=oom_score_adj(pod, container, memory_capacity),
     )
@@ -84,25 +81,13 @@ def _limit(pod: Pod, container: Container, name: str) -> Quantity:
     return whole.limits.get(name, Quantity(0))
 
 
-def _shares(milli: int) -> int:
-    return min(max(milli * _SHARES_PER_CPU // 1000, _FEWEST_SHARES), _MOST_SHARES)
-
-
-def _quota(milli: int) -> int | None:
-    return max(milli * _PERIOD // 1000, _SMALLEST_QUOTA) if milli else None
-
-
 def check_user(pod: Pod, container: Container, image: Image) -> None:
     """Whoever says `runAsNonRoot` would rather not run than run as root, or as somebody who may be root."""
-    own, shared = container.security_context, pod.spec.security_context
-    non_root = own.run_as_non_root if own is not None else None
-    if non_root is None and shared is not None:
-        non_root = shared.run_as_non_root
-    if not non_root:
+    own = container.security_context or SecurityContext()
+    shared = pod.spec.security_context or PodSecurityContext()
+    if not (shared.run_as_non_root if own.run_as_non_root is None else own.run_as_non_root):
         return
-    user = own.run_as_user if own is not None else None
-    if user is None and shared is not None:
-        user = shared.run_as_user
+    user = shared.run_as_user if own.run_as_user is None else own.run_as_user
     where = f'container "{container.name}"'
     if user is not None:
         if user == 0:

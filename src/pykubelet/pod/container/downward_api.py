@@ -6,11 +6,10 @@ from pykubelet.api.container import Container
 from pykubelet.api.env import ObjectFieldSelector, ResourceFieldSelector
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity, ResourceList
-from pykubelet.api.rules.resources import CPU, HUGEPAGES_PREFIX, MEMORY, is_pod_level_resource
+from pykubelet.api.rules.resources import CPU, EPHEMERAL_STORAGE, HUGEPAGES_PREFIX, MEMORY, is_pod_level_resource
 from pykubelet.base.errors import Invalid
 
-_EPHEMERAL_STORAGE: Final = "ephemeral-storage"
-_DEFAULTED: Final = (CPU, MEMORY, _EPHEMERAL_STORAGE)
+_DEFAULTED: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 def field_value(

@@ -25,7 +25,7 @@ TERMINATION_GRACE_PERIOD: Final = "io.kubernetes.pod.terminationGracePeriod"
 
 
 def sandbox_labels(pod: Pod) -> Mapping[str, str]:
-    return {**pod.metadata.labels, **_pod_identity(pod)}
+    return {**pod.metadata.labels, **pod_identity(pod)}
 
 
 def sandbox_annotations(pod: Pod) -> Mapping[str, str]:
@@ -33,7 +33,7 @@ def sandbox_annotations(pod: Pod) -> Mapping[str, str]:
 
 
 def container_labels(pod: Pod, container: Container) -> Mapping[str, str]:
-    return {**_pod_identity(pod), CONTAINER_NAME: container.name}
+    return {**pod_identity(pod), CONTAINER_NAME: container.name}
 
 
 def container_annotations(pod: Pod, container: Container, restart_count: int) -> Mapping[str, str]:
@@ -57,7 +57,7 @@ def container_annotations(pod: Pod, container: Container, restart_count: int) ->
     return annotations
 
 
-def _pod_identity(pod: Pod) -> dict[str, str]:
+def pod_identity(pod: Pod) -> dict[str, str]:
     return {
         POD_NAME: pod.metadata.name,
         POD_NAMESPACE: pod.metadata.namespace,

@@ -12,16 +12,14 @@ from pykubelet.api import quantity
 from pykubelet.api.container import Container, EphemeralContainer, ResourceRequirements
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
-from pykubelet.api.rules.resources import container_limits, container_requests
+from pykubelet.api.rules.resources import HUGEPAGES_PREFIX, container_limits, container_requests
 from pykubelet.pod.container import container_config as launch
-from pykubelet.pod.container.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
+from pykubelet.pod.container.cgroup import PERIOD, SMALLEST_QUOTA, spelled_page_size
+from pykubelet.pod.container.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, pod_identity
 from pykubelet.pod.ports.runtime import ContainerConfig, Limits, Mount, PortMapping, SandboxConfig
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.security import SecurityDefaults, container_security, sandbox_security
 
-_PERIOD: Final = 100_000  # microseconds that the quotas of `Limits` are for
-_SMALLEST_QUOTA: Final = 1000
-_HUGE_PAGES: Final = "hugepages-"
 _NOTHING: Final = cri.LinuxContainerResources()
 _PROTOCOLS: Final = {"TCP": cri.TCP, "UDP": cri.UDP, "SCTP": cri.SCTP}
 _PROPAGATIONS: Final = {
@@ -40,7 +38,7 @@ class Kernel(Struct, frozen=True, kw_only=True):
     """Whether swap can be limited."""
     huge_pages: tuple[str, ...] = ()
     """The sizes that there are: 2MB, 1GB."""
-    cpu_period: int = _PERIOD
+    cpu_period: int = PERIOD
     """Microseconds in which a container may use up its quota of processor time; 0: quotas are not enforced."""
     single_process_oom_kill: bool = False
     """When a container's memory runs out, only one of its processes is killed, not all."""
@@ -60,7 +58,7 @@ def sandbox_config(config: SandboxConfig, kernel: Kernel | None = None) -> cri.P
         log_directory=config.log_directory,
         dns_config=cri.DNSConfig(servers=config.dns_servers, searches=config.dns_searches, options=config.dns_options),
         port_mappings=_ports(config.ports),
-        labels={**config.labels, **_identity(pod)},
+        labels={**config.labels, **pod_identity(pod)},
         annotations=dict(config.annotations),
         linux=cri.LinuxPodSandboxConfig(
             cgroup_parent=config.cgroup_parent,
@@ -161,7 +159,7 @@ def _told(limits: Limits, kernel: Kernel) -> cri.LinuxContainerResources:
 def _quota(quota: int | None, period: int) -> int:
     if not quota or not period:
         return 0
-    return quota if period == _PERIOD else max(quota * period // _PERIOD, _SMALLEST_QUOTA)
+    return quota if period == PERIOD else max(quota * period // PERIOD, SMALLEST_QUOTA)
 
 
 def _sandbox_resources(pod: Pod, kernel: Kernel) -> cri.LinuxContainerResources:
@@ -174,11 +172,6 @@ def _sandbox_resources(pod: Pod, kernel: Kernel) -> cri.LinuxContainerResources:
 def _resources(requests: ResourceList, limits: ResourceList, kernel: Kernel) -> cri.LinuxContainerResources:
     everything = Container(name="", resources=ResourceRequirements(requests=requests, limits=limits))
     return _told(launch.container_limits(Pod(), everything, memory_capacity=1), kernel)
-
-
-def _identity(pod: Pod) -> dict[str, str]:
-    meta = pod.metadata
-    return {POD_NAME: meta.name, POD_NAMESPACE: meta.namespace, POD_UID: meta.uid}
 
 
 def _ports(ports: Iterable[PortMapping]) -> list[cri.PortMapping]:
@@ -213,17 +206,8 @@ def _huge_pages(pod: Pod, container: Container, sizes: tuple[str, ...]) -> list[
     whole = pod.spec.resources.limits if pod.spec.resources is not None else {}
     asked = {**whole, **container.resources.limits}
     limits = {
-        _page_size(quantity.parse(name.removeprefix(_HUGE_PAGES)).value): amount.value
+        spelled_page_size(quantity.parse(name.removeprefix(HUGEPAGES_PREFIX)).value): amount.value
         for name, amount in asked.items()
-        if name.startswith(_HUGE_PAGES)
+        if name.startswith(HUGEPAGES_PREFIX)
     }
     return [cri.HugepageLimit(page_size=size, limit=limits.get(size, 0)) for size in sizes]
-
-
-def _page_size(size: int) -> str:
-    """As control groups spell it: 2MB, 1GB."""
-    for unit in ("", "K", "M"):
-        if size < 1024 or size % 1024:
-            return f"{size}{unit}B"
-        size //= 1024
-    return f"{size}GB"

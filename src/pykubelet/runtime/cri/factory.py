@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.api.struct import changed
+from pykubelet.pod.container.cgroup import spelled_page_size
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.cri.convert import Kernel, Machine
 from pykubelet.runtime.cri.runtime import CriRuntime
@@ -42,12 +43,6 @@ def kernel() -> Kernel:
     else:
         swap = (_CONTROL_GROUPS / "memory" / "memory.memsw.limit_in_bytes").exists()
     sizes = (int(path.name.removeprefix("hugepages-").removesuffix("kB")) for path in _HUGE_PAGES.glob("hugepages-*kB"))
-    return Kernel(unified=unified, swap=swap, huge_pages=tuple(_spelled(size) for size in sorted(sizes)))
-
-
-def _spelled(kilobytes: int) -> str:
-    for unit in ("K", "M"):
-        if kilobytes < 1024:
-            return f"{kilobytes}{unit}B"
-        kilobytes //= 1024
-    return f"{kilobytes}GB"
+    return Kernel(
+        unified=unified, swap=swap, huge_pages=tuple(spelled_page_size(size * 1024) for size in sorted(sizes))
+    )

@@ -11,12 +11,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from pykubelet.pod.container.cgroup import FEWEST_SHARES, PERIOD, weight_of
 from pykubelet.pod.ports.runtime import Limits
 
 log = logging.getLogger(__name__)
 
 _OURS: Final = "pykubelet"
-_PERIOD: Final = 100_000
 _WANTED: Final = ("memory", "cpu")
 _PATIENCE: Final = 2.0
 
@@ -43,10 +43,6 @@ class Cgroups:
             self._find(Path(mountinfo).read_text(), Path(membership).read_text())
         except OSError as error:
             self.refusal = str(error)
-
-    @property
-    def controllers(self) -> tuple[str, ...]:
-        return _WANTED if self.unified else tuple(self.legacy)
 
     def place(self, name: str, parent: str, limits: Limits) -> Placement:
         """Make a container's groups and set its limits."""
@@ -159,10 +155,9 @@ def _set_unified(folder: Path, limits: Limits) -> None:
         _put(folder / "memory.swap.max", "0")
         _put(folder / "memory.oom.group", "1")
     if limits.cpu_shares is not None:
-        shares = max(2, limits.cpu_shares)
-        _put(folder / "cpu.weight", str(1 + (min(shares, 262144) - 2) * 9999 // 262142))
+        _put(folder / "cpu.weight", str(weight_of(limits.cpu_shares)))
     if limits.cpu_quota is not None and limits.cpu_quota > 0:
-        _put(folder / "cpu.max", f"{limits.cpu_quota} {_PERIOD}")
+        _put(folder / "cpu.max", f"{limits.cpu_quota} {PERIOD}")
 
 
 def _set_legacy(folder: Path, controller: str, limits: Limits) -> None:
@@ -170,9 +165,9 @@ def _set_legacy(folder: Path, controller: str, limits: Limits) -> None:
         _put(folder / "memory.limit_in_bytes", str(limits.memory))
         _put(folder / "memory.memsw.limit_in_bytes", str(limits.memory))
     if controller == "cpu" and limits.cpu_shares is not None:
-        _put(folder / "cpu.shares", str(max(2, limits.cpu_shares)))
+        _put(folder / "cpu.shares", str(max(FEWEST_SHARES, limits.cpu_shares)))
     if controller == "cpu" and limits.cpu_quota is not None and limits.cpu_quota > 0:
-        _put(folder / "cpu.cfs_period_us", str(_PERIOD))
+        _put(folder / "cpu.cfs_period_us", str(PERIOD))
         _put(folder / "cpu.cfs_quota_us", str(limits.cpu_quota))
 
 

@@ -27,6 +27,7 @@ from pykubelet.pod.container.cgroup import (
     runtime_parent,
     shares_of,
     slice_name,
+    spelled_page_size,
     uid_of,
     weight_of,
 )
@@ -269,3 +270,8 @@ def test_the_node_gives_pods_what_is_not_reserved() -> None:
 def test_a_node_that_reserves_all_it_has_says_nothing_about_memory() -> None:
     assert node_limits(amounts(cpu="1", memory="1Gi"), amounts(cpu="2", memory="2Gi")) == GroupLimits(cpu_shares=2)
     assert node_limits({}, {}) == GroupLimits()
+
+
+@pytest.mark.parametrize(("size", "text"), [(2**21, "2MB"), (2**30, "1GB"), (2**16, "64KB"), (2**34, "16GB")])
+def test_page_sizes_are_spelled_as_the_kernel_does(size: int, text: str) -> None:
+    assert spelled_page_size(size) == text
