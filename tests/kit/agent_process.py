@@ -14,11 +14,13 @@ from typing import Any, Final
 COMMAND: Final = [sys.executable, "-m", "pykubelet"]
 NODE_NAME: Final = "n1"
 _PATIENCE: Final = 10.0
+_COMMAND: Final = 50.0
+"""Seconds for a command: less than for a test, so that there is something to say of it."""
 
 
 def command(*args: str, code: int = 0) -> str:
     """What a person types after `pykubelet`. -> all that it prints"""
-    result = subprocess.run([*COMMAND, *args], capture_output=True, text=True, timeout=120, check=False)
+    result = subprocess.run([*COMMAND, *args], capture_output=True, text=True, timeout=_COMMAND, check=False)
     assert result.returncode == code, result.stdout + result.stderr
     return result.stdout + result.stderr
 

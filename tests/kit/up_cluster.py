@@ -35,7 +35,11 @@ class UpCluster:
 
     def up(self, *args: str) -> str:
         manifests = [str(self.manifests)] if self.manifests.exists() else []
-        return command("up", *manifests, "--data", str(self.data), *self._flags, *args)
+        try:
+            return command("up", *manifests, "--data", str(self.data), *self._flags, *args)
+        except subprocess.TimeoutExpired as error:
+            said = [f"{path.name}:\n{path.read_text(errors='replace')[-3000:]}" for path in self.data.glob("*.log")]
+            raise AssertionError("\n".join([f"{error}: {error.output!r}", *said])) from None
 
     def down(self) -> str:
         return command("down", "--data", str(self.data))
