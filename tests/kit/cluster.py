@@ -10,7 +10,7 @@ from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.all import Controller
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.objects import Object, stored
-from pykubelet.apiserver.schema.resources import ROOT, Resources
+from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Entry, Listing
@@ -138,7 +138,7 @@ async def cluster() -> AsyncGenerator[TestCluster, None]:
     cache = WatchCache(store, ROOT)
     running = asyncio.create_task(cache.run())
     try:
-        made = TestCluster(Backend(store, cache, ApiSettings(), Resources(), clock), store, clock)
+        made = TestCluster(Backend(store, cache, ApiSettings(), clock), store, clock)
         for namespace in ("default", "kube-system", "kube-node-lease"):
             await made.add("", "namespaces", {"metadata": {"name": namespace}})
         yield made

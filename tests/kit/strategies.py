@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pykubelet.apiserver.schema.resources import Resources
+from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.strategies.all import strategies
 from pykubelet.apiserver.strategies.base import Strategy
 

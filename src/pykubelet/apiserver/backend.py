@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, encode, listed, loaded, sent
 from pykubelet.apiserver.requests.access import AccessControl, AllowAll
-from pykubelet.apiserver.schema.resources import Resource, Resources
+from pykubelet.apiserver.schema.kinds import Resources
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.port import Entry, Store
 from pykubelet.apiserver.store.watch_cache import WatchCache
@@ -22,16 +23,15 @@ class Backend:
         store: Store,
         cache: WatchCache,
         settings: ApiSettings,
-        resources: Resources,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.store = store
         self.cache = cache
         self.settings = settings
-        self.resources = resources
+        self.resources = Resources()
         self.now = now
         self.access: AccessControl = AllowAll()
-        self._strategies = strategies(resources)
+        self._strategies = strategies(self.resources)
 
     def strategy(self, resource: Resource) -> Strategy:
         return self._strategies[resource]

@@ -109,7 +109,7 @@ class RequestHandler:
     def _verb(self, place: Place, resource: Resource, info: RequestInfo) -> Verb:
         if place in self.answers:
             return self.answers[place]
-        if resource.row.is_stored and (not info.subresource or info.subresource in _SHARED_PARTS):
+        if resource.is_stored and (not info.subresource or info.subresource in _SHARED_PARTS):
             return VERBS[info.verb]
         return _not_here
 
@@ -215,7 +215,7 @@ def _check_place(resource: Resource, info: RequestInfo) -> None:
             raise status.bad_request(
                 f'invalid resource name "{name}": it may not contain "/", "%" or a zero, nor be "." or ".."'
             )
-    if info.subresource and info.subresource not in resource.subresources:
+    if info.subresource and resource.subresource(info.subresource) is None:
         raise status.unknown_path()
     if info.rest and info.subresource != "proxy":
         raise status.unknown_path()

@@ -12,7 +12,7 @@ from pykubelet.apiserver.bootstrap import bootstrap
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.http import RequestHandler
 from pykubelet.apiserver.requests.access import AccessControl, AllowAll
-from pykubelet.apiserver.schema.resources import ROOT, Resources
+from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.port import Store
 from pykubelet.apiserver.store.watch_cache import WatchCache
@@ -40,14 +40,13 @@ class ApiServer:
         *,
         access: Callable[[Backend], AccessControl] = lambda backend: AllowAll(),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        resources: Resources | None = None,
     ) -> None:
         """`access` makes the control of it; without one everybody may do everything, which is for tests only."""
         self._cache = WatchCache(store, ROOT, recent=_RECENT, recent_bytes=_RECENT_BYTES)
-        self.backend = Backend(store, self._cache, settings, resources or Resources(), now)
+        self.backend = Backend(store, self._cache, settings, now)
         self.backend.access = access(self.backend)
         checks = {"ping": _always, "log": _always, "etcd": store.healthy, "informer-sync": self._is_ready}
-        self._handler = RequestHandler(self.backend, NonResourcePaths(settings, self.backend.resources, checks))
+        self._handler = RequestHandler(self.backend, NonResourcePaths(settings, checks))
         self._is_started = False
         self.answer("", "pods", "binding", bind)
         self.answer("", "bindings", "", bind)

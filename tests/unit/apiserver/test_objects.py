@@ -3,7 +3,7 @@
 import json
 
 from pykubelet.apiserver.objects import clean, listed, loaded, overlay, sent, stored
-from pykubelet.apiserver.schema.resources import Resources
+from pykubelet.apiserver.schema.kinds import Resources
 
 POD = {"kind": "Pod", "spec": {"a": 1}, "metadata": {"name": "p", "resourceVersion": "3"}, "apiVersion": "v1"}
 HEAD = Resources().of("", "pods").head

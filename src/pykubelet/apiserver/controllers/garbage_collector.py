@@ -38,7 +38,7 @@ class GarbageCollector:
         self._client = client
         kept: dict[str, Resource] = {}
         for resource in client.resources:
-            if resource.row.is_stored and "delete" in resource.row.verbs:
+            if resource.is_stored and "delete" in resource.verbs:
                 kept.setdefault(resource.prefix, resource)
         self._resources = tuple(kept.values())
         self._kinds: dict[tuple[str, str], Resource] = {
@@ -78,7 +78,7 @@ class GarbageCollector:
     async def _is_there(self, owner: Owner, namespace: str) -> bool:
         """Of a kind that we do not know, nothing can be said: it counts as there."""
         resource = self._kinds.get((owner.api_version, owner.kind))
-        if resource is None or not resource.row.is_stored:
+        if resource is None or not resource.is_stored:
             return True
         where = namespace if resource.namespaced else ""
         if resource.namespaced and not where:

@@ -21,7 +21,7 @@ class NamespaceController:
         self._client = client
         kept: dict[str, Resource] = {}
         for resource in client.resources:
-            if resource.namespaced and resource.row.is_stored and "delete" in resource.row.verbs:
+            if resource.namespaced and resource.is_stored and "delete" in resource.verbs:
                 kept.setdefault(resource.prefix, resource)
         self._kinds = tuple(kept.values())
 

@@ -3,10 +3,10 @@
 Old clients read it document by document, newer ones all at once (`apidiscovery.k8s.io`); both are made of one table.
 """
 
-from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
 
-from pykubelet.apiserver.schema.kinds import RESOURCES, Resource, Subresource
+from pykubelet.apiserver.schema.kinds import RESOURCES
+from pykubelet.apiserver.schema.resources import Resource, Subresource
 
 Json = dict[str, Any]
 
@@ -23,22 +23,22 @@ def api_versions(server_address: str) -> Json:
     }
 
 
-def group_list(resources: Sequence[Resource] = RESOURCES) -> Json:
+def group_list() -> Json:
     """/apis"""
-    groups = [_group(name, resources) for name in _group_names(resources) if name]
+    groups = [_group(name) for name in _group_names() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(name: str, resources: Sequence[Resource] = RESOURCES) -> Json | None:
+def group(name: str) -> Json | None:
     """/apis/<group>; None when there is no such group"""
-    if not name or name not in _group_names(resources):
+    if not name or name not in _group_names():
         return None
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, resources)}
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
 
 
-def resource_list(name: str, version: str, resources: Sequence[Resource] = RESOURCES) -> Json | None:
+def resource_list(name: str, version: str) -> Json | None:
     """/api/v1 and /apis/<group>/<version>; None when there is no such version"""
-    here = _of(name, version, resources)
+    here = _of(name, version)
     if not here:
         return None
     listed = [entry for each in here for entry in (_resource(each), *_subresources(each))]
@@ -49,13 +49,13 @@ def resource_list(name: str, version: str, resources: Sequence[Resource] = RESOU
     return {**head, "resources": listed}
 
 
-def aggregated(*, is_core: bool, version: AggregatedVersion = "v2", resources: Sequence[Resource] = RESOURCES) -> Json:
+def aggregated(*, is_core: bool, version: AggregatedVersion = "v2") -> Json:
     """/api or /apis for a client that accepts `as=APIGroupDiscoveryList`"""
-    names = [name for name in _group_names(resources) if bool(name) != is_core]
+    names = [name for name in _group_names() if bool(name) != is_core]
     items = [
-        {"metadata": {"name": name} if name else {}, "versions": [_version(name, each, resources) for each in versions]}
+        {"metadata": {"name": name} if name else {}, "versions": [_version(name, each) for each in versions]}
         for name in names
-        if (versions := _versions(name, resources))
+        if (versions := _versions(name))
     ]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -87,36 +87,38 @@ def aggregated_content_type(version: AggregatedVersion) -> str:
     return f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 
 
-def _group_names(resources: Iterable[Resource]) -> list[str]:
-    return list(dict.fromkeys(each.group for each in resources))
+def _group_names() -> list[str]:
+    return list(dict.fromkeys(each.group for each in RESOURCES))
 
 
-def _versions(name: str, resources: Iterable[Resource]) -> list[str]:
-    return list(dict.fromkeys(each.version for each in resources if each.group == name))
+def _versions(name: str) -> list[str]:
+    return list(dict.fromkeys(each.version for each in RESOURCES if each.group == name))
 
 
-def _of(name: str, version: str, resources: Iterable[Resource]) -> list[Resource]:
-    return [each for each in resources if each.group == name and each.version == version]
+def _of(name: str, version: str) -> list[Resource]:
+    return [each for each in RESOURCES if each.group == name and each.version == version]
 
 
-def _group(name: str, resources: Sequence[Resource]) -> Json:
-    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in _versions(name, resources)]
+def _group(name: str) -> Json:
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in _versions(name)]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
 def _resource(each: Resource) -> Json:
-    entry: Json = {
+    entry = {
         "name": each.plural,
         "singularName": each.singular,
         "namespaced": each.namespaced,
         "kind": each.kind,
         "verbs": list(each.verbs),
     }
-    if each.short_names:
-        entry["shortNames"] = list(each.short_names)
-    if each.categories:
-        entry["categories"] = list(each.categories)
-    return entry
+    return entry | _how_else(each)
+
+
+def _how_else(each: Resource) -> Json:
+    """What else it may be called by."""
+    told = {"shortNames": list(each.short_names), "categories": list(each.categories)}
+    return {name: words for name, words in told.items() if words}
 
 
 def _subresources(each: Resource) -> list[Json]:
@@ -129,8 +131,8 @@ def _subresources(each: Resource) -> list[Json]:
     return entries
 
 
-def _version(name: str, version: str, resources: Sequence[Resource]) -> Json:
-    here = sorted(_of(name, version, resources), key=lambda each: each.plural)
+def _version(name: str, version: str) -> Json:
+    here = sorted(_of(name, version), key=lambda each: each.plural)
     return {"version": version, "resources": [_aggregated_resource(each) for each in here], "freshness": "Current"}
 
 
@@ -142,10 +144,7 @@ def _aggregated_resource(each: Resource) -> Json:
         "singularResource": each.singular,
         "verbs": list(each.verbs),
     }
-    if each.short_names:
-        entry["shortNames"] = list(each.short_names)
-    if each.categories:
-        entry["categories"] = list(each.categories)
+    entry |= _how_else(each)
     if each.subresources:
         entry["subresources"] = [_aggregated_part(part) for part in each.subresources]
     return entry

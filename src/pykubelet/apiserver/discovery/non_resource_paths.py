@@ -12,7 +12,6 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.discovery import discovery, openapi
 from pykubelet.apiserver.discovery.openapi_protobuf import CONTENT_TYPE, is_wanted, v2_protobuf
 from pykubelet.apiserver.objects import encode
-from pykubelet.apiserver.schema.resources import Resources
 from pykubelet.apiserver.settings import ApiSettings
 
 Check = Callable[[], Awaitable[bool]]
@@ -21,9 +20,8 @@ _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
 class NonResourcePaths:
-    def __init__(self, settings: ApiSettings, resources: Resources, checks: Mapping[str, Check]) -> None:
+    def __init__(self, settings: ApiSettings, checks: Mapping[str, Check]) -> None:
         self._settings = settings
-        self._rows = resources.served
         self._checks = checks
 
     async def answer(self, request: web.Request, path: str) -> web.Response:
@@ -46,18 +44,18 @@ class NonResourcePaths:
                 return _json(self._version())
             case ["api" | "apis" as root]:
                 if version := discovery.aggregated_version(accept):
-                    body = discovery.aggregated(is_core=root == "api", version=version, resources=self._rows)
+                    body = discovery.aggregated(is_core=root == "api", version=version)
                     return _json(body, discovery.aggregated_content_type(version))
                 if root == "apis":
-                    return _json(discovery.group_list(self._rows))
+                    return _json(discovery.group_list())
                 address = f"{self._settings.advertise_address}:{self._settings.advertise_port}"
                 return _json(discovery.api_versions(address))
             case ["api", version_name]:
-                return _json(discovery.resource_list("", version_name, self._rows))
+                return _json(discovery.resource_list("", version_name))
             case ["apis", group]:
-                return _json(discovery.group(group, self._rows))
+                return _json(discovery.group(group))
             case ["apis", group, version_name]:
-                return _json(discovery.resource_list(group, version_name, self._rows))
+                return _json(discovery.resource_list(group, version_name))
             case ["openapi", "v2"]:
                 return await self._openapi_v2(accept)
             case ["openapi", "v3", *rest]:
@@ -82,15 +80,15 @@ class NonResourcePaths:
 
     @cached_property
     def _v2(self) -> bytes:
-        return encode(openapi.v2_document(self._rows, version=self._settings.version))
+        return encode(openapi.v2_document(version=self._settings.version))
 
     @cached_property
     def _v2_protobuf(self) -> bytes:
-        return v2_protobuf(openapi.v2_document(self._rows, version=self._settings.version))
+        return v2_protobuf(openapi.v2_document(version=self._settings.version))
 
     @cached_property
     def _v3(self) -> dict[str, bytes]:
-        return openapi.v3_documents(self._rows, version=self._settings.version)
+        return openapi.v3_documents(version=self._settings.version)
 
     def _version(self) -> dict[str, Any]:
         major, minor, *_ = self._settings.version.lstrip("v").split(".")

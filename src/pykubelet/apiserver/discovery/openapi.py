@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from pykubelet.apiserver.discovery.openapi_paths import paths
 from pykubelet.apiserver.schema.catalogue import META, catalogue, section
-from pykubelet.apiserver.schema.kinds import RESOURCES, Resource
+from pykubelet.apiserver.schema.kinds import RESOURCES
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import Field, ListOf, MapOf, Record, Scalar, Schema
 
 Json = dict[str, Any]
@@ -35,11 +36,11 @@ _SCALARS: Final[dict[str, Json]] = {
 }
 
 
-def v3_documents(resources: Sequence[Resource] = RESOURCES, *, version: str = "") -> dict[str, bytes]:
+def v3_documents(*, version: str = "") -> dict[str, bytes]:
     """The document of each group and version, by the path after /openapi/v3/: `api/v1`, `apis/node.k8s.io/v1`."""
     documents = {}
-    for root in dict.fromkeys(each.root for each in resources):
-        here = [each for each in resources if each.root == root]
+    for root in dict.fromkeys(each.root for each in RESOURCES):
+        here = [each for each in RESOURCES if each.root == root]
         document = {
             "openapi": "3.0.0",
             "info": {"title": "Kubernetes", "version": version or "unversioned"},
@@ -64,13 +65,13 @@ def v3_hash(document: bytes) -> str:
     return hashlib.sha512(document).hexdigest().upper()
 
 
-def v2_document(resources: Sequence[Resource] = RESOURCES, *, version: str = "") -> Json:
+def v2_document(*, version: str = "") -> Json:
     """/openapi/v2, as JSON"""
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": version or "unversioned"},
-        "paths": {path: _v2_path(entry) for each in resources for path, entry in paths(each)},
-        "definitions": _schemas(resources, _V2),
+        "paths": {path: _v2_path(entry) for each in RESOURCES for path, entry in paths(each)},
+        "definitions": _schemas(RESOURCES, _V2),
         "securityDefinitions": _security(),
         "security": [{"BearerToken": []}],
     }

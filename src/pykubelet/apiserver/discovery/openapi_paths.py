@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from pykubelet.apiserver.schema.catalogue import META, section
-from pykubelet.apiserver.schema.kinds import Resource, Subresource
+from pykubelet.apiserver.schema.resources import Resource, Subresource
 
 Json = dict[str, Any]
 

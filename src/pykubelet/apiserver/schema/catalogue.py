@@ -210,7 +210,7 @@ def _lines() -> Iterator[tuple[str, str, str, str]]:
         if line.startswith("["):
             where = line.strip("[]")
         elif found := _LINE.fullmatch(line):
-            yield where, *found.groups()  # type: ignore[misc]
+            yield where, found[1], found[2], found[3]
 
 
 def _record(name: str, fields: dict[str, Field]) -> Record:

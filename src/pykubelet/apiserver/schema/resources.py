@@ -1,65 +1,72 @@
-"""The resources that the server keeps: where each lives in the store, and how its objects begin there."""
+"""What a resource is: what clients may do with it, where its objects live in the store, and how they begin there."""
 
-from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
-from pykubelet.apiserver.schema import kinds
+from pykubelet.api.struct import Struct
 from pykubelet.apiserver.schema.catalogue import schema_of
 from pykubelet.apiserver.schema.schema import Schema
 
 ROOT: Final = "/registry/"
+ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _PREFIXES: Final = {
-    ("", "replicationcontrollers"): "controllers",
     ("", "endpoints"): "services/endpoints",
     ("", "nodes"): "minions",
     ("", "services"): "services/specs",
-    ("networking.k8s.io", "ingresses"): "ingress",
 }
-_HIDDEN: Final = (  # kept for the server's own use, and served to nobody
-    kinds.Resource(
-        group="networking.k8s.io", kind="IPAddress", plural="ipaddresses", singular="ipaddress", namespaced=False
-    ),
-)
+
+StructType: TypeAlias = type[Struct]
 
 
-class Resource(msgspec.Struct, frozen=True, dict=True):
-    """A row of the table of kinds, with its place in the store."""
+class Subresource(msgspec.Struct, frozen=True):
+    name: str
+    kind: str
+    verbs: tuple[str, ...]
+    group: str = ""  # of the kind, where it is not that of the resource
+    version: str = ""
 
-    row: kinds.Resource
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    group: str = ""
+    version: str = "v1"
+    kind: str
+    named: str = ""  # its plural, where that is not made of its kind
+    namespaced: bool = True
+    type: StructType | None = None
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[Subresource, ...] = ()
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    is_stored: bool = True  # else it is a question, answered and forgotten, or made up when it is asked for
 
     def __hash__(self) -> int:
         return hash((self.group, self.version, self.plural))
 
     @cached_property
-    def group(self) -> str:
-        return self.row.group
-
-    @cached_property
-    def version(self) -> str:
-        return self.row.version
-
-    @cached_property
-    def kind(self) -> str:
-        return self.row.kind
-
-    @cached_property
     def plural(self) -> str:
-        return self.row.plural
+        singular = self.kind.lower()
+        return self.named or singular + ("es" if singular.endswith("s") else "s")
 
-    @cached_property
-    def namespaced(self) -> bool:
-        return self.row.namespaced
+    @property
+    def singular(self) -> str:
+        """Empty where the plural is that of another kind."""
+        singular = self.kind.lower()
+        return singular if self.plural.startswith(singular) else ""
 
-    @cached_property
-    def subresources(self) -> tuple[str, ...]:
-        return tuple(part.name for part in self.row.subresources)
+    @property
+    def list_kind(self) -> str:
+        return f"{self.kind}List"
 
     @cached_property
     def api_version(self) -> str:
-        return self.row.api_version
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def root(self) -> str:
+        """The path of its group and version."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     @cached_property
     def prefix(self) -> str:
@@ -83,32 +90,12 @@ class Resource(msgspec.Struct, frozen=True, dict=True):
         """What the keys of the objects in one namespace, or in all, begin with."""
         return f"{self.prefix}{namespace}/" if self.namespaced and namespace else self.prefix
 
+    def subresource(self, name: str) -> Subresource | None:
+        return next((each for each in self.subresources if each.name == name), None)
+
     def verbs_of(self, subresource: str) -> tuple[str, ...]:
         """What may be done with it, or with a part of it; nothing with a part that it does not have."""
         if not subresource:
-            return self.row.verbs
-        part = self.row.subresource(subresource)
+            return self.verbs
+        part = self.subresource(subresource)
         return part.verbs if part else ()
-
-
-class Resources:
-    """Resources by where they are found in a path."""
-
-    def __init__(self, rows: Iterable[kinds.Resource] = kinds.RESOURCES) -> None:
-        self.served = tuple(rows)
-        self._by_path: Mapping[tuple[str, str, str], Resource] = {
-            (row.group, row.version, row.plural): Resource(row) for row in self.served
-        }
-        everything = (*self._by_path.values(), *map(Resource, _HIDDEN))
-        self._by_name = {(each.group, each.plural): each for each in everything}
-
-    def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """What a path means; None when there is nothing."""
-        return self._by_path.get((group, version, plural))
-
-    def of(self, group: str, plural: str) -> Resource:
-        """A resource that is known to be there."""
-        return self._by_name[group, plural]
-
-    def __iter__(self) -> Iterator[Resource]:
-        return iter(self._by_name.values())

@@ -76,7 +76,7 @@ class Strategy:
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
-        self.has_status = "status" in resource.subresources
+        self.has_status = resource.subresource("status") is not None
 
     # --- between clients and the store
 
@@ -89,7 +89,7 @@ class Strategy:
     def normal(self, obj: Object) -> Object:
         """The object as its type has it, with its defaults. May raise DecodeError."""
         cleaned: Object = clean(obj, self.resource.schema)
-        kind = self.resource.row.type
+        kind = self.resource.type
         if kind is None:
             return cleaned
         known: Object = overlay(cleaned, to_builtins(convert(kind, cleaned)))

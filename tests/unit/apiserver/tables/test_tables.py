@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pykubelet.api.durations import span
-from pykubelet.apiserver.schema.resources import Resources
+from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.tables.pod_rows import pod_cells
 from pykubelet.apiserver.tables.tables import table
 
