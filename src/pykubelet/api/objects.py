@@ -1,4 +1,5 @@
-"""The other objects that a node agent reads and writes: secrets, config maps, events and leases."""
+"""The other objects that a node agent reads and writes: secrets, config maps, events, leases, and of services as
+much as it needs to tell its containers where they are."""
 
 from collections.abc import Mapping
 
@@ -68,3 +69,18 @@ class LeaseSpec(Struct, frozen=True):
 
 class Lease(Object, frozen=True):
     spec: LeaseSpec = written(LeaseSpec)
+
+
+class ServicePort(Struct, frozen=True):
+    name: str = ""
+    protocol: str = ""
+    port: Int32 = written(int)
+
+
+class ServiceSpec(Struct, frozen=True):
+    cluster_ip: str = ""
+    ports: tuple[ServicePort, ...] = ()
+
+
+class Service(Object, frozen=True):
+    spec: ServiceSpec = written(ServiceSpec)

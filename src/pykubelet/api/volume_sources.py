@@ -188,10 +188,7 @@ class TypedLocalObjectReference(Struct, frozen=True):
     name: str = written(str)
 
 
-class TypedObjectReference(Struct, frozen=True):
-    api_group: str | None = None
-    kind: str = written(str)
-    name: str = written(str)
+class TypedObjectReference(TypedLocalObjectReference, frozen=True):
     namespace: str | None = None
 
 

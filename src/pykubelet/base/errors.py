@@ -27,3 +27,8 @@ class Conflict(PykubeletError):
 
 class Invalid(PykubeletError):
     """The request can never succeed as it is: a person or a caller has to change it."""
+
+
+def sentence(error: OSError) -> str:
+    """What the kernel refused, and of which file."""
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)

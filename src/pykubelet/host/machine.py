@@ -64,14 +64,12 @@ class LocalMachine:
         node_ips: Iterable[str] = (),
         root: str = "/",
         routed: Callable[[Family], str] | None = None,
-        configured: Callable[[], Iterable[str]] | None = None,
     ) -> None:
         self._root_dir = Path(root_dir)
         self._hostname = hostname
         self._given = checked_ips(node_ips)
         self._root = Path(root)
         self._routed = routed or route_address
-        self._configured = configured or self._interface_addresses
 
     async def facts(self) -> MachineFacts:
         return await in_thread(self.read)
@@ -82,7 +80,7 @@ class LocalMachine:
         machine = os.uname()
         return MachineFacts(
             hostname=(self._hostname or machine.nodename).strip().lower(),
-            ips=chosen_ips(self._given, self._routed, self._configured),
+            ips=chosen_ips(self._given, self._routed, self._interface_addresses),
             cpus=count_cpus(self._text("sys/devices/system/cpu/online")) or os.cpu_count() or 1,
             memory=memory.get("MemTotal", 0),
             storage=self._storage(),

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import aclosing
 
 from pykubelet.api.meta import ObjectMeta
-from pykubelet.api.services import Service
+from pykubelet.api.objects import Service
 from pykubelet.api.struct import changed
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.watch import Changed, Deleted, Reflector, Relisted

@@ -47,9 +47,9 @@ def validate_pod(pod: Pod, options: PodValidationOptions = _DEFAULTS) -> tuple[F
     return tuple(_pod(pod, options))
 
 
-def check_pod(pod: Pod, options: PodValidationOptions = _DEFAULTS) -> None:
+def check_pod(pod: Pod) -> None:
     """Raises InvalidObject unless this pod may be created."""
-    if errors := validate_pod(pod, options):
+    if errors := validate_pod(pod):
         raise InvalidObject(errors)
 
 
@@ -60,10 +60,10 @@ def validate_pod_spec(
     return tuple(_spec(spec, meta, path, options))
 
 
-def validate_ephemeral_containers(spec: PodSpec, options: PodValidationOptions = _DEFAULTS) -> tuple[FieldError, ...]:
+def validate_ephemeral_containers(spec: PodSpec) -> tuple[FieldError, ...]:
     """The ephemeral containers that somebody adds to a pod that exists."""
-    volumes, _ = validate_volumes(spec, "spec.volumes", "", options)
-    scope = scope_of(spec, volumes, options)
+    volumes, _ = validate_volumes(spec, "spec.volumes", "", _DEFAULTS)
+    scope = scope_of(spec, volumes, _DEFAULTS)
     return tuple(validate_ephemeral_container_list(spec, "spec.ephemeralContainers", scope))
 
 

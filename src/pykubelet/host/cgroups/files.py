@@ -129,10 +129,6 @@ class GroupFiles:
                         raise
 
 
-def sentence(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
-
-
 def _reason(error: OSError) -> str:
     if error.errno == errno.EBUSY:
         return "more than that is in use"

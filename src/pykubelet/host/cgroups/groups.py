@@ -16,10 +16,10 @@ from msgspec import Struct
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity, ResourceList
 from pykubelet.api.rules.qos import qos_class
-from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.base.errors import Invalid, PykubeletError, Retry, sentence
 from pykubelet.base.timed import timed
 from pykubelet.host.cgroups import hierarchy as trees
-from pykubelet.host.cgroups.files import GroupFiles, sentence
+from pykubelet.host.cgroups.files import GroupFiles
 from pykubelet.host.cgroups.hierarchy import Hierarchy
 from pykubelet.host.cgroups.systemd import RUNS, Systemd, check_that_it_runs
 from pykubelet.host.mount import MountPoint, mount_points

@@ -47,8 +47,6 @@ class StatsSettings(Struct, frozen=True, kw_only=True):
     """The control group of all pods, as a path below the mount point."""
     fresh: float = 1.5
     """Seconds for which a reading is given to everybody who asks."""
-    volume_period: float = 60.0
-    """Seconds after which volumes are measured again."""
     proc: str = "/proc"
     sys: str = "/sys"
 

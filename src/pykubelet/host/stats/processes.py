@@ -32,15 +32,13 @@ class ProcessTable:
             waiting += self._children.get(child, ())
         return found
 
-    def tree(self, pid: int, at: int, *, limit: int | None = None) -> Usage:
+    def tree(self, pid: int, at: int) -> Usage:
         """Everything below a process. What those used that have ended is with whoever waited for them."""
         waited = self._stat.get(pid)
         reaped = (int(waited[13]), int(waited[14])) if waited else (0, 0)
-        return self.usage(self.below(pid), at, reaped=reaped, limit=limit)
+        return self.usage(self.below(pid), at, reaped=reaped)
 
-    def usage(
-        self, pids: Collection[int], at: int, *, reaped: tuple[int, int] = (0, 0), limit: int | None = None
-    ) -> Usage:
+    def usage(self, pids: Collection[int], at: int, *, reaped: tuple[int, int] = (0, 0)) -> Usage:
         user, system, threads, minor, major, resident, shared, alive = *reaped, 0, 0, 0, 0, 0, 0
         for pid in pids:
             fields = self._stat.get(pid)
@@ -64,7 +62,6 @@ class ProcessTable:
                 mapped_file=shared,
                 page_faults=minor + major,
                 major_page_faults=major,
-                limit=limit,
             ),
             processes=alive,
             threads=threads,

@@ -41,7 +41,7 @@ class StatsReader:
         self._wanted = wanted
         self._settings = settings or StatsSettings()
         self._now = now
-        self._meter = FolderMeter(period=self._settings.volume_period)
+        self._meter = FolderMeter()
         self._pods = PodReader(dirs, self._settings, self._meter.known)
         self._turn = asyncio.Lock()
         self._newest: Reading | None = None

@@ -12,7 +12,7 @@ from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.volumes import Volume, VolumeProjection
-from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.base.errors import Invalid, PykubeletError, Retry, sentence
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.removal import remove_tree
@@ -141,7 +141,7 @@ async def _set_up(kind: Kind, pod: Pod, volume: Volume) -> str:
     try:
         return await kind.set_up(pod, volume)
     except OSError as error:
-        raise Retry(f'volume "{volume.name}" cannot be set up: {_sentence(error)}') from error
+        raise Retry(f'volume "{volume.name}" cannot be set up: {sentence(error)}') from error
 
 
 # --- on disk
@@ -156,7 +156,7 @@ def _on_disk(folder: str) -> list[tuple[str, str]]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise Retry(_sentence(error)) from error
+        raise Retry(sentence(error)) from error
 
 
 def _names(folder: str) -> list[str]:
@@ -182,11 +182,7 @@ def _discard_sub_paths(path: str) -> None:
 def _sentences(error: Exception) -> list[str]:
     match error:
         case ExceptionGroup():
-            return [sentence for each in error.exceptions for sentence in _sentences(each)]
+            return [text for each in error.exceptions for text in _sentences(each)]
         case OSError():
-            return [_sentence(error)]
+            return [sentence(error)]
     return [str(error)]
-
-
-def _sentence(error: OSError) -> str:
-    return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)

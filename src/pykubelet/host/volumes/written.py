@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.volumes import EmptyDirVolumeSource, Volume
-from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.base.errors import PykubeletError, Retry, sentence
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.removal import remove_tree
@@ -121,9 +121,7 @@ class Written:
 
 
 def _foreseen(error: PykubeletError | OSError) -> PykubeletError:
-    if isinstance(error, PykubeletError):
-        return error
-    return Retry(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+    return error if isinstance(error, PykubeletError) else Retry(sentence(error))
 
 
 def give_to_group(path: str, group: int) -> None:

@@ -3,9 +3,8 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal, Protocol
 
-from pykubelet.api.objects import ConfigMap, Secret
+from pykubelet.api.objects import ConfigMap, Secret, Service
 from pykubelet.api.pod import Pod
-from pykubelet.api.services import Service
 from pykubelet.pod.ports.runtime import PullCredentials
 
 

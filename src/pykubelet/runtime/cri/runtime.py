@@ -2,9 +2,10 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -43,10 +44,6 @@ _PATIENCE: Final = 10.0
 Reply = TypeVar("Reply", bound=Message)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 class CriRuntime:
     """Makes no promise that the runtime itself does not keep but two: see `Observer.abandon` and `_found_after`."""
 
@@ -56,13 +53,12 @@ class CriRuntime:
         *,
         machine: Machine | None = None,
         deadline: float = DEADLINE,
-        now: Callable[[], datetime] = _now,
         journal: Journal | None = None,
     ) -> None:
         self._channel = Channel(endpoint, deadline=deadline, journal=journal)
         self._deadline = deadline
         self._machine = machine or Machine()
-        self._observer = Observer(self._channel, now=now)
+        self._observer = Observer(self._channel, now=partial(datetime.now, UTC))
         self.capabilities = Capabilities(
             streams=CriStreams(self._channel),
             places=CriPlaces(self._channel),

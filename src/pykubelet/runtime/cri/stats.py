@@ -10,11 +10,11 @@ from msgspec import DecodeError, Struct, json
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.stats.stats import ImageStore, Place
+from pykubelet.runtime.cri import images
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.channel import Channel
+from pykubelet.runtime.cri.observe import SERVICE
 
-_RUNTIME: Final = "runtime.v1.RuntimeService"
-_IMAGES: Final = "runtime.v1.ImageService"
 _AT_ONCE: Final = 16
 _PATIENCE: Final = 5.0
 """Seconds that one question may hold up a reading."""
@@ -49,7 +49,7 @@ class CriPlaces:
         request = cri.ImageFsInfoRequest()
         try:
             answer = await self._channel.call(
-                f"{_IMAGES}/ImageFsInfo", request, cri.ImageFsInfoResponse, deadline=_PATIENCE
+                f"{images.SERVICE}/ImageFsInfo", request, cri.ImageFsInfoResponse, deadline=_PATIENCE
             )
         except (Invalid, Retry):
             return None
@@ -82,12 +82,12 @@ class CriPlaces:
     async def _container_info(self, container_id: str) -> Mapping[str, str]:
         request = cri.ContainerStatusRequest(container_id=container_id, verbose=True)
         reply = cri.ContainerStatusResponse
-        return (await self._channel.call(f"{_RUNTIME}/ContainerStatus", request, reply, deadline=_PATIENCE)).info
+        return (await self._channel.call(f"{SERVICE}/ContainerStatus", request, reply, deadline=_PATIENCE)).info
 
     async def _sandbox_info(self, sandbox_id: str) -> Mapping[str, str]:
         request = cri.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id, verbose=True)
         reply = cri.PodSandboxStatusResponse
-        return (await self._channel.call(f"{_RUNTIME}/PodSandboxStatus", request, reply, deadline=_PATIENCE)).info
+        return (await self._channel.call(f"{SERVICE}/PodSandboxStatus", request, reply, deadline=_PATIENCE)).info
 
     async def _read_layers(self, details: bool) -> Mapping[str, tuple[int, int]]:
         """Bytes and inodes in the layer of each container; those of the last time when the runtime does not say."""
@@ -97,7 +97,7 @@ class CriPlaces:
         request = cri.ListContainerStatsRequest()
         try:
             answer = await self._channel.call(
-                f"{_RUNTIME}/ListContainerStats", request, cri.ListContainerStatsResponse, deadline=_PATIENCE
+                f"{SERVICE}/ListContainerStats", request, cri.ListContainerStatsResponse, deadline=_PATIENCE
             )
         except (Invalid, NotFound, Retry):
             return self._layers
