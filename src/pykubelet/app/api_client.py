@@ -70,7 +70,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     view = NodeView(server, config.node.name)
     recorder = EventRecorder(server, config.node.name, journal=journal)
     services = ServiceView(server)
-    objects = KubeObjects(server, services)
+    objects = KubeObjects(server, services, detection=config.client.change_detection)
     parts: dict[str, Work] = {"node view": view.follow, "events": recorder.run}
     parts |= {"services": services.follow, "config maps and secrets": objects.run}
     keepers = await _keepers(config, server, way, view, stack, journal)

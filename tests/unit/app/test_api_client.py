@@ -8,11 +8,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
+import aiohttp.web
 
 from kit.certificates import Authority
 from kit.loopback import serving as serving_api
+from kit.pods import make_pod
 from kit.signing import SigningApi
 from kit.waiting import eventually
+from pykubelet.api.codec import convert
+from pykubelet.api.pod import PodSpec
 from pykubelet.api.struct import changed
 from pykubelet.app.api_client import connect
 from pykubelet.config.agent import Config, make_config
@@ -74,6 +78,31 @@ async def test_how_long_the_certificates_are_valid_is_measured(tmp_path: Path) -
         for task in keeping:
             task.cancel()
         await asyncio.gather(*keeping, return_exceptions=True)
+
+
+async def test_how_changes_of_objects_are_noticed_is_as_configured(tmp_path: Path) -> None:
+    config = config_in(tmp_path)
+    asked: list[str] = []
+
+    async def handle(request: aiohttp.web.BaseRequest) -> aiohttp.web.Response:
+        asked.append(request.path)
+        meta = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+        return aiohttp.web.json_response({"kind": "ConfigMap", "apiVersion": "v1", "metadata": meta})
+
+    async with serving_api(handle) as port, AsyncExitStack() as stack:
+        kubeconfig = (tmp_path / "kubeconfig").read_text().replace("127.0.0.1:1", f"127.0.0.1:{port}")
+        (tmp_path / "kubeconfig").write_text(kubeconfig)
+        by_get = changed(config, client=changed(config.client, change_detection="Get"))
+        objects = (await connect(by_get, Journal(), stack)).objects
+        watching = asyncio.ensure_future(objects.run())
+        await asyncio.sleep(0)
+        spec = {"containers": [{"name": "c", "image": "i", "envFrom": [{"configMapRef": {"name": "a"}}]}]}
+        objects.register(changed(make_pod("p"), spec=convert(PodSpec, spec)))
+        for _ in range(2):
+            await objects.config_map("default", "a")
+        assert asked == ["/api/v1/namespaces/default/configmaps/a"] * 2
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
 async def test_an_expired_node_turns_to_whom_its_bootstrap_kubeconfig_names(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """The table of options: every row leads somewhere, and the reference says what the table says."""
 
+import ast
 import re
 from pathlib import Path
 
 from msgspec import Struct, structs
 
+from pykubelet.config import agent
 from pykubelet.config.agent import Config
 from pykubelet.config.options import OPTIONS, UNUSED, Option
 
@@ -26,6 +28,19 @@ def test_every_option_goes_to_a_setting_and_no_setting_has_two() -> None:
     told = [path for option in OPTIONS for path in option.settings]
     assert set(told) <= paths(Config)
     assert len(told) == len(set(told))
+
+
+def test_every_setting_is_heeded_by_somebody() -> None:
+    """A setting that no code reads is one that people set in vain."""
+    source = Path(agent.__file__).parents[1]
+    files = (path for path in source.rglob("*.py") if path.parent.name not in ("config", "_gen"))
+    read = {
+        node.attr
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+    assert {path for option in OPTIONS for path in option.settings if path.rpartition(".")[2] not in read} == set()
 
 
 def test_fields_and_flags_occur_once() -> None:
