@@ -194,6 +194,7 @@ class Writer:
         """`obj` as it may replace `old`."""
         backend, resource = self.backend, strategy.resource
         check_version(strategy, obj, old, is_patch=is_patch)
+        obj = {**obj, "metadata": {**obj["metadata"]}}  # what is changed here may be a part of `old`
         metadata = obj["metadata"]
         identity = identity_faults(metadata, old["metadata"])
         for name in _FIXED:

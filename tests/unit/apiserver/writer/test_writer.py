@@ -322,3 +322,13 @@ async def test_what_nobody_changes_is_not_written() -> None:
         await c.writer.change(resource, "default", "a", lambda old: {**old, "data": {"a": "b"}})
         assert await c.store.revision() == before
         assert c.now() > START
+
+
+@virtual_time
+async def test_a_change_that_takes_over_the_metadata_as_it_was_keeps_who_the_object_is() -> None:
+    async with cluster() as c:
+        made = await c.add(*MAPS, {"metadata": {"name": "a", "namespace": "default"}})
+        changed = await c.writer.change(c.resource(MAPS), "default", "a", lambda old: {**old, "data": {"a": "b"}})
+        for name in ("uid", "creationTimestamp"):
+            assert changed["metadata"][name] == made["metadata"][name]
+        assert (await c.get("configmaps", "a"))["metadata"]["uid"] == made["metadata"]["uid"]
