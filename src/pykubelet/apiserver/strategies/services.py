@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
-from pykubelet.api.field_errors import FieldError, invalid, not_supported, required
+from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from pykubelet.api.validation import names
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
@@ -119,6 +119,9 @@ def _spec_faults(spec: dict[str, Any]) -> Iterator[FieldError]:
             taken.add(key)
     if spec["type"] == "ExternalName" and not spec.get("externalName"):
         yield required("spec.externalName", "")
+    if spec["type"] == "ExternalName" and (spec.get("clusterIP") or spec.get("clusterIPs")):
+        # It would get no address of its own, and would give back another's when it goes.
+        yield forbidden("spec.clusterIPs", "may not be set for ExternalName services")
 
 
 def _port_faults(port: dict[str, Any], path: str, *, is_only: bool) -> Iterator[FieldError]:

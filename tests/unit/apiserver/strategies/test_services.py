@@ -49,3 +49,15 @@ async def test_a_service_may_become_a_mere_name_and_back(api: Api) -> None:
     again = {"spec": {"type": "ExternalName", "externalName": "example.com"}}
     _, name = await api.ask("PATCH", f"{NS}/services/a", again, kind=MERGE)
     assert "clusterIP" not in name["spec"]
+
+
+async def test_a_mere_name_cannot_give_back_the_address_of_another_service(api: Api) -> None:
+    spec = {"ports": [{"port": 80}]}
+    _, one = await api.ask("POST", f"{NS}/services", {"metadata": {"name": "a"}, "spec": spec})
+    address = one["spec"]["clusterIP"]
+    name = {"type": "ExternalName", "externalName": "example.com", "clusterIP": address}
+    for query in ("?dryRun=All", ""):
+        code, refused = await api.ask("POST", f"{NS}/services{query}", {"metadata": {"name": "b"}, "spec": name})
+        assert (code, causes(refused)) == (422, [("FieldValueForbidden", "spec.clusterIPs")])
+    taken = {"metadata": {"name": "c"}, "spec": {**spec, "clusterIP": address}}
+    assert (await api.ask("POST", f"{NS}/services", taken))[0] == 422
