@@ -1,7 +1,7 @@
 """How a controller sees the cluster and changes it: always from what is there now, never from what was told before."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final, TypeVar
 
@@ -44,6 +44,14 @@ class ControllerClient:
     def resource(self, kind: Kind) -> Resource:
         return self.resources.of(*kind)
 
+    def deletable(self) -> tuple[Resource, ...]:
+        """What can be deleted, each place in the store once: some are served by two groups."""
+        found: dict[str, Resource] = {}
+        for resource in self.resources:
+            if resource.is_stored and "delete" in resource.verbs:
+                found.setdefault(resource.prefix, resource)
+        return tuple(found.values())
+
     async def entries(self, kind: Kind, namespace: str = "") -> tuple[Entry, ...]:
         listing = await self.backend.cache.list_newest(self.resource(kind).folder(namespace))
         return listing.entries
@@ -70,6 +78,19 @@ class ControllerClient:
     def informer(self, *kinds: Kind, wanted: Wanted | None = None) -> AbstractAsyncContextManager[Informer]:
         """Tells whenever an object of one of the kinds has changed."""
         return informing(self.backend.cache, tuple(self.resource(kind).prefix for kind in kinds), wanted)
+
+    async def follow(
+        self,
+        sync: Callable[[], Awaitable[None]],
+        *kinds: Kind,
+        wanted: Wanted | None = None,
+        most: float | None = None,
+    ) -> None:
+        """Look now, and again when an object of one of the kinds has changed, or after `most` seconds."""
+        async with self.informer(*kinds, wanted=wanted) as informer:
+            while True:
+                await informer.wait(most)
+                await sync()
 
     # --- changing
 

@@ -37,10 +37,7 @@ class CsrController:
         self._authority = authority
 
     async def run(self) -> None:
-        async with self._client.informer(REQUESTS, NODES) as informer:
-            while True:
-                await informer.wait()
-                await self.sync()
+        await self._client.follow(self.sync, REQUESTS, NODES)
 
     async def sync(self) -> None:
         for request in await self._client.views(REQUESTS, is_open):

@@ -62,10 +62,7 @@ class EndpointSlices:
         self._client = client
 
     async def run(self) -> None:
-        async with self._client.informer(ENDPOINTS, SLICES) as informer:
-            while True:
-                await informer.wait(_LOOK_AGAIN)
-                await self.sync()
+        await self._client.follow(self.sync, ENDPOINTS, SLICES, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
         there = {

@@ -126,10 +126,7 @@ class EndpointsController:
         self._client = client
 
     async def run(self) -> None:
-        async with self._client.informer(SERVICES, PODS, ENDPOINTS) as informer:
-            while True:
-                await informer.wait(_LOOK_AGAIN)
-                await self.sync()
+        await self._client.follow(self.sync, SERVICES, PODS, ENDPOINTS, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
         services = [each for each in await self._client.views(SERVICES, behind) if each is not None]

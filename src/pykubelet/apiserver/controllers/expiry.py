@@ -28,12 +28,11 @@ def request_end(request: Object) -> tuple[Head, float]:
 
 
 class Expiry:
-    def __init__(self, client: ControllerClient, *, period: float = _PERIOD) -> None:
+    def __init__(self, client: ControllerClient) -> None:
         self._client = client
-        self._period = period
 
     async def run(self) -> None:
-        async for _ in every(self._period):
+        async for _ in every(_PERIOD):
             await self.sync()
 
     async def sync(self) -> None:

@@ -36,21 +36,14 @@ class Dependent(Struct, frozen=True):
 class GarbageCollector:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
-        kept: dict[str, Resource] = {}
-        for resource in client.resources:
-            if resource.is_stored and "delete" in resource.verbs:
-                kept.setdefault(resource.prefix, resource)
-        self._resources = tuple(kept.values())
+        self._resources = client.deletable()
         self._kinds: dict[tuple[str, str], Resource] = {
             (resource.api_version, resource.kind): resource for resource in client.resources
         }
 
     async def run(self) -> None:
         kinds = [(resource.group, resource.plural) for resource in self._resources]
-        async with self._client.informer(*kinds, wanted=_matters) as informer:
-            while True:
-                await informer.wait(_LOOK_AGAIN)
-                await self.sync()
+        await self._client.follow(self.sync, *kinds, wanted=_matters, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
         for resource in self._resources:

@@ -7,8 +7,7 @@ from typing import Any, Final
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import NAMESPACES, ControllerClient
 from pykubelet.apiserver.controllers.conditions import with_condition
-from pykubelet.apiserver.objects import Object, at, of_entry
-from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.namespaces import FINALIZER
 
 log = logging.getLogger(__name__)
@@ -19,11 +18,7 @@ _LOOK_AGAIN: Final = 1.0
 class NamespaceController:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
-        kept: dict[str, Resource] = {}
-        for resource in client.resources:
-            if resource.namespaced and resource.is_stored and "delete" in resource.verbs:
-                kept.setdefault(resource.prefix, resource)
-        self._kinds = tuple(kept.values())
+        self._kinds = [resource for resource in client.deletable() if resource.namespaced]
 
     async def run(self) -> None:
         async with self._client.informer(NAMESPACES) as informer:
@@ -45,9 +40,9 @@ class NamespaceController:
         held: dict[str, int] = {}
         for resource in self._kinds:
             kind = (resource.group, resource.plural)
-            for obj in await self._content(resource, name):
+            for obj in await self._client.all(kind, name):
                 await self._client.remove(kind, obj)
-            for obj in await self._content(resource, name):
+            for obj in await self._client.all(kind, name):
                 where = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
                 left[where] = left.get(where, 0) + 1
                 for finalizer in at(obj, "metadata.finalizers", []):
@@ -62,10 +57,6 @@ class NamespaceController:
             await self._client.remove(NAMESPACES, changed)
             log.info("namespace %s is gone", name)
         return True
-
-    async def _content(self, resource: Resource, namespace: str) -> list[Object]:
-        entries = await self._client.entries((resource.group, resource.plural), namespace)
-        return [of_entry(entry) for entry in entries]
 
 
 def terminating(namespace: Object, left: dict[str, int], held: dict[str, int], now: str) -> Object:

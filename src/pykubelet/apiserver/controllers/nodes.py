@@ -26,20 +26,16 @@ _PERIOD: Final = 5.0
 
 
 class NodeLifecycle:
-    def __init__(self, client: ControllerClient, *, grace: float = GRACE, period: float = _PERIOD) -> None:
+    def __init__(self, client: ControllerClient, *, grace: float = GRACE) -> None:
         self._client = client
         self._events = EventRecorder(client, "node-controller")
         self._evictions = EventRecorder(client, "taint-eviction-controller")
         self._grace = grace
-        self._period = period
         self._heard: dict[str, tuple[tuple[Any, ...], float]] = {}
         """What each node last said, and when that was by our own clock: theirs may be wrong."""
 
     async def run(self) -> None:
-        async with self._client.informer(NODES) as informer:
-            while True:
-                await informer.wait(self._period)
-                await self.sync()
+        await self._client.follow(self.sync, NODES, most=_PERIOD)
 
     async def sync(self) -> None:
         nodes = await self._client.all(NODES)

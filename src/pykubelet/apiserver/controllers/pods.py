@@ -33,17 +33,13 @@ def name_of(node: Object) -> str:
 
 
 class PodGarbageCollector:
-    def __init__(self, client: ControllerClient, *, quarantine: float = _QUARANTINE, period: float = _PERIOD) -> None:
+    def __init__(self, client: ControllerClient, *, quarantine: float = _QUARANTINE) -> None:
         self._client = client
         self._quarantine = quarantine
-        self._period = period
         self._missing: dict[str, float] = {}
 
     async def run(self) -> None:
-        async with self._client.informer(NODES) as informer:
-            while True:
-                await informer.wait(self._period)
-                await self.sync()
+        await self._client.follow(self.sync, NODES, most=_PERIOD)
 
     async def sync(self) -> None:
         there = set(await self._client.views(NODES, name_of))

@@ -30,10 +30,7 @@ class RootCa:
         self._authority = authority
 
     async def run(self) -> None:
-        async with self._client.informer(NAMESPACES, CONFIG_MAPS) as informer:
-            while True:
-                await informer.wait()
-                await self.sync()
+        await self._client.follow(self.sync, NAMESPACES, CONFIG_MAPS)
 
     async def sync(self) -> None:
         there = dict(each for each in await self._client.views(CONFIG_MAPS, authority_of) if each is not None)

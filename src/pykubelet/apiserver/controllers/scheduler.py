@@ -75,10 +75,7 @@ class Scheduler:
         self._events = EventRecorder(client, NAME)
 
     async def run(self) -> None:
-        async with self._client.informer(PODS, NODES, wanted=_matters) as informer:
-            while True:
-                await informer.wait(_LOOK_AGAIN)
-                await self.sync()
+        await self._client.follow(self.sync, PODS, NODES, wanted=_matters, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
         """Look once at all that wait: the most important first, then the oldest."""

@@ -21,10 +21,7 @@ class ServiceAccountController:
         self._client = client
 
     async def run(self) -> None:
-        async with self._client.informer(NAMESPACES, ACCOUNTS, wanted=_matters) as informer:
-            while True:
-                await informer.wait()
-                await self.sync()
+        await self._client.follow(self.sync, NAMESPACES, ACCOUNTS, wanted=_matters)
 
     async def sync(self) -> None:
         there = set(await self._client.views(ACCOUNTS, default_of))

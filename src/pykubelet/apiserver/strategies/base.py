@@ -118,6 +118,7 @@ class Strategy:
 
     def validate(self, obj: Object) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
+        yield from self.content_faults(obj)
 
     async def allocate(self, obj: Object, old: Object | None, claims: Claims) -> None:
         """Claim what `obj` needs and `old` has not, now that nothing else speaks against `obj`. Raises ApiError."""
@@ -143,6 +144,7 @@ class Strategy:
 
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
+        yield from self.content_faults(obj)
 
     # --- deleting
 
@@ -210,6 +212,10 @@ class Strategy:
         return field == "metadata.name" or field in self.selectable
 
     # --- for subclasses
+
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
+        """What is wrong with an object however it is written."""
+        return iter(())
 
     def name_faults(self, name: str) -> Iterable[str]:
         return names.dns_subdomain(name)

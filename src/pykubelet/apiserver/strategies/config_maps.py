@@ -15,8 +15,8 @@ class ConfigMapStrategy(KeyedDataStrategy):
         check_base64(result, "binaryData")
         return result
 
-    def data_faults(self, obj: Object) -> Iterator[FieldError]:
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
         for key in obj.get("data", {}):
             if key in obj.get("binaryData", {}):
                 yield invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
-        yield from super().data_faults(obj)
+        yield from super().content_faults(obj)

@@ -19,27 +19,18 @@ class EndpointsStrategy(Strategy):
                 port["protocol"] = port.get("protocol") or "TCP"
         return result
 
-    def validate(self, obj: Object) -> Iterator[FieldError]:
-        yield from super().validate(obj)
-        yield from _endpoint_faults(obj)
-
-    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
-        yield from super().validate_update(obj, old, subresource)
-        yield from _endpoint_faults(obj)
-
-
-def _endpoint_faults(obj: Object) -> Iterator[FieldError]:
-    for number, subset in enumerate(obj.get("subsets", ())):
-        place = f"subsets[{number}]"
-        for name in ("addresses", "notReadyAddresses"):
-            for index, each in enumerate(subset.get(name) or ()):
-                ip = each.get("ip", "")
-                if not _is_ip(ip):
-                    yield invalid(f"{place}.{name}[{index}].ip", ip, "must be a valid IP address, (e.g. 10.9.8.7)")
-        for index, port in enumerate(subset.get("ports") or ()):
-            if not 0 < port.get("port", 0) < 65536:
-                detail = "must be between 1 and 65535, inclusive"
-                yield invalid(f"{place}.ports[{index}].port", port.get("port", 0), detail)
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
+        for number, subset in enumerate(obj.get("subsets", ())):
+            place = f"subsets[{number}]"
+            for name in ("addresses", "notReadyAddresses"):
+                for index, each in enumerate(subset.get(name) or ()):
+                    ip = each.get("ip", "")
+                    if not _is_ip(ip):
+                        yield invalid(f"{place}.{name}[{index}].ip", ip, "must be a valid IP address, (e.g. 10.9.8.7)")
+            for index, port in enumerate(subset.get("ports") or ()):
+                if not 0 < port.get("port", 0) < 65536:
+                    detail = "must be between 1 and 65535, inclusive"
+                    yield invalid(f"{place}.ports[{index}].port", port.get("port", 0), detail)
 
 
 def _is_ip(text: str) -> bool:

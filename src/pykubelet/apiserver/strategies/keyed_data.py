@@ -18,10 +18,6 @@ _IMMUTABLE: Final = "field is immutable when `immutable` is set"
 class KeyedDataStrategy(Strategy):
     parts: ClassVar[tuple[str, ...]] = ("data",)
 
-    def validate(self, obj: Object) -> Iterator[FieldError]:
-        yield from super().validate(obj)
-        yield from self.data_faults(obj)
-
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
         if old.get("immutable"):
@@ -30,9 +26,9 @@ class KeyedDataStrategy(Strategy):
             for part in self.parts:
                 if obj.get(part, {}) != old.get(part, {}):
                     yield forbidden(part, _IMMUTABLE)
-        yield from self.data_faults(obj)
+        yield from self.content_faults(obj)
 
-    def data_faults(self, obj: Object) -> Iterator[FieldError]:
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
         size = 0
         for part in self.parts:
             for key, value in obj.get(part, {}).items():

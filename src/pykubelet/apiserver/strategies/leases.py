@@ -12,18 +12,9 @@ class LeaseStrategy(Strategy):
     creates_on_update: ClassVar[bool] = True
     updates_unconditionally: ClassVar[bool] = False
 
-    def validate(self, obj: Object) -> Iterator[FieldError]:
-        yield from super().validate(obj)
-        yield from _lease_faults(obj)
-
-    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
-        yield from super().validate_update(obj, old, subresource)
-        yield from _lease_faults(obj)
-
-
-def _lease_faults(obj: Object) -> Iterator[FieldError]:
-    seconds, transitions = at(obj, "spec.leaseDurationSeconds"), at(obj, "spec.leaseTransitions")
-    if seconds is not None and seconds <= 0:
-        yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
-    if transitions is not None and transitions < 0:
-        yield invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
+        seconds, transitions = at(obj, "spec.leaseDurationSeconds"), at(obj, "spec.leaseTransitions")
+        if seconds is not None and seconds <= 0:
+            yield invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
+        if transitions is not None and transitions < 0:
+            yield invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0")

@@ -1,10 +1,9 @@
 """Namespaces: each carries its own name as a label, and is kept by a finalizer until its content is gone."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from pykubelet.api.field_errors import FieldError
 from pykubelet.api.struct import rfc3339
 from pykubelet.api.validation import names
 from pykubelet.apiserver import status
@@ -55,9 +54,6 @@ class NamespaceStrategy(Strategy):
             case _:
                 keep(obj, old, "spec")
                 keep(obj, old, "status")
-
-    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
-        yield from self.validate_meta(obj)
 
     def check_delete(self, name: str) -> None:
         if name in _IMMORTAL:

@@ -35,8 +35,8 @@ class SecretStrategy(KeyedDataStrategy):
             yield invalid("type", obj.get("type"), "field is immutable")
         yield from super().validate_update(obj, old, subresource)
 
-    def data_faults(self, obj: Object) -> Iterator[FieldError]:
-        yield from super().data_faults(obj)
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
+        yield from super().content_faults(obj)
         kind, data = obj["type"], obj.get("data", {})
         for key in _NEEDED.get(kind, ()):
             if key not in data:
