@@ -1,12 +1,13 @@
 """One pod in one line: how many of its containers are ready, and the one word that says how it is."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from pykubelet.api.durations import ago
 from pykubelet.api.rules.printed_pod import PrintedPod
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.tables.table_text import NONE
+
+NONE: Final = "<none>"
 
 
 def pod_cells(pod: Object, now: datetime) -> list[Any]:
@@ -33,10 +34,7 @@ def pod_conditions(pod: Object) -> list[dict[str, str]]:
     phase = at(pod, "status.phase")
     if phase not in ("Succeeded", "Failed"):
         return []
-    message = {
-        "Succeeded": "The pod has completed successfully.",
-        "Failed": "The pod failed.",
-    }[phase]
+    message = "The pod has completed successfully." if phase == "Succeeded" else "The pod failed."
     return [{"type": "Completed", "status": "True", "reason": phase, "message": message}]
 
 

@@ -9,9 +9,9 @@ from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, OLD_CLASS_A
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import Resource
-from pykubelet.apiserver.tables.pod_rows import pod_cells, pod_conditions
-from pykubelet.apiserver.tables.table_text import NONE, labels_text
+from pykubelet.apiserver.tables.pod_rows import NONE, pod_cells, pod_conditions
 
+_UNSET: Final = "<unset>"
 Cells = Callable[[Object, datetime], list[Any]]
 
 
@@ -67,24 +67,13 @@ def _age(obj: Object, now: datetime) -> str:
     return ago(obj["metadata"].get("creationTimestamp"), now)
 
 
+def _plain(columns: str, *between: Callable[[Object], Any]) -> tuple[tuple[dict[str, Any], ...], Cells]:
+    """A kind with some cells between its name and its age."""
+    return _columns(columns), lambda obj, now: [_name(obj), *(cell(obj) for cell in between), _age(obj, now)]
+
+
 def _generic(obj: Object, now: datetime) -> list[Any]:
     return [_name(obj), obj["metadata"].get("creationTimestamp")]
-
-
-def _namespace(obj: Object, now: datetime) -> list[Any]:
-    return [_name(obj), at(obj, "status.phase", ""), _age(obj, now)]
-
-
-def _config_map(obj: Object, now: datetime) -> list[Any]:
-    return [_name(obj), len(obj.get("data", {})) + len(obj.get("binaryData", {})), _age(obj, now)]
-
-
-def _secret(obj: Object, now: datetime) -> list[Any]:
-    return [_name(obj), obj.get("type", ""), len(obj.get("data", {})), _age(obj, now)]
-
-
-def _service_account(obj: Object, now: datetime) -> list[Any]:
-    return [_name(obj), len(obj.get("secrets", ())), _age(obj, now)]
 
 
 def _node(obj: Object, now: datetime) -> list[Any]:
@@ -162,8 +151,8 @@ def _service(obj: Object, now: datetime) -> list[Any]:
         inner = f":{port['nodePort']}" if port.get("nodePort") else ""
         ports.append(f"{port.get('port', 0)}{inner}/{port.get('protocol', 'TCP')}")
     address = (spec.get("clusterIPs") or [spec.get("clusterIP") or NONE])[0]
-    shown = [_name(obj), kind, address, external, ",".join(ports) or NONE, _age(obj, now)]
-    return [*shown, labels_text(spec.get("selector"))]
+    selector = ",".join(f"{key}={value}" for key, value in sorted((spec.get("selector") or {}).items()))
+    return [_name(obj), kind, address, external, ",".join(ports) or NONE, _age(obj, now), selector or NONE]
 
 
 def _endpoints(obj: Object, now: datetime) -> list[Any]:
@@ -172,29 +161,21 @@ def _endpoints(obj: Object, now: datetime) -> list[Any]:
         hosts = [each.get("ip", "") for each in subset.get("addresses", ())]
         ports = [port.get("port", 0) for port in subset.get("ports", ())]
         found += [f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}" for port in ports for ip in hosts] or hosts
-    shown = ",".join(found[:3]) if obj.get("subsets") else NONE
-    if len(found) > 3:
-        shown += f" + {len(found) - 3} more..."
-    return [_name(obj), shown, _age(obj, now)]
+    return [_name(obj), _some(found, "") if obj.get("subsets") else NONE, _age(obj, now)]
 
 
 def _endpoint_slice(obj: Object, now: datetime) -> list[Any]:
     ports = [str(each.get("port") or each.get("name") or "*") for each in obj.get("ports") or ()]
     hosts = [ip for each in obj.get("endpoints") or () for ip in each.get("addresses", ())]
-    return [_name(obj), obj.get("addressType", ""), _some(ports), _some(hosts), _age(obj, now)]
+    return [_name(obj), obj.get("addressType", ""), _some(ports, _UNSET), _some(hosts, _UNSET), _age(obj, now)]
 
 
-def _some(found: list[str]) -> str:
+def _some(found: list[str], otherwise: str) -> str:
     more = f" + {len(found) - 3} more..." if len(found) > 3 else ""
-    return ",".join(found[:3]) + more if found else "<unset>"
+    return ",".join(found[:3]) + more if found else otherwise
 
 
-_MODES: Final = {
-    "ReadWriteOnce": "RWO",
-    "ReadOnlyMany": "ROX",
-    "ReadWriteMany": "RWX",
-    "ReadWriteOncePod": "RWOP",
-}
+_MODES: Final = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
 def _modes(modes: Sequence[str]) -> str:
@@ -220,10 +201,10 @@ def _persistent_volume(obj: Object, now: datetime) -> list[Any]:
         _volume_phase(obj),
         bound,
         _class(obj),
-        spec.get("volumeAttributesClassName", "<unset>"),
+        spec.get("volumeAttributesClassName", _UNSET),
         at(obj, "status.reason", ""),
         _age(obj, now),
-        spec.get("volumeMode", "<unset>"),
+        spec.get("volumeMode", _UNSET),
     ]
 
 
@@ -237,18 +218,10 @@ def _claim(obj: Object, now: datetime) -> list[Any]:
         str(at(obj, "status.capacity", {}).get("storage", "0")) if volume else "",
         _modes(at(obj, "status.accessModes", ())) if volume else "",
         _class(obj),
-        spec.get("volumeAttributesClassName", "<unset>"),
+        spec.get("volumeAttributesClassName", _UNSET),
         _age(obj, now),
-        spec.get("volumeMode", "<unset>"),
+        spec.get("volumeMode", _UNSET),
     ]
-
-
-def _lease(obj: Object, now: datetime) -> list[Any]:
-    return [_name(obj), at(obj, "spec.holderIdentity", ""), _age(obj, now)]
-
-
-def _runtime_class(obj: Object, now: datetime) -> list[Any]:
-    return [_name(obj), obj.get("handler", ""), _age(obj, now)]
 
 
 def _priority_class(obj: Object, now: datetime) -> list[Any]:
@@ -304,10 +277,6 @@ def _quota(obj: Object, now: datetime) -> list[Any]:
     return [_name(obj), ", ".join(requests), ", ".join(limits), _age(obj, now)]
 
 
-def _limit_range(obj: Object, now: datetime) -> list[Any]:
-    return [_name(obj), obj["metadata"].get("creationTimestamp")]
-
-
 _GENERIC: Final[tuple[tuple[dict[str, Any], ...], Cells]] = (_columns("Name, Created At"), _generic)
 _KINDS: Final[Mapping[str, tuple[tuple[dict[str, Any], ...], Cells]]] = {
     "CertificateSigningRequest": (
@@ -315,16 +284,15 @@ _KINDS: Final[Mapping[str, tuple[tuple[dict[str, Any], ...], Cells]]] = {
         _certificate_request,
     ),
     "ComponentStatus": (_columns("Name, Status, Message, Error"), _component),
-    "ConfigMap": (_columns("Name, Data, Age"), _config_map),
+    "ConfigMap": _plain("Name, Data, Age", lambda obj: len(obj.get("data", {})) + len(obj.get("binaryData", {}))),
     "EndpointSlice": (_columns("Name, AddressType, Ports, Endpoints, Age"), _endpoint_slice),
     "Endpoints": (_columns("Name, Endpoints, Age"), _endpoints),
     "Event": (
         _columns("Last Seen, Type, Reason, Object, Subobject*, Source*, Message, First Seen*, Count*, Name*"),
         _event,
     ),
-    "Lease": (_columns("Name, Holder, Age"), _lease),
-    "LimitRange": (_columns("Name, Created At"), _limit_range),
-    "Namespace": (_columns("Name, Status, Age"), _namespace),
+    "Lease": _plain("Name, Holder, Age", lambda obj: at(obj, "spec.holderIdentity", "")),
+    "Namespace": _plain("Name, Status, Age", lambda obj: at(obj, "status.phase", "")),
     "Node": (
         _columns(
             "Name, Status, Roles, Age, Version, Internal-IP*, External-IP*, OS-Image*, Kernel-Version*, "
@@ -349,10 +317,10 @@ _KINDS: Final[Mapping[str, tuple[tuple[dict[str, Any], ...], Cells]]] = {
     ),
     "PriorityClass": (_columns("Name, Value, Global-Default, Age, PreemptionPolicy"), _priority_class),
     "ResourceQuota": (_columns("Name, Request, Limit, Age"), _quota),
-    "RuntimeClass": (_columns("Name, Handler, Age"), _runtime_class),
-    "Secret": (_columns("Name, Type, Data, Age"), _secret),
+    "RuntimeClass": _plain("Name, Handler, Age", lambda obj: obj.get("handler", "")),
+    "Secret": _plain("Name, Type, Data, Age", lambda obj: obj.get("type", ""), lambda obj: len(obj.get("data", {}))),
     "Service": (_columns("Name, Type, Cluster-IP, External-IP, Port(s), Age, Selector*"), _service),
-    "ServiceAccount": (_columns("Name, Secrets, Age"), _service_account),
+    "ServiceAccount": _plain("Name, Secrets, Age", lambda obj: len(obj.get("secrets", ()))),
     "StorageClass": (
         _columns("Name, Provisioner, ReclaimPolicy, VolumeBindingMode, AllowVolumeExpansion, Age"),
         _storage_class,

@@ -15,6 +15,7 @@ from pykubelet.server.metrics.text_format import answer, escaped, family
 log = logging.getLogger(__name__)
 
 Amount = Callable[[Usage], "float | None"]
+_NOT_EVERYWHERE: Final = "Reported only on non-windows systems"
 
 
 def routes(stats: Stats) -> tuple[Route, ...]:
@@ -55,64 +56,33 @@ def _swap_limit(usage: Usage) -> float | None:
     return usage.memory.swap_available + usage.memory.swap
 
 
+def _families(what: str, swap_usage: str) -> tuple[_Family, ...]:
+    cpu = f"[STABLE] Cumulative cpu time consumed by the {what} in core-seconds"
+    return (
+        _Family(f"{what}_cpu_usage_seconds_total", "counter", cpu, _cpu),
+        _Family(
+            f"{what}_memory_working_set_bytes",
+            "gauge",
+            f"[STABLE] Current working set of the {what} in bytes",
+            _working_set,
+        ),
+        _Family(
+            f"{what}_swap_usage_bytes", "gauge", f"[ALPHA] Current {swap_usage} in bytes. {_NOT_EVERYWHERE}", _swap
+        ),
+    )
+
+
 _CONTAINER: Final = (
-    _Family(
-        "container_cpu_usage_seconds_total",
-        "counter",
-        "[STABLE] Cumulative cpu time consumed by the container in core-seconds",
-        _cpu,
-    ),
-    _Family(
-        "container_memory_working_set_bytes",
-        "gauge",
-        "[STABLE] Current working set of the container in bytes",
-        _working_set,
-    ),
+    *_families("container", "amount of the container swap usage"),
     _Family(
         "container_swap_limit_bytes",
         "gauge",
-        "[ALPHA] Current amount of the container swap limit in bytes. Reported only on non-windows systems",
+        f"[ALPHA] Current amount of the container swap limit in bytes. {_NOT_EVERYWHERE}",
         _swap_limit,
     ),
-    _Family(
-        "container_swap_usage_bytes",
-        "gauge",
-        "[ALPHA] Current amount of the container swap usage in bytes. Reported only on non-windows systems",
-        _swap,
-    ),
 )
-_NODE: Final = (
-    _Family(
-        "node_cpu_usage_seconds_total",
-        "counter",
-        "[STABLE] Cumulative cpu time consumed by the node in core-seconds",
-        _cpu,
-    ),
-    _Family(
-        "node_memory_working_set_bytes", "gauge", "[STABLE] Current working set of the node in bytes", _working_set
-    ),
-    _Family(
-        "node_swap_usage_bytes",
-        "gauge",
-        "[ALPHA] Current swap usage of the node in bytes. Reported only on non-windows systems",
-        _swap,
-    ),
-)
-_POD: Final = (
-    _Family(
-        "pod_cpu_usage_seconds_total",
-        "counter",
-        "[STABLE] Cumulative cpu time consumed by the pod in core-seconds",
-        _cpu,
-    ),
-    _Family("pod_memory_working_set_bytes", "gauge", "[STABLE] Current working set of the pod in bytes", _working_set),
-    _Family(
-        "pod_swap_usage_bytes",
-        "gauge",
-        "[ALPHA] Current amount of the pod swap usage in bytes. Reported only on non-windows systems",
-        _swap,
-    ),
-)
+_NODE: Final = _families("node", "swap usage of the node")
+_POD: Final = _families("pod", "amount of the pod swap usage")
 _STARTED: Final = "[STABLE] Start time of the container since unix epoch in seconds"
 _ERROR: Final = "1 if there was an error while getting container metrics, 0 otherwise"
 
