@@ -1,27 +1,10 @@
 """The quality of service of a pod: how its resources decide its treatment."""
 
-from collections.abc import Sequence
-from typing import Protocol
-
 from pykubelet.api.container import ResourceRequirements
-from pykubelet.api.pod import Pod
+from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.rules.resources import CPU, MEMORY, total
 from pykubelet.api.struct import Struct
-
-
-class _Asks(Protocol):
-    @property
-    def resources(self) -> ResourceRequirements: ...
-
-
-class _Demand(Protocol):
-    @property
-    def containers(self) -> Sequence[_Asks]: ...
-    @property
-    def init_containers(self) -> Sequence[_Asks]: ...
-    @property
-    def resources(self) -> ResourceRequirements | None: ...
 
 
 class ContainerDemand(Struct, frozen=True):
@@ -41,14 +24,16 @@ def qos_class(pod: Pod) -> str:
     return pod.status.qos_class or qos_class_of(pod.spec)
 
 
-def qos_class_of(spec: _Demand) -> str:
+def qos_class_of(spec: PodSpec | Demand) -> str:
     """Guaranteed, Burstable or BestEffort."""
-    everyone = [spec.resources] if spec.resources else [c.resources for c in (*spec.containers, *spec.init_containers)]
+    whole = spec.resources
+    containers = (*spec.containers, *spec.init_containers)
+    everyone: list[ResourceRequirements] = [whole] if whole else [each.resources for each in containers]
     requests = total(_counted(one.requests) for one in everyone)
     limits = total(_counted(one.limits) for one in everyone)
     if not requests and not limits:
         return "BestEffort"
-    bounded = all(len(_counted(one.limits)) == 2 or (one is spec.resources and not one.limits) for one in everyone)
+    bounded = all(len(_counted(one.limits)) == 2 or (one is whole and not one.limits) for one in everyone)
     return "Guaranteed" if bounded and requests == limits else "Burstable"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import select
 
-from . import files, handed, kernel, program, terminal
-from .light import signal, socket
+from . import files, kernel, program, terminal
+from .light import signal
 from .namespaces import is_other, open_all
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ def _wait(child: int, wake: int, lifeline: int) -> int:
             if descriptor == wake:
                 os.read(wake, 4096)
             else:
-                _kill_descendants()  # before their parent goes: in a pid namespace they would be lost to us
+                files.kill_descendants()  # before their parent goes: in a pid namespace they would be lost to us
                 _kill_group(child)
                 _end_descendants()
                 return signal.SIGKILL  # as waitpid would say it
@@ -88,16 +88,11 @@ def _kill_group(leader: int) -> None:
 def _end_descendants() -> None:
     """What it left in the background: in a pid namespace that is the container's, and stays; else it is ours."""
     while True:
-        _kill_descendants()
+        files.kill_descendants()
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
             return
-
-
-def _kill_descendants() -> None:
-    for pid, start in files.descendants(files.identity()["pid"]).items():
-        files.kill(pid, start)
 
 
 def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int] | int, says: int) -> NoReturn:
@@ -111,10 +106,7 @@ def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int] | int, says
             if is_other(handles[kind], kind):
                 kernel.setns(handles[kind], kind)
         if isinstance(ends, int):
-            ours, theirs = terminal.open_pair()
-            handed.hand(socket.socket(fileno=ends), [ours])
-            terminal.take(theirs)
-            ends = [theirs] * 3
+            ends = terminal.take(ends)
         if nested:
             kernel.setns(handles["user"], "user")
         for number, end in enumerate(ends):

@@ -64,6 +64,12 @@ def descendants(pid: int) -> dict[int, int]:
     return found
 
 
+def kill_descendants() -> None:
+    """Everything that runs below us."""
+    for pid, start in descendants(identity()["pid"]).items():
+        kill(pid, start)
+
+
 def kill(pid: int, start: int) -> None:
     """Through a handle: the pid may belong to somebody else by now. It is /proc's, which need not be ours."""
     try:

@@ -248,8 +248,7 @@ class Monitor:
             except ProcessLookupError:
                 return
             return
-        for pid, start in files.descendants(files.identity()["pid"]).items():
-            files.kill(pid, start)
+        files.kill_descendants()
 
     def _was_out_of_memory(self) -> bool:
         try:
@@ -301,10 +300,7 @@ def _become(spec: ContainerSpec, ends: list[int], says: int, go: int) -> NoRetur
         if spec["root"] is not None:
             Root(spec["root"]).enter()
         if spec["tty"]:
-            ours, theirs = terminal.open_pair()
-            handed.hand(socket.socket(fileno=ends[0]), [ours])
-            terminal.take(theirs)
-            ends = [theirs] * 3
+            ends = terminal.take(ends[0])
         os.write(says, f"pid {me['pid']} {me['start']}\n".encode())
         if os.read(go, 1) != b"!":
             os._exit(START_ERROR)

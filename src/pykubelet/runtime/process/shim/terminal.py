@@ -9,14 +9,15 @@ import errno
 import os
 import stat
 
-from . import kernel
+from . import handed, kernel
+from .light import socket
 
 _MAKER = "/dev/ptmx"
 _MAKER_DEVICE = os.makedev(5, 2)
 _LARGEST = 0xFFFF
 
 
-def open_pair() -> tuple[int, int]:
+def _open_pair() -> tuple[int, int]:
     """-> our end, which does not block, and the program's."""
     ours = os.open(_MAKER, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     found = os.fstat(ours)
@@ -27,9 +28,13 @@ def open_pair() -> tuple[int, int]:
     return ours, kernel.terminal_peer(ours, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
 
 
-def take(descriptor: int) -> None:
-    """The first process of a new session makes it its controlling terminal."""
-    kernel.take_terminal(descriptor)
+def take(way_back: int) -> list[int]:
+    """The first process of a new session makes a controlling terminal for itself, and hands our end of it back along a
+    socket. -> the program's input and outputs"""
+    ours, theirs = _open_pair()
+    handed.hand(socket.socket(fileno=way_back), [ours])
+    kernel.take_terminal(theirs)
+    return [theirs] * 3
 
 
 def resize(ours: int, width: int, height: int) -> None:
