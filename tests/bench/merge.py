@@ -11,7 +11,7 @@ from pathlib import Path
 from pykubelet.api import codec
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE
-from pykubelet.kube.pods import slim
+from pykubelet.kube.client import slim
 from pykubelet.kube.watch import WatchLine
 from pykubelet.node.messages import Said
 from pykubelet.node.pod_config import PodConfig

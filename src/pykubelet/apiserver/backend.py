@@ -64,6 +64,12 @@ class Backend:
             raise status.not_found(resource.plural, name, resource.group)
         return entry
 
+    async def live(self, plural: str, namespace: str, name: str) -> Object:
+        """An object of the core group as it is now. Raises 404."""
+        resource = self.resources.of("", plural)
+        entry = await self.read(resource, namespace, name)
+        return self.object_of(resource, entry.value, entry.revision)
+
     async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
         resource = self.resources.of(group, plural)
         key = resource.key(namespace, name)

@@ -23,12 +23,12 @@ from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Expired
-from pykubelet.apiserver.tables.tables import table, wanted_objects
+from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
 from pykubelet.apiserver.verbs.create import create
 from pykubelet.apiserver.verbs.delete import delete, delete_collection
 from pykubelet.apiserver.verbs.handlers import Connect, Place, Verb
 from pykubelet.apiserver.verbs.patch import patch
-from pykubelet.apiserver.verbs.read import get, list_, partial_metadata
+from pykubelet.apiserver.verbs.read import get, list_
 from pykubelet.apiserver.verbs.update import update
 from pykubelet.apiserver.verbs.watch import watch
 from pykubelet.base.errors import PykubeletError, Retry

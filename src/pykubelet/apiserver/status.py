@@ -107,14 +107,7 @@ def forbidden(resource: str, name: str, why: str, group: str = "", causes: Itera
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
-    causes = [
-        {
-            "reason": error.type,
-            "message": field_message(error),
-            "field": error.field,
-        }
-        for error in errors
-    ]
+    causes = [{"reason": error.type, "message": field_message(error), "field": error.field} for error in errors]
     parts = list(dict.fromkeys(f"{error.field}: {field_message(error)}" for error in errors))
     listed = parts[0] if len(parts) == 1 else f"[{', '.join(parts)}]"
     details = {**_details(name, group, kind), "causes": causes}
@@ -180,14 +173,7 @@ def field_message(error: FieldError) -> str:
 
 
 def _details(name: str, group: str, kind: str) -> dict[str, Any]:
-    details: dict[str, Any] = {}
-    if name:
-        details["name"] = name
-    if group:
-        details["group"] = group
-    if kind:
-        details["kind"] = kind
-    return details
+    return {key: value for key, value in (("name", name), ("group", group), ("kind", kind)) if value}
 
 
 def _qualified(resource: str, group: str) -> str:

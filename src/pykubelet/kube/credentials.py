@@ -58,7 +58,6 @@ class Credentials:
         *,
         environ: Mapping[str, str] = os.environ,
         clock: Callable[[], float] = monotonic,
-        exec_timeout: float = 60.0,
     ) -> None:
         self.server: Final = _server_url(config)
         self.origin: Final = config.origin
@@ -83,7 +82,7 @@ class Credentials:
                 ("Authorization", aiohttp.encode_basic_auth(user.username, user.password, "utf-8")),
             )
         elif user.exec is not None and not self._tls.has_certificate:
-            self._plugin = ExecPlugin(user.exec, config, self._tls.authority, timeout=exec_timeout, environ=environ)
+            self._plugin = ExecPlugin(user.exec, config, self._tls.authority, environ=environ)
 
     def __repr__(self) -> str:
         return f"Credentials({str(self.server)!r}, from {self.origin!r})"

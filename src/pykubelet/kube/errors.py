@@ -4,6 +4,9 @@ Each class is one of the base errors, so that code outside of this room need not
 the server said.
 """
 
+from collections.abc import Mapping
+from typing import Final
+
 from pykubelet.api.meta import Status
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 
@@ -72,20 +75,21 @@ class Forbidden(Refused):
     """403: known, but not allowed to."""
 
 
-class Unauthorized(ApiError, Retry):
+class _Temporary(ApiError, Retry):
+    def __init__(self, message: str, *, status: Status, after: float | None = None) -> None:
+        super().__init__(message, status=status)
+        self.after = after
+
+
+class Unauthorized(_Temporary):
     """401, also with renewed credentials. The rotation of a token or certificate may cure it, so it is not for ever."""
 
-    def __init__(self, message: str, *, status: Status, after: float | None = None) -> None:
-        super().__init__(message, status=status)
-        self.after = after
 
-
-class Unavailable(ApiError, Retry):
+class Unavailable(_Temporary):
     """429 or 5xx: the server has too much to do, or does not work at the moment."""
 
-    def __init__(self, message: str, *, status: Status, after: float | None = None) -> None:
-        super().__init__(message, status=status)
-        self.after = after
+
+_BY_CODE: Final[Mapping[int, type[ApiError]]] = {403: Forbidden, 404: ObjectNotFound, 409: ObjectConflict, 410: Expired}
 
 
 def api_error(status: Status, request: str = "", *, after: float | None = None) -> ApiError:
@@ -97,18 +101,8 @@ def api_error(status: Status, request: str = "", *, after: float | None = None) 
         after = float(status.details.retry_after_seconds)
     if code in (408, 429) or code >= 500:
         return Unavailable(message, status=status, after=after)
-    match code:
-        case 401:
-            return Unauthorized(message, status=status, after=after)
-        case 403:
-            return Forbidden(message, status=status)
-        case 404:
-            return ObjectNotFound(message, status=status)
-        case 409 if status.reason == "AlreadyExists":
-            return AlreadyExists(message, status=status)
-        case 409:
-            return ObjectConflict(message, status=status)
-        case 410:
-            return Expired(message, status=status)
-        case _:
-            return Refused(message, status=status)
+    if code == 401:
+        return Unauthorized(message, status=status, after=after)
+    if code == 409 and status.reason == "AlreadyExists":
+        return AlreadyExists(message, status=status)
+    return _BY_CODE.get(code, Refused)(message, status=status)

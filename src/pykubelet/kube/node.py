@@ -6,8 +6,7 @@ from contextlib import aclosing
 from typing import Any
 
 from pykubelet.api.node import Node
-from pykubelet.api.struct import changed
-from pykubelet.kube.client import ApiClient, object_path
+from pykubelet.kube.client import ApiClient, object_path, slim
 from pykubelet.kube.watch import Changed, Deleted, Reflector, Relisted
 
 
@@ -47,17 +46,13 @@ class KubeNodes:
         self._server = server
 
     async def get(self, name: str) -> Node:
-        return _slim(await self._server.get(object_path("nodes", name=name), Node))
+        return slim(await self._server.get(object_path("nodes", name=name), Node))
 
     async def create(self, node: Node) -> Node:
-        return _slim(await self._server.create(object_path("nodes"), node, Node))
+        return slim(await self._server.create(object_path("nodes"), node, Node))
 
     async def patch(self, name: str, patch: Mapping[str, Any]) -> Node:
-        return _slim(await self._server.patch(object_path("nodes", name=name), patch, Node))
+        return slim(await self._server.patch(object_path("nodes", name=name), patch, Node))
 
     async def patch_status(self, name: str, patch: Mapping[str, Any]) -> Node:
-        return _slim(await self._server.patch(object_path("nodes", name=name, subresource="status"), patch, Node))
-
-
-def _slim(node: Node) -> Node:
-    return changed(node, metadata=changed(node.metadata, managed_fields=())) if node.metadata.managed_fields else node
+        return slim(await self._server.patch(object_path("nodes", name=name, subresource="status"), patch, Node))

@@ -14,7 +14,7 @@ from pykubelet.api.objects import Lease, LeaseSpec
 from pykubelet.api.struct import MicroTime, changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, NotFound, PykubeletError, Retry
-from pykubelet.kube.client import ApiClient, object_path
+from pykubelet.kube.client import ApiClient, object_path, slim
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class LeaseKeeper:
         for _ in range(_TRIES):
             try:
                 fresh = self._fresh(await self._with_owner(lease))
-                self._lease = _slim(await self._server.update(self._path(self._node_name), fresh, Lease))
+                self._lease = slim(await self._server.update(self._path(self._node_name), fresh, Lease))
             except NotFound:
                 self._lease = None
                 return False
@@ -92,9 +92,9 @@ class LeaseKeeper:
         while True:
             try:
                 try:
-                    return _slim(await self._server.get(self._path(self._node_name), Lease)), False
+                    return slim(await self._server.get(self._path(self._node_name), Lease)), False
                 except NotFound:
-                    return _slim(await self._server.create(self._path(), await self._new(), Lease)), True
+                    return slim(await self._server.create(self._path(), await self._new(), Lease)), True
             except PykubeletError as error:
                 level = logging.DEBUG if str(error) == complaint else logging.WARNING
                 complaint = str(error)
@@ -149,8 +149,3 @@ class KubeLeases:
         with suppress(NotFound):
             return (await self._server.get(path, Lease)).spec.renew_time
         return None
-
-
-def _slim(lease: Lease) -> Lease:
-    meta = lease.metadata
-    return changed(lease, metadata=changed(meta, managed_fields=())) if meta.managed_fields else lease

@@ -7,9 +7,8 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from pykubelet.api.pod import Pod
-from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound
-from pykubelet.kube.client import ApiClient, object_path
+from pykubelet.kube.client import ApiClient, object_path, slim
 from pykubelet.kube.errors import ObjectConflict, Refused
 from pykubelet.kube.watch import Changed, Deleted, Reflector, Relisted
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
@@ -70,11 +69,6 @@ class KubePods:
         path = object_path("pods", namespace=namespace, name=name)
         with suppress(NotFound):
             await self._server.delete(path, uid=uid, grace_period_seconds=grace)
-
-
-def slim(pod: Pod) -> Pod:
-    """Who set which field takes a third of a pod's memory and means nothing to a node."""
-    return changed(pod, metadata=changed(pod.metadata, managed_fields=())) if pod.metadata.managed_fields else pod
 
 
 def _is_of_another_uid(error: Refused) -> bool:

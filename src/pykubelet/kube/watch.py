@@ -124,7 +124,6 @@ class Reflector(Generic[K]):
         kind: type[K],
         *,
         params: Params | None = None,
-        page: int = PAGE,
         fresh: bool = False,
         quiet: bool = False,
     ) -> None:
@@ -132,7 +131,6 @@ class Reflector(Generic[K]):
         self._path = path
         self._kind = kind
         self._params = dict(params or {})
-        self._page = page
         self._list_from = "" if fresh else "0"
         self._level = logging.DEBUG if quiet else logging.WARNING
 
@@ -164,7 +162,7 @@ class Reflector(Generic[K]):
     async def _list(self, view: _View) -> Relisted[K]:
         items: list[K] = []
         unread: set[str] = set()
-        params = {**self._params, "resourceVersion": view.list_from or None, "limit": self._page or None}
+        params = {**self._params, "resourceVersion": view.list_from or None, "limit": PAGE}
         while True:
             answer = await self._server.get(self._path, _RawList, params=params)
             for raw in answer.items:
@@ -176,7 +174,7 @@ class Reflector(Generic[K]):
                     unread.add(meta.uid)
             if not answer.metadata.continue_:
                 break
-            params = {**self._params, "continue": answer.metadata.continue_, "limit": self._page}
+            params = {**self._params, "continue": answer.metadata.continue_, "limit": PAGE}
         view.list_done(answer.metadata.resource_version)
         return Relisted(tuple(items), frozenset(unread))
 

@@ -17,13 +17,11 @@ _LOOK_AGAIN: Final = 60.0
 _SERVICE: Final = "kubernetes"
 
 
-def serving_hosts(
-    extra: Sequence[str] = (), *, service_ip: str = SERVICE_IP, domain: str = "cluster.local"
-) -> list[str]:
+def serving_hosts(extra: Sequence[str] = ()) -> list[str]:
     """Whatever a client may call us by: this machine, and the service that pods find."""
-    names = [f"{_SERVICE}{end}" for end in ("", ".default", ".default.svc", f".default.svc.{domain}")]
+    names = [f"{_SERVICE}{end}" for end in ("", ".default", ".default.svc", ".default.svc.cluster.local")]
     machine = [each for each in (socket.gethostname(),) if _is_host(each)]
-    found = ["localhost", "127.0.0.1", "::1", service_ip, *names, *machine, *_addresses(), *extra]
+    found = ["localhost", "127.0.0.1", "::1", SERVICE_IP, *names, *machine, *_addresses(), *extra]
     return list(dict.fromkeys(found))
 
 

@@ -81,7 +81,7 @@ class KubeletProxy:
         }
 
     async def log(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
-        pod = await _live(backend, "pods", call.info.namespace, call.info.name)
+        pod = await backend.live("pods", call.info.namespace, call.info.name)
         container = container_name(pod, request.query.get("container", ""))
         if not at(pod, "spec.nodeName"):
             return web.Response(text="")
@@ -98,7 +98,7 @@ class KubeletProxy:
         return await self._session(request, call, backend, "attach")
 
     async def port_forward(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
-        pod = await _live(backend, "pods", call.info.namespace, call.info.name)
+        pod = await backend.live("pods", call.info.namespace, call.info.name)
         node = _node_of(pod)
         query = urlencode([("port", port) for port in request.query.getall("ports", [])])
         target = _target("portForward", pod) + (f"?{query}" if query else "")
@@ -113,7 +113,7 @@ class KubeletProxy:
     async def pod(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
         """To the pod itself. Its name may be `scheme:name:port`."""
         scheme, name, port = proxied(call.info.name)
-        pod = await _live(backend, "pods", call.info.namespace, name)
+        pod = await backend.live("pods", call.info.namespace, name)
         address = at(pod, "status.podIP", "")
         if not address:
             raise status.bad_request(f"pod {name} has no address yet")
@@ -142,7 +142,7 @@ class KubeletProxy:
                 raise status.internal(f"{where} at {_shown(host, port)} cannot be reached: {_why(error)}") from None
 
     async def _session(self, request: web.Request, call: Call, backend: Backend, what: str) -> web.StreamResponse:
-        pod = await _live(backend, "pods", call.info.namespace, call.info.name)
+        pod = await backend.live("pods", call.info.namespace, call.info.name)
         container = container_name(pod, request.query.get("container", ""))
         node = _node_of(pod)
         query = [(theirs, "1") for ours, theirs in _STREAMS.items() if flag(request.query, ours)]
@@ -175,7 +175,7 @@ class KubeletProxy:
 
 async def endpoint(backend: Backend, name: str) -> tuple[str, int]:
     """Where the kubelet of a node listens."""
-    node = await _live(backend, "nodes", "", name)
+    node = await backend.live("nodes", "", name)
     addresses = at(node, "status.addresses", [])
     for kind in _ADDRESSES:
         for each in addresses:
@@ -233,12 +233,6 @@ def check_proxyable(address: str) -> None:
         raise status.bad_request("the pod's address cannot be read") from None
     if found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified:
         raise status.bad_request("address not allowed")
-
-
-async def _live(backend: Backend, plural: str, namespace: str, name: str) -> Object:
-    resource = backend.resources.of("", plural)
-    entry = await backend.read(resource, namespace, name)
-    return backend.object_of(resource, entry.value, entry.revision)
 
 
 def _node_of(pod: Object) -> str:

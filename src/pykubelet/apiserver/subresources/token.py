@@ -80,8 +80,7 @@ async def _account(backend: Backend, call: Call, body: Object) -> Object:
         if given and given != wanted:
             text = f"must match the service account {field} if specified"
             raise status.invalid(KIND, GROUP, info.name, [invalid(f"metadata.{field}", given, text)])
-    entry = await backend.read(call.resource, info.namespace, info.name)
-    account = backend.object_of(call.resource, entry.value, entry.revision)
+    account = await backend.live(call.resource.plural, info.namespace, info.name)
     uid = at(body, "metadata.uid")
     if uid and uid != account["metadata"]["uid"]:
         ours = account["metadata"]["uid"]
@@ -107,7 +106,7 @@ async def _bound(backend: Backend, call: Call, asked: _Reference | None) -> tupl
     plural = _BINDABLE.get(asked.kind) if asked.api_version in ("", "v1") else None
     if plural is None:
         raise status.bad_request(f"cannot bind token to object of type {asked.api_version}, Kind={asked.kind}")
-    found = await _live(backend, plural, "" if asked.kind == "Node" else call.info.namespace, asked.name)
+    found = await backend.live(plural, "" if asked.kind == "Node" else call.info.namespace, asked.name)
     uid = found["metadata"]["uid"]
     if asked.uid and asked.uid != uid:
         why = (
@@ -128,9 +127,3 @@ async def _bound(backend: Backend, call: Call, asked: _Reference | None) -> tupl
         return bound, None
     node: dict[str, Any] | None = await backend.find("", "nodes", "", name)
     return bound, Bound("Node", name, at(node, "metadata.uid", ""))
-
-
-async def _live(backend: Backend, plural: str, namespace: str, name: str) -> Object:
-    resource = backend.resources.of("", plural)
-    entry = await backend.read(resource, namespace, name)
-    return backend.object_of(resource, entry.value, entry.revision)

@@ -45,11 +45,14 @@ def table(
         if include == "Object":
             row["object"] = obj
         elif include == "Metadata":
-            api_version = f"meta.k8s.io/{version}"
-            row["object"] = {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": obj["metadata"]}
+            row["object"] = partial_metadata(obj, version)
         rows.append(row)
     head = {"kind": "Table", "apiVersion": f"meta.k8s.io/{version}"}
     return {**head, "metadata": metadata, "columnDefinitions": list(columns), "rows": rows}
+
+
+def partial_metadata(obj: Object, version: str) -> Object:
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 
 def wanted_objects(query: Mapping[str, str]) -> str:

@@ -27,7 +27,7 @@ async def bind(backend: Backend, call: Call) -> Answer:
     try:
         binding = convert(Binding, value)
     except DecodeError as error:
-        raise status.bad_request(f'Binding in version "v1" cannot be handled as a Binding: {error}') from None
+        raise status.unfit("Binding", "v1", str(error)) from None
     name = call.info.name or binding.metadata.name
     if binding.metadata.name and binding.metadata.name != name:
         raise status.bad_request("name in URL does not match name in Binding object")

@@ -4,11 +4,11 @@ from typing import Any
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import Object, encode
+from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.options import ListOptions, continue_token, list_options, parse_token, revision
 from pykubelet.apiserver.store.port import Entry, Expired, Future, Listing
-from pykubelet.apiserver.tables.tables import table, wanted_objects
+from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
 from pykubelet.apiserver.verbs.selection import Selection, selection
 from pykubelet.base.errors import Retry
 
@@ -32,33 +32,16 @@ async def list_(backend: Backend, call: Call) -> Answer:
     chosen = selection(backend.strategy(call.resource), options)
     entries, metadata = await page(backend, call, options, chosen)
     resource = call.resource
+    if not call.accept.transform:
+        items = b",".join([backend.wire_item(resource, entry.value, entry.revision) for entry in entries])
+        head = (encode(resource.list_kind), encode(resource.api_version), encode(metadata))
+        return Answer(200, data=b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[%s]}' % (*head, items))
+    objects, version = [backend.object_of(resource, each.value, each.revision) for each in entries], call.accept.version
     if call.accept.transform == "Table":
-        objects = [backend.object_of(resource, entry.value, entry.revision) for entry in entries]
-        include = wanted_objects(call.query)
-        return Answer(200, table(resource, objects, metadata, call.accept.version, include, backend.now()))
-    if call.accept.transform:
-        partial: list[Object] = []
-        for entry in entries:
-            obj = backend.object_of(resource, entry.value, entry.revision)
-            partial.append(partial_metadata(obj, call.accept.version))
-        head = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{call.accept.version}"}
-        return Answer(200, {**head, "metadata": metadata, "items": partial})
-    items = b",".join([backend.wire_item(resource, entry.value, entry.revision) for entry in entries])
-    data = b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[%s]}' % (
-        encode(f"{resource.kind}List"),
-        encode(resource.api_version),
-        encode(metadata),
-        items,
-    )
-    return Answer(200, data=data)
-
-
-def partial_metadata(obj: Object, version: str) -> Object:
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": obj["metadata"],
-    }
+        return Answer(200, table(resource, objects, metadata, version, wanted_objects(call.query), backend.now()))
+    partial = [partial_metadata(obj, version) for obj in objects]
+    kind = {"kind": "PartialObjectMetadataList", "apiVersion": f"meta.k8s.io/{version}"}
+    return Answer(200, {**kind, "metadata": metadata, "items": partial})
 
 
 async def page(

@@ -13,8 +13,7 @@ from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.options import ListOptions, list_options, revision
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Expired
-from pykubelet.apiserver.tables.tables import table, wanted_objects
-from pykubelet.apiserver.verbs.read import partial_metadata
+from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
 from pykubelet.apiserver.verbs.selection import Selection, selection
 from pykubelet.base.errors import PykubeletError, Retry
 
