@@ -210,8 +210,8 @@ class KubeRuntime:
     async def _start(self, pod: Pod, container: Container, observed: ObservedPod, place: _Place) -> None:
         uid, now = pod.metadata.uid, self._now()
         key, before = crash_loop_key(container), last_exit(observed, container.name)
-        finished = before.finished_at if before else None
         loops = self._crash_loops.get(uid, CrashLoops())
+        finished = loops.last_end(key, before.finished_at if before else None)
         wait = loops.wait(key, finished, now)
         if wait > 0:
             message = crash_loop_message(pod, container.name, loops.length(key))
@@ -227,6 +227,7 @@ class KubeRuntime:
         try:
             await self._runtime.start_container(container_id)
         except PykubeletError as error:
+            self._crash_loops[uid] = self._crash_loops[uid].failed(key, self._now())
             raise self._failure(pod, "RunContainerError", error) from None
         self._note(pod, m.ContainerStarted(container.name, container_kind(pod, container.name), attempt))
         self._recorder.event(pod, "Normal", "Started", f"Started container {container.name}")

@@ -60,6 +60,8 @@ async def test_containers_that_cannot_be_started_do_not_pile_up() -> None:
         world.pods.apply(pod())
         await asyncio.sleep(1800)
         assert len(world.runtime.seen("uid-web").containers) <= 3
+        starts = [about for method, about in world.runtime.calls if method == "start_container"]
+        assert 5 <= len(starts) <= 20  # they wait like those that crash, although each removal wakes the pod
 
 
 @virtual_time

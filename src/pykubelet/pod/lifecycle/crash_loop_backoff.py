@@ -13,6 +13,7 @@ from msgspec import Struct
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
+from pykubelet.api.struct import changed
 from pykubelet.pod.container.hash import container_hash
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 
@@ -59,6 +60,16 @@ class CrashLoops(Struct, frozen=True):
     """How often the containers of one pod have been restarted lately: a value, which the pod's worker keeps."""
 
     loops: Mapping[str, _Loop] = {}
+    failed_starts: Mapping[str, datetime] = {}
+    """Of containers that have not been started since: a runtime need not show an end of what never ran."""
+
+    def last_end(self, key: str, finished_at: datetime | None) -> datetime | None:
+        """The later of the last end that was seen and the last start that failed."""
+        return max(filter(None, (finished_at, self.failed_starts.get(key))), default=None)
+
+    def failed(self, key: str, now: datetime) -> "CrashLoops":
+        """A container could not be started, which counts as an end: its own removal would wake its pod at once."""
+        return changed(self, failed_starts={**self.failed_starts, key: now})
 
     def wait(self, key: str, finished_at: datetime | None, now: datetime) -> float:
         """Seconds until a container that ended at `finished_at` may start again. 0: it may start now."""
@@ -84,7 +95,7 @@ class CrashLoops(Struct, frozen=True):
             before = remembered.get(key)
             wait = min(before.wait * 2, LONGEST_WAIT) if before else FIRST_WAIT
             remembered[key] = _Loop(wait, now)
-        return CrashLoops(remembered)
+        return CrashLoops(remembered, {each: at for each, at in self.failed_starts.items() if each != key})
 
 
 def crash_loop_key(container: Container) -> str:
