@@ -126,55 +126,45 @@ _NANO: Final = 1e-9
 _MICRO: Final = 1e-6
 
 Value = int | float | None
-_CPU: Final[tuple[tuple[str, str, str, Callable[[Cpu], Value]], ...]] = (
-    ("container_cpu_user_seconds_total", _C, "Cumulative user cpu time consumed in seconds.", lambda c: c.user * _NANO),
+_CPU: Final[tuple[tuple[str, str, Callable[[Cpu], Value]], ...]] = (
+    ("container_cpu_user_seconds_total", "Cumulative user cpu time consumed in seconds.", lambda c: c.user * _NANO),
     (
         "container_cpu_system_seconds_total",
-        _C,
         "Cumulative system cpu time consumed in seconds.",
         lambda c: c.system * _NANO,
     ),
     (
         "container_cpu_cfs_periods_total",
-        _C,
         "Number of elapsed enforcement period intervals.",
         lambda c: c.periods if c.quota else None,
     ),
     (
         "container_cpu_cfs_throttled_periods_total",
-        _C,
         "Number of throttled period intervals.",
         lambda c: c.throttled_periods if c.quota else None,
     ),
     (
         "container_cpu_cfs_throttled_seconds_total",
-        _C,
         "Total time duration the container has been throttled.",
         lambda c: c.throttled * _NANO if c.quota else None,
     ),
 )
-_MEMORY: Final[tuple[tuple[str, str, str, Callable[[Memory], Value]], ...]] = (
-    ("container_memory_cache", _G, "Number of bytes of page cache memory.", lambda m: m.cache),
-    ("container_memory_rss", _G, "Size of RSS in bytes.", lambda m: m.rss),
-    ("container_memory_kernel_usage", _G, "Size of kernel memory allocated in bytes.", lambda m: m.kernel),
-    ("container_memory_mapped_file", _G, "Size of memory mapped files in bytes.", lambda m: m.mapped_file),
-    ("container_memory_swap", _G, "Container swap usage in bytes.", lambda m: m.swap),
-    ("container_memory_failcnt", _C, "Number of memory usage hits limits", lambda m: m.failures),
+_MEMORY: Final[tuple[tuple[str, str, Callable[[Memory], Value]], ...]] = (
+    ("container_memory_cache", "Number of bytes of page cache memory.", lambda m: m.cache),
+    ("container_memory_rss", "Size of RSS in bytes.", lambda m: m.rss),
+    ("container_memory_kernel_usage", "Size of kernel memory allocated in bytes.", lambda m: m.kernel),
+    ("container_memory_mapped_file", "Size of memory mapped files in bytes.", lambda m: m.mapped_file),
+    ("container_memory_swap", "Container swap usage in bytes.", lambda m: m.swap),
+    ("container_memory_failcnt", "Number of memory usage hits limits", lambda m: m.failures),
     (
         "container_memory_usage_bytes",
-        _G,
         "Current memory usage in bytes, including all memory regardless of when it was accessed",
         lambda m: m.usage,
     ),
-    ("container_memory_max_usage_bytes", _G, "Maximum memory usage recorded in bytes", lambda m: m.max_usage),
-    ("container_memory_working_set_bytes", _G, "Current working set in bytes.", lambda m: m.working_set),
-    ("container_memory_total_active_file_bytes", _G, "Current total active file in bytes.", lambda m: m.active_file),
-    (
-        "container_memory_total_inactive_file_bytes",
-        _G,
-        "Current total inactive file in bytes.",
-        lambda m: m.inactive_file,
-    ),
+    ("container_memory_max_usage_bytes", "Maximum memory usage recorded in bytes", lambda m: m.max_usage),
+    ("container_memory_working_set_bytes", "Current working set in bytes.", lambda m: m.working_set),
+    ("container_memory_total_active_file_bytes", "Current total active file in bytes.", lambda m: m.active_file),
+    ("container_memory_total_inactive_file_bytes", "Current total inactive file in bytes.", lambda m: m.inactive_file),
 )
 _SPEC: Final[tuple[tuple[str, str, Callable[[Usage], Value]], ...]] = (
     ("container_spec_cpu_period", "CPU period of the container.", lambda u: u.cpu.period if u.cpu else None),
@@ -196,23 +186,17 @@ _SPEC: Final[tuple[tuple[str, str, Callable[[Usage], Value]], ...]] = (
         lambda u: u.memory.reservation if u.memory else None,
     ),
 )
-_GENERAL: Final[tuple[tuple[str, str, str, Callable[[Usage], Value]], ...]] = (
-    ("container_last_seen", _G, "Last time a container was seen by the exporter", lambda u: u.at // 1_000_000_000),
-    ("container_processes", _G, "Number of processes running inside the container.", lambda u: u.processes),
-    ("container_file_descriptors", _G, "Number of open file descriptors for the container.", lambda u: u.descriptors),
-    ("container_threads", _G, "Number of threads running inside the container", lambda u: u.threads),
+_GENERAL: Final[tuple[tuple[str, str, Callable[[Usage], Value]], ...]] = (
+    ("container_last_seen", "Last time a container was seen by the exporter", lambda u: u.at // 1_000_000_000),
+    ("container_processes", "Number of processes running inside the container.", lambda u: u.processes),
+    ("container_file_descriptors", "Number of open file descriptors for the container.", lambda u: u.descriptors),
+    ("container_threads", "Number of threads running inside the container", lambda u: u.threads),
     (
         "container_threads_max",
-        _G,
         "Maximum number of threads allowed inside the container, infinity if value is zero",
         lambda u: u.threads_max,
     ),
-    (
-        "container_oom_events_total",
-        _C,
-        "Count of out of memory events observed for the container",
-        lambda u: u.oom_kills,
-    ),
+    ("container_oom_events_total", "Count of out of memory events observed for the container", lambda u: u.oom_kills),
 )
 _PRESSURES: Final[tuple[tuple[str, str, Callable[[Usage], Pressure | None]], ...]] = (
     ("cpu", "CPU", lambda u: u.cpu.pressure if u.cpu else None),
@@ -290,22 +274,22 @@ def _plain(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
     labelled = [(s.labels, s.stamp, s.usage) for s in subjects]
     cpus = [(labels, stamp, usage.cpu) for labels, stamp, usage in labelled if usage.cpu is not None]
     memories = [(labels, stamp, usage.memory) for labels, stamp, usage in labelled if usage.memory is not None]
-    for name, kind, text, of_cpu in _CPU:
-        yield name, family(name, kind, text, _lines(name, ((a, b, of_cpu(cpu)) for a, b, cpu in cpus)))
-    for name, kind, text, of_memory in _MEMORY:
-        yield name, family(name, kind, text, _lines(name, ((a, b, of_memory(memory)) for a, b, memory in memories)))
-    for name, kind, text, of_usage in _GENERAL:
-        yield name, family(name, kind, text, _lines(name, ((a, b, of_usage(usage)) for a, b, usage in labelled)))
+    for name, text, of_cpu in _CPU:
+        yield _family(name, text, ((a, b, of_cpu(cpu)) for a, b, cpu in cpus))
+    for name, text, of_memory in _MEMORY:
+        yield _family(name, text, ((a, b, of_memory(memory)) for a, b, memory in memories))
+    for name, text, of_usage in _GENERAL:
+        yield _family(name, text, ((a, b, of_usage(usage)) for a, b, usage in labelled))
 
 
 def _specs(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
     """What was asked for, not what was measured: it has no time."""
     labelled = [(s.labels, s.usage) for s in subjects]
     for name, text, value in _SPEC:
-        yield name, family(name, _G, text, _lines(name, ((labels, "\n", value(usage)) for labels, usage in labelled)))
+        yield _family(name, text, ((labels, "\n", value(usage)) for labels, usage in labelled))
     name = "container_start_time_seconds"
     starts = ((s.labels, "\n", int(s.started) or None) for s in subjects)
-    yield name, family(name, _G, "Start time of the container since unix epoch in seconds.", _lines(name, starts))
+    yield _family(name, "Start time of the container since unix epoch in seconds.", starts)
 
 
 def _pressures(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
@@ -313,19 +297,19 @@ def _pressures(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
         found = [(s.labels, s.stamp, pressure) for s in subjects if (pressure := of(s.usage)) is not None]
         name = f"container_pressure_{short}_stalled_seconds_total"
         text = f"Total time duration no tasks in the container could make progress due to {what} congestion."
-        yield name, family(name, _C, text, _lines(name, ((a, b, each.full * _MICRO) for a, b, each in found)))
+        yield _family(name, text, ((a, b, each.full * _MICRO) for a, b, each in found))
         name = f"container_pressure_{short}_waiting_seconds_total"
         text = f"Total time duration tasks in the container have waited due to {what} congestion."
-        yield name, family(name, _C, text, _lines(name, ((a, b, each.some * _MICRO) for a, b, each in found)))
+        yield _family(name, text, ((a, b, each.some * _MICRO) for a, b, each in found))
 
 
 def _disks(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
     transfers = [(_on_device(s, each.device), s.stamp, each) for s in subjects for each in s.usage.io]
     for name, text, count in _IO:
-        yield name, family(name, _C, text, _lines(name, ((a, b, count(each)) for a, b, each in transfers)))
+        yield _family(name, text, ((a, b, count(each)) for a, b, each in transfers))
     held = [(_on_device(s, each.device), s.stamp, each) for s in subjects for each in s.disks]
     for name, text, amount in _DISK:
-        yield name, family(name, _G, text, _lines(name, ((a, b, amount(each)) for a, b, each in held)))
+        yield _family(name, text, ((a, b, amount(each)) for a, b, each in held))
 
 
 def _on_device(subject: _Subject, device: str) -> str:
@@ -341,8 +325,11 @@ def _failures(name: str, subjects: Iterable[_Subject]) -> Iterator[str]:
                     yield f"{name}{{{whose}}} {count}{s.stamp}"
 
 
-def _lines(name: str, values: Iterable[tuple[str, str, Value]]) -> list[str]:
-    return [f"{name}{{{labels}}} {value!r}{stamp}" for labels, stamp, value in values if value is not None]
+def _family(name: str, text: str, values: Iterable[tuple[str, str, Value]]) -> tuple[str, str]:
+    """The name, and all of its lines."""
+    kind = _C if name.endswith(("_total", "_failcnt")) else _G
+    lines = [f"{name}{{{labels}}} {value!r}{stamp}" for labels, stamp, value in values if value is not None]
+    return name, family(name, kind, text, lines)
 
 
 def _scrape_error(count: int) -> str:
