@@ -7,7 +7,14 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.api.container import Container
-from pykubelet.api.env import ConfigMapKeySelector, EnvFromSource, EnvVarSource, SecretKeySelector
+from pykubelet.api.env import (
+    ConfigMapEnvSource,
+    ConfigMapKeySelector,
+    EnvFromSource,
+    EnvVarSource,
+    SecretEnvSource,
+    SecretKeySelector,
+)
 from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
@@ -18,6 +25,8 @@ from pykubelet.pod.container.failures import MissingObject, Unsupported
 Environment = tuple[tuple[str, str], ...]
 """Names and values; each name once, in the order in which the container's author first wrote them."""
 
+_Reference = ConfigMapEnvSource | ConfigMapKeySelector | SecretEnvSource | SecretKeySelector
+_OF_SECRETS: Final = (SecretEnvSource, SecretKeySelector)
 _REFERENCE: Final = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
@@ -75,10 +84,8 @@ def environment(
                 return resource_value(source.resource_field_ref, pod, container, allocatable)
         except Invalid as error:
             raise Invalid(f'env "{name}": {error}') from None
-        if source.config_map_key_ref is not None:
-            return _config_map_value(source.config_map_key_ref, namespace, objects)
-        if source.secret_key_ref is not None:
-            return _secret_value(source.secret_key_ref, namespace, objects)
+        if (wanted := source.config_map_key_ref or source.secret_key_ref) is not None:
+            return _value(wanted, namespace, objects)
         if source.file_key_ref is not None:
             raise Unsupported(f'env "{name}"', "fileKeyRef")
         return ""
@@ -98,55 +105,39 @@ def environment(
 
 
 def _all_of(source: EnvFromSource, namespace: str, objects: EnvObjects | None) -> Iterator[tuple[str, str]]:
-    if source.config_map_ref is not None:
-        config_map = _config_map(source.config_map_ref.name, source.config_map_ref.optional, namespace, objects)
-        yield from config_map.data.items() if config_map else ()
-    elif source.secret_ref is not None:
-        name = source.secret_ref.name
-        secret = _secret(name, source.secret_ref.optional, namespace, objects)
-        for key, data in secret.data.items() if secret else ():
-            yield key, _text(data, key, f"Secret {namespace}/{name}")
+    reference = source.config_map_ref or source.secret_ref
+    if reference is not None:
+        for key, data in _content(reference, namespace, objects).items():
+            yield key, _text(data, key, f"Secret {namespace}/{reference.name}")
 
 
-def _config_map_value(wanted: ConfigMapKeySelector, namespace: str, objects: EnvObjects | None) -> str | None:
+def _value(wanted: ConfigMapKeySelector | SecretKeySelector, namespace: str, objects: EnvObjects | None) -> str | None:
     """None: it is not there, and need not be."""
-    config_map = _config_map(wanted.name, wanted.optional, namespace, objects)
-    if config_map is not None and wanted.key in config_map.data:
-        return config_map.data[wanted.key]
+    content = _content(wanted, namespace, objects)
+    where = f"{'Secret' if isinstance(wanted, _OF_SECRETS) else 'ConfigMap'} {namespace}/{wanted.name}"
+    if wanted.key in content:
+        return _text(content[wanted.key], wanted.key, where)
     if wanted.optional:
         return None
-    raise NotFound(f"couldn't find key {wanted.key} in ConfigMap {namespace}/{wanted.name}")
+    raise NotFound(f"couldn't find key {wanted.key} in {where}")
 
 
-def _secret_value(wanted: SecretKeySelector, namespace: str, objects: EnvObjects | None) -> str | None:
-    secret = _secret(wanted.name, wanted.optional, namespace, objects)
-    if secret is not None and wanted.key in secret.data:
-        return _text(secret.data[wanted.key], wanted.key, f"Secret {namespace}/{wanted.name}")
-    if wanted.optional:
-        return None
-    raise NotFound(f"couldn't find key {wanted.key} in Secret {namespace}/{wanted.name}")
-
-
-def _config_map(name: str, optional: bool | None, namespace: str, objects: EnvObjects | None) -> ConfigMap | None:
+def _content(wanted: _Reference, namespace: str, objects: EnvObjects | None) -> Mapping[str, str] | Mapping[str, bytes]:
+    """Of a config map or a secret; nothing of one that is not there and need not be."""
+    is_secret, name = isinstance(wanted, _OF_SECRETS), wanted.name
     if objects is None:
-        raise Invalid(f"couldn't get configMap {namespace}/{name}: this node has no API server to get it from")
-    found = objects.config_maps.get(name)
-    if found is None and not optional:
-        raise MissingObject("configmap", name)
-    return found
+        what = f"{'secret' if is_secret else 'configMap'} {namespace}/{name}"
+        raise Invalid(f"couldn't get {what}: this node has no API server to get it from")
+    found = objects.secrets.get(name) if is_secret else objects.config_maps.get(name)
+    if found is None and not wanted.optional:
+        raise MissingObject("secret" if is_secret else "configmap", name)
+    return found.data if found is not None else {}
 
 
-def _secret(name: str, optional: bool | None, namespace: str, objects: EnvObjects | None) -> Secret | None:
-    if objects is None:
-        raise Invalid(f"couldn't get secret {namespace}/{name}: this node has no API server to get it from")
-    found = objects.secrets.get(name)
-    if found is None and not optional:
-        raise MissingObject("secret", name)
-    return found
-
-
-def _text(data: bytes, key: str, where: str) -> str:
+def _text(data: str | bytes, key: str, where: str) -> str:
     """A secret may hold any bytes, a variable only text. What it is must not be told."""
+    if isinstance(data, str):
+        return data
     try:
         text = data.decode()
     except UnicodeDecodeError:
