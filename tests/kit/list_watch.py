@@ -17,6 +17,7 @@ from pykubelet.api import codec
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
+from pykubelet.pod.moments import Journal
 
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -217,7 +218,7 @@ async def serving_on_loopback(server: ListWatchServer) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def client_of(server: ListWatchServer) -> AsyncIterator[ApiClient]:
+async def client_of(server: ListWatchServer, journal: Journal | None = None) -> AsyncIterator[ApiClient]:
     config = ClientConfig(cluster=Cluster(server=server.url), user=User())
-    async with ApiClient(Credentials(config)) as client:
+    async with ApiClient(Credentials(config), journal=journal) as client:
         yield client

@@ -5,6 +5,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
+from contextvars import Context
 from typing import Final, Generic, TypeVar
 
 from pykubelet.api.meta import ObjectMeta
@@ -162,8 +163,16 @@ class ObjectCache(Generic[T]):
             entry.settled.set()  # whoever waits for it asks for himself
 
         entry.settled.clear()
-        entry.watch = self._tasks.create_task(self._follow(key, entry), name=f"{self._what} {'/'.join(key)}")
+        name = f"{self._what} {'/'.join(key)}"
+        # Not in the context of the pod that happens to ask first: it may be gone long before the others.
+        entry.watch = self._tasks.create_task(self._watch(key, entry), name=name, context=Context())
         entry.watch.add_done_callback(ended)
+
+    async def _watch(self, key: Key, entry: _Entry[T]) -> None:
+        try:
+            await self._follow(key, entry)
+        except Exception:  # the boundary: one object's trouble is not the others'
+            log.exception("%s %s/%s cannot be watched", self._what, *key)
 
     async def _follow(self, key: Key, entry: _Entry[T]) -> None:
         """Until the object is one that can never change."""

@@ -1,7 +1,7 @@
 """Objects that pods use, watched: the strategy Watch."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
@@ -12,12 +12,17 @@ from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api import codec
+from pykubelet.api.objects import ConfigMap
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, Retry
+from pykubelet.base.journal import About, work_for
 from pykubelet.kube.errors import Refused
+from pykubelet.kube.object_cache import ObjectCache
 from pykubelet.kube.pod_objects import KubeObjects
 from pykubelet.kube.services import ServiceView
+from pykubelet.kube.watch import Reflector, Relisted
+from pykubelet.pod.moments import Journal
 
 
 class Node:
@@ -343,3 +348,59 @@ async def test_hours_without_a_change_cost_one_request_now_and_then() -> None:
         assert it.woken == []
         assert it.asked(watch=False) == 1
         assert it.asked(watch=True) <= 13  # each lasts five to ten minutes
+
+
+@virtual_time
+async def test_what_a_watch_notes_is_not_of_the_pod_that_happened_to_begin_it() -> None:
+    noted: list[str] = []
+    journal = Journal()
+    journal.read_by(lambda each: noted.append(each.about.uid))
+    async with list_watch_server() as server, client_of(server, journal=journal) as client:
+        it = Node(server, KubeObjects(client, ServiceView(client)))
+        running = asyncio.create_task(it.objects.run())
+        await asyncio.sleep(0)
+        await it.apply("1")
+        it.add("u1")
+
+        async def start() -> None:
+            work_for(About("u1"))
+            await it.read()
+
+        await asyncio.create_task(start())
+        await asyncio.sleep(3600)  # others may use the object long after that pod is gone
+        assert len(noted) > 5
+        assert set(noted) == {""}
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+class Broken(Reflector[ConfigMap]):
+    def __init__(self) -> None:
+        pass
+
+    async def events(self) -> AsyncGenerator[Relisted[ConfigMap], None]:
+        raise RuntimeError("nobody foresaw this")
+        yield
+
+
+class Steady(Broken):
+    async def events(self) -> AsyncGenerator[Relisted[ConfigMap], None]:
+        yield Relisted((ConfigMap(data={"k": "seen"}),))
+        await asyncio.Event().wait()
+
+
+@virtual_time
+async def test_a_watch_that_breaks_leaves_the_others_alone() -> None:
+    async def ask(namespace: str, name: str) -> ConfigMap:
+        return ConfigMap(data={"k": "asked"})
+
+    cache = ObjectCache("configmap", ask, lambda namespace, name: Broken() if name == "bad" else Steady())
+    cache.use("u1", {("default", "good"): True, ("default", "bad"): True})
+    async with asyncio.TaskGroup() as tasks:
+        cache.watch_in(tasks)
+        for _ in range(2):
+            assert (await cache.get("default", "good")).data["k"] == "seen"
+            assert (await cache.get("default", "bad", fresh=True)).data["k"] == "asked"
+        cache.watch_in(None)
+        cache.use("u1", {})
