@@ -30,12 +30,9 @@ def holders(keys: set[str], journal: object) -> list[str]:
     """Maps and sets that hold one of the keys, other than the journal's own."""
     gc.collect()
     kept = vars(journal).values()
-    found = []
-    for each in gc.get_objects():
-        if isinstance(each, dict | set) and len(each) and each is not keys and not any(each is own for own in kept):
-            if any(key in each for key in keys):
-                found.append(f"{type(each).__name__} {str(each)[:300]}")
-    return found
+    everything = [each for each in gc.get_objects() if isinstance(each, dict | set) and each is not keys]
+    found = [each for each in everything if not keys.isdisjoint(each) and not any(each is own for own in kept)]
+    return [f"{type(each).__name__} {str(each)[:300]}" for each in found]
 
 
 @virtual_time

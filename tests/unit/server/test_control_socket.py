@@ -1,3 +1,4 @@
+import stat
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,11 @@ async def test_there_is_one_agent_at_a_socket(tmp_path: Path) -> None:
         with pytest.raises(Invalid, match="another agent is running here"):
             async with control_socket(path, {}):
                 pass
+
+
+async def test_nobody_but_the_agents_own_user_may_ask(tmp_path: Path) -> None:
+    """What happened to a pod may tell of its secrets, such as a hook's own words."""
+    path = tmp_path / "run" / "s"
+    async with control_socket(path, {"ping": lambda _: "pong"}):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not path.exists()
