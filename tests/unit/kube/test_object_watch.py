@@ -380,8 +380,9 @@ class Broken(Reflector[ConfigMap]):
         pass
 
     async def events(self) -> AsyncGenerator[Relisted[ConfigMap], None]:
+        for nothing in ():
+            yield nothing
         raise RuntimeError("nobody foresaw this")
-        yield
 
 
 class Steady(Broken):
