@@ -51,12 +51,15 @@ class Claims(Protocol):
     @property
     def settings(self) -> ApiSettings: ...
 
+    @property
+    def backend(self) -> Lookup: ...
+
     async def claim(self, group: str, plural: str, obj: Object) -> bool:
         """Create an object unless its name is taken; whether it was created."""
         ...
 
-    async def unclaim(self, group: str, plural: str, namespace: str, name: str) -> None:
-        """Delete an object, if it is there."""
+    async def unclaim(self, group: str, plural: str, namespace: str, name: str, uid: str | None = None) -> None:
+        """Delete an object, if it is there: any of this name, or the one with this uid."""
         ...
 
 

@@ -7,6 +7,7 @@ else writes into the store.
 import ipaddress
 import random
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
@@ -20,6 +21,9 @@ _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _OPEN: Final = ("NodePort", "LoadBalancer")
 _TRIES: Final = 200
 _STICKY_SECONDS: Final = 10800
+_ADDRESSES: Final = ("networking.k8s.io", "ipaddresses")
+_SETTLED: Final = 60.0
+"""Seconds after which nobody is still busy making the service that an address was claimed for."""
 
 
 class ServiceStrategy(Strategy):
@@ -85,7 +89,7 @@ class ServiceStrategy(Strategy):
     async def release(self, obj: Object, kept: Object | None, claims: Claims) -> None:
         address = at(obj, "spec.clusterIP", "")
         if address not in ("", "None", at(kept, "spec.clusterIP", "")):
-            await claims.unclaim("networking.k8s.io", "ipaddresses", "", address)
+            await claims.unclaim(*_ADDRESSES, "", address)
 
     def validate(self, obj: Object) -> Iterator[FieldError]:
         yield from super().validate(obj)
@@ -175,7 +179,23 @@ async def _claim(obj: Object, address: str, claims: Claims) -> bool:
         "metadata": {"name": address, "labels": {"ipaddress.kubernetes.io/ip-family": "IPv4"}},
         "spec": {"parentRef": parent},
     }
-    return await claims.claim("networking.k8s.io", "ipaddresses", claim)
+    is_ours = await claims.claim(*_ADDRESSES, claim)
+    if not is_ours and (left := await _left_behind(address, claims)) is not None:
+        await claims.unclaim(*_ADDRESSES, "", address, left["metadata"]["uid"])
+        is_ours = await claims.claim(*_ADDRESSES, claim)
+    return is_ours
+
+
+async def _left_behind(address: str, claims: Claims) -> Object | None:
+    """A claim whose service never came to be: its client hung up, or the store was away, between the two writes."""
+    lookup = claims.backend
+    claim = await lookup.find(*_ADDRESSES, "", address)
+    made = at(claim, "metadata.creationTimestamp", "")
+    if claim is None or not made or (lookup.now() - datetime.fromisoformat(made)).total_seconds() < _SETTLED:
+        return None
+    parent = at(claim, "spec.parentRef", {})
+    service = await lookup.find("", "services", parent.get("namespace", ""), parent.get("name", ""))
+    return None if at(service, "spec.clusterIP", "") == address else claim
 
 
 async def _give_node_ports(spec: dict[str, Any], old: Object | None, lookup: Lookup) -> None:

@@ -12,7 +12,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at, loaded, name_suffix, new_uid, of_entry, stored, timestamp
 from pykubelet.apiserver.patch.server_side_apply import track_update
-from pykubelet.apiserver.requests.options import DeleteOptions
+from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.schema.resources import ROOT, Resource
 from pykubelet.apiserver.settings import ApiSettings
@@ -279,11 +279,12 @@ class Writer:
     async def claim(self, group: str, plural: str, obj: Object) -> bool:
         return await Writer(self.backend, KUBE_APISERVER).ensure(self.backend.resources.of(group, plural), obj)
 
-    async def unclaim(self, group: str, plural: str, namespace: str, name: str) -> None:
+    async def unclaim(self, group: str, plural: str, namespace: str, name: str, uid: str | None = None) -> None:
+        writer, resource = Writer(self.backend, KUBE_APISERVER), self.backend.resources.of(group, plural)
         try:
-            await Writer(self.backend, KUBE_APISERVER).delete(self.backend.resources.of(group, plural), namespace, name)
+            await writer.delete(resource, namespace, name, DeleteOptions(preconditions=Preconditions(uid=uid)))
         except ApiError as error:
-            if error.reason != "NotFound":
+            if error.reason not in ("NotFound", "Conflict"):
                 raise
 
     # --- the store

@@ -19,6 +19,7 @@ from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.verbs.create import create
 from pykubelet.apiserver.writer.author import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, Author
 from pykubelet.apiserver.writer.writer import Writer
+from pykubelet.base.errors import Retry
 
 MAPS, PODS, SERVICES = ("", "configmaps"), ("", "pods"), ("", "services")
 ADDRESSES = ("networking.k8s.io", "ipaddresses")
@@ -332,3 +333,37 @@ async def test_a_change_that_takes_over_the_metadata_as_it_was_keeps_who_the_obj
         for name in ("uid", "creationTimestamp"):
             assert changed["metadata"][name] == made["metadata"][name]
         assert (await c.get("configmaps", "a"))["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+@virtual_time
+async def test_an_address_whose_service_never_came_to_be_can_be_had_again_after_a_while(is_cancelled: bool) -> None:
+    async def fail() -> None:
+        await asyncio.sleep(10)
+        raise Retry("the store is away")
+
+    async with cluster() as c:
+        address, resource = "10.96.0.10", c.resource(SERVICES)
+        services = {
+            name: {"metadata": {"name": name, "namespace": "default"}, "spec": {**OPEN, "clusterIP": address}}
+            for name in ("a", "b", "c")
+        }
+        c.store.before_write("services/specs/default/a", fail)
+        making = asyncio.create_task(c.writer.ensure(resource, services["a"]))
+        await asyncio.sleep(1)
+        if is_cancelled:
+            making.cancel()
+        await asyncio.gather(making, return_exceptions=True)
+        with pytest.raises(ApiError, match="already allocated"):  # somebody may still be busy with it
+            await c.writer.ensure(resource, services["b"])
+        c.clock.pass_(61)
+        both = await asyncio.gather(
+            *(c.writer.ensure(resource, services[name]) for name in ("b", "c")), return_exceptions=True
+        )
+        assert both.count(True) == 1
+        (left,) = await c.all(ADDRESSES)
+        (made,) = await c.all(SERVICES)
+        assert left["spec"]["parentRef"]["name"] == made["metadata"]["name"]
+        c.clock.pass_(3600)
+        with pytest.raises(ApiError, match="already allocated"):
+            await c.writer.ensure(resource, services["a"])
