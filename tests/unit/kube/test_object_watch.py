@@ -375,18 +375,13 @@ async def test_what_a_watch_notes_is_not_of_the_pod_that_happened_to_begin_it() 
             await running
 
 
-class Broken(Reflector[ConfigMap]):
-    def __init__(self) -> None:
-        pass
+class Scripted(Reflector[ConfigMap]):
+    def __init__(self, is_steady: bool) -> None:
+        self.is_steady = is_steady
 
     async def events(self) -> AsyncGenerator[Relisted[ConfigMap], None]:
-        for nothing in ():
-            yield nothing
-        raise RuntimeError("nobody foresaw this")
-
-
-class Steady(Broken):
-    async def events(self) -> AsyncGenerator[Relisted[ConfigMap], None]:
+        if not self.is_steady:
+            raise RuntimeError("nobody foresaw this")
         yield Relisted((ConfigMap(data={"k": "seen"}),))
         await asyncio.Event().wait()
 
@@ -396,7 +391,7 @@ async def test_a_watch_that_breaks_leaves_the_others_alone() -> None:
     async def ask(namespace: str, name: str) -> ConfigMap:
         return ConfigMap(data={"k": "asked"})
 
-    cache = ObjectCache("configmap", ask, lambda namespace, name: Broken() if name == "bad" else Steady())
+    cache = ObjectCache("configmap", ask, lambda namespace, name: Scripted(name == "good"))
     cache.use("u1", {("default", "good"): True, ("default", "bad"): True})
     async with asyncio.TaskGroup() as tasks:
         cache.watch_in(tasks)
