@@ -8,17 +8,19 @@ from pykubelet.apiserver.objects import Object, at
 
 def with_condition(conditions: Iterable[dict[str, Any]], new: dict[str, Any], now: str) -> list[dict[str, Any]]:
     """The conditions with one of them replaced or added. Its time changes only with its status."""
-    found, place = list(conditions), None
-    for index, each in enumerate(found):
-        if each.get("type") == new["type"]:
-            place = index
-    was = found[place] if place is not None else {}
+    found = list(conditions)
+    place = {each.get("type"): index for index, each in enumerate(found)}.get(new["type"], len(found))
+    was = found[place] if place < len(found) else {}
     is_same = was.get("status") == new["status"] and was.get("lastTransitionTime")
     made = {**was, **new, "lastTransitionTime": was["lastTransitionTime"] if is_same else now}
-    if place is None:
-        return [*found, made]
-    found[place] = made
+    found[place : place + 1] = [made]
     return found
+
+
+def conditioned(obj: Object, new: dict[str, Any], now: str) -> Object:
+    """The object with one of its conditions replaced or added."""
+    conditions = with_condition(at(obj, "status.conditions", []), new, now)
+    return {**obj, "status": {**obj.get("status", {}), "conditions": conditions}}
 
 
 def condition(obj: Object, kind: str) -> dict[str, Any]:

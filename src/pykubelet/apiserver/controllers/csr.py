@@ -11,7 +11,7 @@ from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers import csr_rules
 from pykubelet.apiserver.controllers.client import NODES, ControllerClient, Kind
-from pykubelet.apiserver.controllers.conditions import condition, with_condition
+from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.users import NODE_PREFIX
 from pykubelet.base.errors import Invalid
@@ -97,9 +97,7 @@ class CsrController:
         def change(live: Object) -> Object | None:
             if any(condition(live, kind).get("status") == "True" for kind in ("Denied", "Failed", new["type"])):
                 return None
-            status = live.get("status", {})
-            made = with_condition(status.get("conditions", []), {**new, "lastUpdateTime": now}, now)
-            return {**live, "status": {**status, "conditions": made}}
+            return conditioned(live, {**new, "lastUpdateTime": now}, now)
 
         part = "approval" if new["type"] == "Approved" else "status"
         return await self._client.change(REQUESTS, request, change, part=part)

@@ -2,11 +2,11 @@
 
 import logging
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import NAMESPACES, ControllerClient
-from pykubelet.apiserver.controllers.conditions import with_condition
+from pykubelet.apiserver.controllers.conditions import conditioned
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.namespaces import FINALIZER
 
@@ -61,19 +61,18 @@ class NamespaceController:
 
 def terminating(namespace: Object, left: dict[str, int], held: dict[str, int], now: str) -> Object:
     """What is still in it, for whoever wonders why it does not go."""
-    conditions: list[dict[str, Any]] = at(namespace, "status.conditions", [])
     text = "Some resources are remaining: " + ", ".join(
         f"{where} has {count} resource instances" for where, count in sorted(left.items())
     )
     new = {"type": "NamespaceContentRemaining", "status": "True", "reason": "SomeResourcesRemain", "message": text}
-    conditions = with_condition(conditions, new, now)
+    said = conditioned(namespace, new, now)
     if held:
         text = "Some content in the namespace has finalizers remaining: " + ", ".join(
             f"{name} in {count} resource instances" for name, count in sorted(held.items())
         )
         new = {"type": "NamespaceFinalizersRemaining", "status": "True", "reason": "SomeFinalizersRemain"}
-        conditions = with_condition(conditions, {**new, "message": text}, now)
-    return {**namespace, "status": {**namespace.get("status", {}), "phase": "Terminating", "conditions": conditions}}
+        said = conditioned(said, {**new, "message": text}, now)
+    return {**said, "status": {**said["status"], "phase": "Terminating"}}
 
 
 def finalized(namespace: Object) -> Object | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.rules.taints import is_tolerated_by
 from pykubelet.api.rules.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
 from pykubelet.api.scheduling import Taint, Toleration
-from pykubelet.apiserver.controllers.conditions import condition, with_condition
+from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.objects import Object, at
 
 _OWN_CONDITIONS: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
@@ -25,7 +25,6 @@ _OURS: Final = frozenset((NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAIN
 
 def lost(node: Object, now: str) -> Object:
     """A node of which nothing was heard for too long: nobody knows how it is."""
-    conditions: Sequence[dict[str, Any]] = at(node, "status.conditions", [])
     for kind in _OWN_CONDITIONS:
         was = condition(node, kind)
         if was.get("status") == "Unknown":
@@ -39,8 +38,8 @@ def lost(node: Object, now: str) -> Object:
         }
         if never:
             unknown["lastHeartbeatTime"] = at(node, "metadata.creationTimestamp", now)
-        conditions = with_condition(conditions, unknown, now)
-    return {**node, "status": {**node.get("status", {}), "conditions": list(conditions)}}
+        node = conditioned(node, unknown, now)
+    return node
 
 
 def tainted(node: Object, now: str) -> Object | None:
@@ -121,9 +120,5 @@ def leaves_at(pod: Stay, taints: Sequence[Taint], now: datetime) -> datetime | N
 
 def not_ready(pod: Object, now: str) -> Object | None:
     """The pod of a node that is not ready is not ready either."""
-    was = condition(pod, "Ready")
-    if was.get("status") != "True":
-        return None
-    status = pod["status"]
-    changed = {**was, "status": "False"}
-    return {**pod, "status": {**status, "conditions": with_condition(status["conditions"], changed, now)}}
+    is_ready = condition(pod, "Ready").get("status") == "True"
+    return conditioned(pod, {"type": "Ready", "status": "False"}, now) if is_ready else None

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import NODES, PODS, ControllerClient
-from pykubelet.apiserver.controllers.conditions import with_condition
+from pykubelet.apiserver.controllers.conditions import conditioned
 from pykubelet.apiserver.objects import Object, at
 
 log = logging.getLogger(__name__)
@@ -76,5 +76,4 @@ def failed(pod: Object, now: str) -> Object | None:
         "message": "PodGC: node no longer exists",
         "lastProbeTime": None,
     }
-    conditions = with_condition(status.get("conditions", []), disrupted, now)
-    return {**pod, "status": {**status, "phase": "Failed", "conditions": conditions}}
+    return conditioned({**pod, "status": {**status, "phase": "Failed"}}, disrupted, now)

@@ -12,7 +12,7 @@ from pykubelet.api.objects import ObjectReference
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import NAMESPACES, NODES, PODS, ControllerClient
-from pykubelet.apiserver.controllers.conditions import condition, with_condition
+from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.fit import Place, Use, Wish, chosen, is_waiting, place, use, wish
 from pykubelet.apiserver.controllers.pod_affinity import Neighbour, Neighbourhood, neighbour
@@ -151,8 +151,7 @@ def unschedulable(pod: Object, why: str, now: str) -> Object | None:
         "reason": "Unschedulable",
         "message": why,
     }
-    status = pod.get("status", {})
-    return {**pod, "status": {**status, "conditions": with_condition(status.get("conditions", []), refused, now)}}
+    return conditioned(pod, refused, now)
 
 
 def _reasons(around: Neighbourhood, pod: Neighbour, node: Place) -> list[str]:

@@ -219,6 +219,7 @@ def _record(name: str, fields: dict[str, Field]) -> Record:
 
 
 def _field(path: str, schema: Schema, is_required: bool, is_written: bool, omits_empty: bool = False) -> Field:
+    path = path.removeprefix("Ephemeral")  # its containers have the fields of any other
     fact = LISTS.get(path)
     if isinstance(schema, ListOf) and fact is not None:
         schema = _merging(schema, fact)
@@ -227,8 +228,7 @@ def _field(path: str, schema: Schema, is_required: bool, is_written: bool, omits
     elif isinstance(schema, Record) and path in GRANULAR_FIELDS:
         schema = msgspec.structs.replace(schema, is_atomic=False)
     label = path.rpartition(".")[2]
-    described = path.removeprefix("Ephemeral")  # its containers have the fields of any other
-    description = FIELD_DESCRIPTIONS.get(described) or FIELD_DESCRIPTIONS.get(label, "")
+    description = FIELD_DESCRIPTIONS.get(path) or FIELD_DESCRIPTIONS.get(label, "")
     default, enum = DEFAULTS.get(path), ENUMS.get(path, ())
     return Field(schema, description, is_required, is_written, omits_empty, default, enum)
 

@@ -12,8 +12,6 @@ ENUMS: Final[dict[str, tuple[str, ...]]] = {
     "Container.imagePullPolicy": _PULL,
     "Container.terminationMessagePolicy": ("FallbackToLogsOnError", "File"),
     "ContainerPort.protocol": _PROTOCOLS,
-    "EphemeralContainer.imagePullPolicy": _PULL,
-    "EphemeralContainer.terminationMessagePolicy": ("FallbackToLogsOnError", "File"),
     "HTTPGetAction.scheme": ("HTTP", "HTTPS"),
     "ImageVolumeSource.pullPolicy": _PULL,
     "NodeSelectorRequirement.operator": ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn"),

@@ -20,18 +20,13 @@ def _by(*keys: str, retains_keys: bool = False) -> ListFact:
     return ListFact(keys, merge_key=keys[0], is_merged=True, retains_keys=retains_keys)
 
 
-_CONTAINER: Final = {
-    "env": _by("name"),
-    "ports": _by("containerPort", "protocol"),
-    "volumeDevices": _by("devicePath"),
-    "volumeMounts": _by("mountPath"),
-}
-
 LISTS: Final[dict[str, ListFact]] = {
-    **{f"Container.{field}": fact for field, fact in _CONTAINER.items()},
-    **{f"EphemeralContainer.{field}": fact for field, fact in _CONTAINER.items()},
     "CertificateSigningRequestStatus.conditions": ListFact(("type",)),
     "ComponentStatus.conditions": _by("type"),
+    "Container.env": _by("name"),
+    "Container.ports": _by("containerPort", "protocol"),
+    "Container.volumeDevices": _by("devicePath"),
+    "Container.volumeMounts": _by("mountPath"),
     "ContainerRestartRuleOnExitCodes.values": ListFact(is_set=True),
     "ContainerStatus.allocatedResourcesStatus": _by("name"),
     "ContainerStatus.volumeMounts": _by("mountPath"),
