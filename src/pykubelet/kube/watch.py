@@ -166,12 +166,10 @@ class Reflector(Generic[K]):
         while True:
             answer = await self._server.get(self._path, _RawList, params=params)
             for raw in answer.items:
-                try:
-                    items.append(codec.decode(self._kind, raw))
-                except DecodeError as error:
-                    meta = _metadata(raw)
-                    log.error("%s: %s cannot be understood and stays as it was: %s", self._path, _named(meta), error)
-                    unread.add(meta.uid)
+                if (item := self._understood(raw)) is not None:
+                    items.append(item)
+                else:
+                    unread.add(_metadata(raw).uid)
             if not answer.metadata.continue_:
                 break
             params = {**self._params, "continue": answer.metadata.continue_, "limit": PAGE}
@@ -209,7 +207,9 @@ class Reflector(Generic[K]):
             raise Retry(f"the watch holds a line that is not an event ({error})") from None
         match event.type:
             case "ADDED" | "MODIFIED":
-                return self._changed(event.object, view)
+                item = self._understood(event.object)
+                view.saw((item.metadata if item is not None else _metadata(event.object)).resource_version)
+                return None if item is None else Changed(item)
             case "DELETED":
                 meta = _metadata(event.object)
                 view.saw(meta.resource_version)
@@ -223,16 +223,14 @@ class Reflector(Generic[K]):
                 log.error("%s: an event of the unknown type %.40r is skipped", self._path, other)
                 return None
 
-    def _changed(self, raw: msgspec.Raw, view: _View) -> Changed[K] | None:
+    def _understood(self, raw: msgspec.Raw) -> K | None:
         try:
-            item = codec.decode(self._kind, raw)
+            return codec.decode(self._kind, raw)
         except DecodeError as error:
             meta = _metadata(raw)
-            log.error("%s: %s cannot be understood and stays as it was: %s", self._path, _named(meta), error)
-            view.saw(meta.resource_version)
+            which = f"{meta.namespace}/{meta.name}" if meta.name else "an object"
+            log.error("%s: %s cannot be understood and stays as it was: %s", self._path, which, error)
             return None
-        view.saw(item.metadata.resource_version)
-        return Changed(item)
 
 
 def _metadata(raw: msgspec.Raw) -> ObjectMeta:
@@ -248,7 +246,3 @@ def _status(raw: msgspec.Raw) -> Status:
         return codec.decode(Status, raw)
     except DecodeError:
         return Status(message="the watch ended with an error that cannot be understood", code=500)
-
-
-def _named(meta: ObjectMeta) -> str:
-    return f"{meta.namespace}/{meta.name}" if meta.name else "an object"

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.api.field_errors import invalid
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
@@ -90,13 +90,10 @@ async def _account(backend: Backend, call: Call, body: Object) -> Object:
 
 
 def _check(seconds: int) -> None:
-    errors: list[FieldError] = []
-    if seconds < _SHORTEST:
-        errors.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"))
-    elif seconds > _LONGEST:
-        errors.append(invalid("spec.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds"))
-    if errors:
-        raise status.invalid(KIND, GROUP, "", errors)
+    if not _SHORTEST <= seconds <= _LONGEST:
+        bound = "less than 10 minutes" if seconds < _SHORTEST else "larger than 2^32 seconds"
+        error = invalid("spec.expirationSeconds", seconds, f"may not specify a duration {bound}")
+        raise status.invalid(KIND, GROUP, "", [error])
 
 
 async def _bound(backend: Backend, call: Call, asked: _Reference | None) -> tuple[Bound | None, Bound | None]:

@@ -130,13 +130,10 @@ class _Form:
             value = event.previous if event.previous is not None else b"{}"
         if self._transform:
             return self._transformed(kind, value, event.revision)
-        return self._shared(event.cache, kind, value, event.revision)
-
-    def _shared(self, cache: dict[str, Any], kind: str, value: bytes, at: int) -> bytes:
         name = f"{self._key} {kind}"
-        line: bytes | None = cache.get(name)
+        line: bytes | None = event.cache.get(name)
         if line is None:
-            line = cache[name] = _line(kind, self._backend.wire(self._resource, value, at))
+            line = event.cache[name] = _line(kind, self._backend.wire(self._resource, value, event.revision))
         return line
 
     def _transformed(self, kind: str, value: bytes, at: int) -> bytes:
@@ -154,16 +151,18 @@ class _Form:
         metadata: dict[str, Any] = {"resourceVersion": str(at), "creationTimestamp": None}
         if annotations:
             metadata["annotations"] = annotations
-        kind, version = self._resource.kind, self._resource.api_version
-        if self._transform == "Table":
-            obj = {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{self._version}", "metadata": metadata}
-            rows = [{"cells": [], "object": obj}]
-            head = {"kind": "Table", "apiVersion": f"meta.k8s.io/{self._version}"}
-            shown = {**head, "metadata": {"resourceVersion": str(at)}, "columnDefinitions": None, "rows": rows}
-            return _line("BOOKMARK", encode(shown))
+        shown: dict[str, Any] = {
+            "kind": self._resource.kind,
+            "apiVersion": self._resource.api_version,
+            "metadata": metadata,
+        }
         if self._transform:
-            kind, version = "PartialObjectMetadata", f"meta.k8s.io/{self._version}"
-        return _line("BOOKMARK", encode({"kind": kind, "apiVersion": version, "metadata": metadata}))
+            shown = partial_metadata(shown, self._version)
+        if self._transform == "Table":
+            rows = [{"cells": [], "object": shown}]
+            head = {"kind": "Table", "apiVersion": shown["apiVersion"]}
+            shown = {**head, "metadata": {"resourceVersion": str(at)}, "columnDefinitions": None, "rows": rows}
+        return _line("BOOKMARK", encode(shown))
 
     def error(self, error: ApiError) -> bytes:
         return _line("ERROR", encode(error.status()))
