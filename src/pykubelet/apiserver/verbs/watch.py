@@ -78,7 +78,8 @@ class _Watcher:
                 async for line in self._until(deadline - _LAST_BOOKMARK):
                     yield line
                 # Nothing waits to be told, or it would not have come to this.
-                yield self._form.bookmark(max(self._since, self._backend.cache.revision), None)
+                self._since = max(self._since, self._backend.cache.revision)
+                yield self._form.bookmark(self._since, None)
             async for line in self._until(deadline):
                 yield line
         except Expired:

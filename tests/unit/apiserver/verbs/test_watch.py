@@ -7,9 +7,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kit.api_process import Api, serving_api
+from kit.calls import a_call
+from kit.cluster import cluster
+from kit.virtual_time import virtual_time
 from kit.waiting import eventually
+from pykubelet.apiserver.requests.request_info import request_info
+from pykubelet.apiserver.schema.resources import ROOT
+from pykubelet.apiserver.store.watch_cache import RECENT
+from pykubelet.apiserver.verbs.watch import watch
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"
@@ -166,3 +174,27 @@ async def test_a_client_that_takes_nothing_is_let_go(api: Api, monkeypatch: pyte
         await eventually(lambda: not api.server._handler._streams)
     finally:
         writer.transport.abort()
+
+
+@virtual_time
+async def test_a_watcher_of_what_is_quiet_is_not_told_at_its_end_that_it_has_come_too_late() -> None:
+    async with cluster() as c:
+        query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": "10"}
+        query["resourceVersion"] = str(await c.store.revision())
+        info = request_info("GET", MAPS, query)
+        call = structs.replace(a_call(c.backend, "GET", MAPS, None), query=query, info=info)
+        answer = await watch(c.backend, call)
+
+        async def be_busy() -> None:
+            await asyncio.sleep(5)
+            for number in range(RECENT + 100):  # elsewhere, and more than anybody remembers
+                await c.store.create(f"{ROOT}events/default/e{number}", b"{}")
+
+        assert answer.stream is not None
+        _, lines = await asyncio.gather(be_busy(), told(answer.stream))
+        assert [line["type"] for line in lines] == ["BOOKMARK"]
+        assert lines[0]["object"]["metadata"]["resourceVersion"] == str(await c.store.revision())
+
+
+async def told(stream: AsyncIterator[bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) async for line in stream]
