@@ -98,7 +98,7 @@ class RequestHandler:
         if place in self.connections:
             call = _call(request, info, resource, user, b"", Accept())
             return await self.connections[place](request, call, self._backend)
-        accept = accepted(request.headers.get("Accept", ""), transforms=True)
+        accept = accepted(request.headers.get("Accept", ""))
         body = await read_body(request, self._backend.settings.most_body_bytes)
         call = _call(request, info, resource, user, body, accept)
         answer = await self._verb(place, resource, info)(self._backend, call)

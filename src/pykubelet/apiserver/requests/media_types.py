@@ -22,7 +22,7 @@ class Accept(msgspec.Struct, frozen=True):
     version: str = "v1"
 
 
-def accepted(header: str, transforms: bool) -> Accept:
+def accepted(header: str) -> Accept:
     """The first form in the client's order that we can send."""
     if not header.strip():
         return Accept()
@@ -35,7 +35,7 @@ def accepted(header: str, transforms: bool) -> Accept:
         transform, version = pairs.get("as", ""), pairs.get("v", "v1")
         if not transform:
             return Accept(plain)
-        if transforms and transform in _TRANSFORMS and pairs.get("g") == META_GROUP and version in ("v1", "v1beta1"):
+        if transform in _TRANSFORMS and pairs.get("g") == META_GROUP and version in ("v1", "v1beta1"):
             return Accept(plain, transform, version)
     raise status.not_acceptable((JSON, YAML))
 

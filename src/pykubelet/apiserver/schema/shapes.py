@@ -63,21 +63,31 @@ def _made(schema: Schema) -> Any:
 
 def _looked_at(kind: type[Any], value: object) -> object:
     """Raises ValueError, which makes it a no."""
-    if kind is _Amount:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError
-        _is_amount(str(value))
-    elif not isinstance(value, str) or not _has_zone(value):
+    if not (is_amount(value) if kind is _Amount else is_time(value)):
         raise ValueError
     return kind()
 
 
+def is_amount(value: object) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool) and _is_quantity(str(value))
+
+
+def is_time(value: object) -> bool:
+    return isinstance(value, str) and _has_zone(value)
+
+
 @lru_cache(maxsize=1024)
-def _is_amount(text: str) -> bool:
-    parse_quantity(text)
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except ValueError:
+        return False
     return True
 
 
 @lru_cache(maxsize=1024)
 def _has_zone(text: str) -> bool:
-    return datetime.fromisoformat(text).tzinfo is not None
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False

@@ -11,7 +11,7 @@ from cryptography import x509
 
 from pykubelet.apiserver.requests.users import User, authenticated
 from pykubelet.apiserver.security import bootstrap_tokens
-from pykubelet.apiserver.security.tokens import Find, ServiceAccountTokens
+from pykubelet.apiserver.security.tokens import AUDIENCES, Find, ServiceAccountTokens
 from pykubelet.base.errors import Invalid
 from pykubelet.web.certificates import CREDENTIAL_ID, ClientCertificate, client_certificate, client_subject
 
@@ -53,7 +53,7 @@ class Authenticator:
         if user is None and bootstrap_tokens.looks_like(token):
             user = await bootstrap_tokens.bootstrap_user(token, self._find, self._now())
         if user is not None:
-            accepted = [each for each in audiences or self._tokens.audiences if each in self._tokens.audiences]
+            accepted = [each for each in audiences or AUDIENCES if each in AUDIENCES]
             if not accepted:
                 raise Invalid("the token is not for these audiences")
             return user, accepted

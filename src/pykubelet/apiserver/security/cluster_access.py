@@ -1,14 +1,14 @@
 """Access to the API server: who somebody is, whether he may, and whether he may write just this."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Protocol
 
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykubelet.apiserver import status
+from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import ANONYMOUS, MASTERS, User, node_name
@@ -18,51 +18,31 @@ from pykubelet.apiserver.security.authorize import Authorizer, forbidden, is_pub
 from pykubelet.apiserver.security.impersonate import acting
 from pykubelet.apiserver.security.node_rules import NodeRules
 from pykubelet.apiserver.security.references import PodFacts, facts
-from pykubelet.apiserver.security.tokens import DEFAULT_ISSUER, ServiceAccountTokens
-from pykubelet.apiserver.status import ApiError
-from pykubelet.apiserver.store.port import Listing
+from pykubelet.apiserver.security.tokens import ServiceAccountTokens
 from pykubelet.base.errors import Invalid
 from pykubelet.web.certificates import ClientCertificate, client_certificate
 
 log = logging.getLogger(__name__)
 
 
-class Cache(Protocol):
-    async def list_newest(self, prefix: str, /) -> Listing: ...
-
-
-class Objects(Protocol):
-    """The part of the backend that access is decided by."""
-
-    @property
-    def cache(self) -> Cache: ...
-
-    @property
-    def resources(self) -> Any: ...
-
-    async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
-
-
 class ClusterAccess:
     def __init__(
         self,
-        objects: Objects,
+        backend: Backend,
         key: ec.EllipticCurvePrivateKey,
         *,
         static_tokens: Mapping[str, User] | None = None,
-        issuer: str = DEFAULT_ISSUER,
-        audiences: Iterable[str] = (),
         certificate: ClientCertificate = client_certificate,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`key` signs the tokens of service accounts; `static_tokens` are users by their token; `certificate` is that
         of `ServingTls` where authorities may change."""
-        self._objects = objects
-        self.tokens = ServiceAccountTokens(key, objects.find, now=now, issuer=issuer, audiences=tuple(audiences))
+        self._backend = backend
+        self.tokens = ServiceAccountTokens(key, backend.find, now=now)
         self.authenticator = Authenticator(
-            objects.find, self.tokens, now=now, static=static_tokens, certificate=certificate
+            backend.find, self.tokens, now=now, static=static_tokens, certificate=certificate
         )
-        self.authorizer = Authorizer(NodeRules(self._pods, objects.find))
+        self.authorizer = Authorizer(NodeRules(self._pods, backend.find))
 
     async def identify(self, request: web.Request) -> User | None:
         """None when nobody has said who he is, or what he said does not hold: 401, unless it is public."""
@@ -90,17 +70,13 @@ class ClusterAccess:
             raise forbidden(info, refused)
         return user or ANONYMOUS
 
-    def refusal(self, info: RequestInfo, text: str) -> ApiError:
-        """The answer for a sentence from `allowed`."""
-        return forbidden(info, text)
-
     async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
         """Once the object is known that would be stored, and the one that is. Raises 403."""
         node = None if MASTERS in user.groups else node_name(user)
         if node is None:
             return
         reason = (
-            await node_restriction.fault(node, info, body, live, self._objects.find)
+            await node_restriction.fault(node, info, body, live, self._backend.find)
             if node
             else f'could not determine node from user "{user.name}"'
         )
@@ -109,6 +85,6 @@ class ClusterAccess:
             raise status.forbidden(info.resource, name, reason, info.group)
 
     async def _pods(self, namespace: str) -> list[PodFacts]:
-        pods = self._objects.resources.of("", "pods")
-        listing = await self._objects.cache.list_newest(pods.folder(namespace))
+        pods = self._backend.resources.of("", "pods")
+        listing = await self._backend.cache.list_newest(pods.folder(namespace))
         return [facts(entry) for entry in listing.entries]

@@ -60,14 +60,6 @@ def verified_claims(token: str, key: ec.EllipticCurvePublicKey) -> dict[str, Any
     return claims
 
 
-def key_set(key: ec.EllipticCurvePublicKey) -> dict[str, Any]:
-    """By which others can verify our tokens: what /openid/v1/jwks answers."""
-    numbers = key.public_numbers()
-    x, y = (_encoded(each.to_bytes(_HALF, "big")) for each in (numbers.x, numbers.y))
-    found = {"use": "sig", "kty": "EC", "kid": key_id(key), "crv": "P-256", "alg": _ALGORITHM, "x": x, "y": y}
-    return {"keys": [found]}
-
-
 def _json(part: str) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(_decoded(part))

@@ -20,7 +20,9 @@ from pykubelet.web.certificates import CREDENTIAL_ID
 Find = Callable[[str, str, str, str], Awaitable[Object | None]]
 """group, plural, namespace, name -> the live object"""
 
-DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+AUDIENCES: Final = (ISSUER,)
+"""Those whom a token has to be for, to be believed by this API server."""
 _LEEWAY: Final = 60.0
 _RESOURCES: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
@@ -68,16 +70,11 @@ class ServiceAccountTokens:
         find: Find,
         *,
         now: Callable[[], datetime],
-        issuer: str = DEFAULT_ISSUER,
-        audiences: Sequence[str] = (),
     ) -> None:
         self._key = key
         self._public = key.public_key()
         self._find = find
         self._now = now
-        self.issuer = issuer
-        self.audiences = tuple(audiences) or (issuer,)
-        """Those whom a token has to be for, to be believed by this API server."""
 
     def issue(
         self,
@@ -99,10 +96,10 @@ class ServiceAccountTokens:
             if each is not None:
                 private[each.kind.lower()] = {"name": each.name, "uid": each.uid}
         claims = {
-            "aud": list(audiences) or list(self.audiences),
+            "aud": list(audiences) or list(AUDIENCES),
             "exp": now + seconds,
             "iat": now,
-            "iss": self.issuer,
+            "iss": ISSUER,
             "jti": str(uuid.uuid4()),
             "kubernetes.io": private,
             "nbf": now,
@@ -113,7 +110,7 @@ class ServiceAccountTokens:
     def is_ours(self, token: str) -> bool:
         """Whether it says that it is one of these; it may still be a lie."""
         try:
-            return jwt.looks_like(token) and jwt.unverified_claims(token).get("iss") == self.issuer
+            return jwt.looks_like(token) and jwt.unverified_claims(token).get("iss") == ISSUER
         except Invalid:
             return False
 
@@ -123,7 +120,7 @@ class ServiceAccountTokens:
             claims = msgspec.convert(jwt.verified_claims(token, self._public), Claims)
         except msgspec.ValidationError:
             raise Invalid("the token does not have the claims of a service account") from None
-        accepted = [each for each in audiences or self.audiences if each in claims.audiences]
+        accepted = [each for each in audiences or AUDIENCES if each in claims.audiences]
         self._check(claims, accepted)
         await self._check_live(claims.private)
         private = claims.private
@@ -135,12 +132,9 @@ class ServiceAccountTokens:
         account = private.serviceaccount
         return service_account_user(private.namespace, account.name, account.uid, extra), accepted
 
-    def key_set(self) -> dict[str, Any]:
-        return jwt.key_set(self._public)
-
     def _check(self, claims: Claims, accepted: list[str]) -> None:
         now = self._now().timestamp()
-        if claims.iss != self.issuer:
+        if claims.iss != ISSUER:
             raise Invalid("the token was issued by somebody else")
         if claims.exp + _LEEWAY < now:
             raise Invalid("service account token has expired")

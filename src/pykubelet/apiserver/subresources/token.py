@@ -11,7 +11,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.security.tokens import Bound, ServiceAccountTokens
+from pykubelet.apiserver.security.tokens import AUDIENCES, Bound, ServiceAccountTokens
 from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.apiserver.verbs.handlers import Verb
 
@@ -45,7 +45,7 @@ def token_requests(tokens: ServiceAccountTokens) -> Verb:
         account = await _account(backend, call, body)
         await backend.access.check_body(call.user, call.info, body, None)
         _check(seconds)
-        audiences = spec.audiences or list(tokens.audiences)
+        audiences = spec.audiences or list(AUDIENCES)
         bound, node = await _bound(backend, call, spec.bound_object_ref)
         now = backend.now()
         token = tokens.issue(account, audiences, seconds, bound=bound, node=node)

@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
 from pykubelet.api.documents import DocumentError, read_documents
-from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.calls import Call
@@ -27,7 +25,7 @@ from pykubelet.apiserver.schema.schema import (
     member,
     unknown_fields,
 )
-from pykubelet.apiserver.schema.shapes import fits
+from pykubelet.apiserver.schema.shapes import fits, is_amount, is_time
 from pykubelet.apiserver.strategies.base import Strategy, normal
 from pykubelet.base.errors import Invalid
 
@@ -203,9 +201,9 @@ def _fits(value: Json, schema: Scalar) -> bool:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     match schema.kind:
         case "string" if schema.format == "quantity":
-            return _is_amount(value)
+            return is_amount(value)
         case "string" if schema.format == "date-time":
-            return isinstance(value, str) and _is_time(value)
+            return is_time(value)
         case "string":
             return isinstance(value, str) or (schema.format == "int-or-string" and is_number)
         case "integer":
@@ -214,20 +212,3 @@ def _fits(value: Json, schema: Scalar) -> bool:
             return is_number or isinstance(value, float)
         case "boolean":
             return isinstance(value, bool)
-
-
-def _is_amount(value: Json) -> bool:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return False
-    try:
-        parse_quantity(str(value))
-    except ValueError:
-        return False
-    return True
-
-
-def _is_time(value: str) -> bool:
-    try:
-        return datetime.fromisoformat(value).tzinfo is not None
-    except ValueError:
-        return False

@@ -9,6 +9,7 @@ from kit.cluster import TestCluster, cluster
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.requests.request_info import RequestInfo, request_info
 from pykubelet.apiserver.requests.users import ANONYMOUS, User, authenticated
+from pykubelet.apiserver.security.authorize import forbidden
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.node_restriction import fault, forbidden_labels
 from pykubelet.apiserver.security.references import api_reference, references
@@ -188,7 +189,7 @@ async def test_a_refusal_says_who_cannot_do_what_and_why() -> None:
 
         async def said(user: User, text: str) -> str:
             info = asked(text)
-            return access.refusal(info, await access.allowed(user, info)).message
+            return forbidden(info, await access.allowed(user, info)).message
 
         assert await said(NODE, f"GET {MINE}/pods/theirs") == (
             'pods "theirs" is forbidden: User "system:node:n1" cannot get resource "pods" in API group "" in the '
