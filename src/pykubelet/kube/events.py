@@ -22,7 +22,7 @@ from pykubelet.base.journal import About
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import AlreadyExists, ApiError
 from pykubelet.kube.rate_limit import TokenBucket
-from pykubelet.pod.moments import EventRecorded, Journal
+from pykubelet.pod.moments import LONGEST_MESSAGE, EventRecorded, Journal
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class EventRecorder:
 
     def _record(self, about: ObjectReference, whose: About, kind: Kind, reason: str, message: str) -> None:
         now = self._now()
-        self._journal.note(EventRecorded(kind, reason, message), whose, at=now)
+        self._journal.note(EventRecorded(kind, reason, message[:LONGEST_MESSAGE]), whose, at=now)
         second = now.replace(microsecond=0)
         event = Event(
             api_version="v1",

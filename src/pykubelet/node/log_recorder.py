@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from pykubelet.api.pod import Pod
 from pykubelet.base.journal import About
-from pykubelet.pod.moments import EventRecorded, Journal, about
+from pykubelet.pod.moments import LONGEST_MESSAGE, EventRecorded, Journal, about
 
 log = logging.getLogger(__name__)
 
@@ -29,4 +29,4 @@ class LogRecorder:
 
     def _tell(self, whose: About, name: str, kind: Kind, reason: str, message: str) -> None:
         log.log(_LEVELS[kind], "%s: %s: %s", name, reason, message)
-        self._journal.note(EventRecorded(kind, reason, message), whose)
+        self._journal.note(EventRecorded(kind, reason, message[:LONGEST_MESSAGE]), whose)

@@ -34,6 +34,11 @@ def _cgroup_changed(of: m.CgroupChanged) -> Rule:
     return Rule(("cgroup", of.operation), of.error, keep=bool(of.error) or of.operation != "update")
 
 
+def _event_recorded(of: m.EventRecorded) -> Rule:
+    """Probes of several containers fail in turn, each time in words of their own: of each the last ones will do."""
+    return Rule(("event", of.reason, of.message.partition(":")[0] if of.reason == "Unhealthy" else of.message))
+
+
 _RULES: Final[Mapping[type[m.Moment], Callable[[Any], Rule]]] = {
     # its worker
     m.StepBegun: lambda of: Rule(("step", of.step), opens=True),
@@ -52,7 +57,7 @@ _RULES: Final[Mapping[type[m.Moment], Callable[[Any], Rule]]] = {
     m.Probed: lambda of: Rule(("probe", of.kind, of.container), of.result),
     m.RuntimeCalled: lambda of: Rule(("call", of.method), of.error, keep=bool(of.error)),
     # what is said of it
-    m.EventRecorded: lambda of: Rule(("event", of.reason), of.message),
+    m.EventRecorded: _event_recorded,
     m.StatusAcknowledged: lambda of: Rule("acknowledged", ""),
     m.Relisted: lambda of: _NONE,
     m.ApiAnswered: lambda of: _NONE,

@@ -7,7 +7,7 @@ Rooms note them, and whoever wants to know reads them: metrics, the log, explana
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -26,6 +26,8 @@ StopReason = Literal["deleted", "removed", "preempted", "rejected", "ended", "or
 agent ran what this one turned away; it has run to its end or past its deadline; nobody ever knew it."""
 Awaited = Literal["pod", "network", "volume", "configmap", "secret", "mirror pod", "pull", "pull slot"]
 """A pull: of the same image for another pod."""
+LONGEST_MESSAGE: Final = 1024
+"""Of what people were told: a probe may say ten times as much, and there may be two thousand pods."""
 
 
 class Phase(StrEnum):

@@ -4,7 +4,7 @@ import pytest
 
 from kit.pods import make_pod
 from pykubelet.node.log_recorder import LogRecorder
-from pykubelet.pod.moments import EventRecorded, Journal
+from pykubelet.pod.moments import LONGEST_MESSAGE, EventRecorded, Journal
 from pykubelet.pod.ports.api import Recorder
 
 
@@ -33,3 +33,9 @@ def test_the_node_and_the_parts_of_a_pod_are_named(caplog: pytest.LogCaptureFixt
         "node n1: Starting: Starting kubelet.",
         "default/web spec.containers{c}: Started: started",
     ]
+
+
+def test_of_what_a_probe_says_at_length_the_journal_keeps_the_beginning() -> None:
+    journal = Journal()
+    LogRecorder("n1", journal=journal).event(make_pod(), "Warning", "Unhealthy", "x" * 10_000)
+    assert journal.of("uid-web")[0].moment == EventRecorded("Warning", "Unhealthy", "x" * LONGEST_MESSAGE)

@@ -100,3 +100,16 @@ def test_a_pod_that_has_run_for_long_still_has_its_start_and_its_last_troubles(d
     assert found[: len(start)] == start
     assert found[-len(trouble) :] == trouble
     assert len(found) <= len(start) + len(trouble) + 2
+
+
+def test_probes_that_fail_in_ever_new_words_do_not_push_everything_else_out() -> None:
+    life = [m.ContainerStarted(f"c{number}", "container", 0) for number in range(90)]
+    sick: list[m.Moment] = []
+    for number in range(500):
+        for kind in ("Readiness", "Liveness"):
+            sick.append(m.EventRecorded("Warning", "Unhealthy", f"{kind} probe failed: it is now {number} o'clock"))
+        for name in ("a", "b"):
+            sick.append(m.EventRecorded("Warning", "BackOff", f"Back-off restarting failed container {name}"))
+    found = kept(*life, *sick)
+    assert [moment for moment, _ in found[:90]] == life
+    assert [(moment, times) for moment, times in found[90:]] == [(each, 500) for each in sick[-4:]]
