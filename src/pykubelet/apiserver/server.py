@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from datetime import UTC, datetime
 
 from aiohttp import web
 
@@ -39,11 +38,10 @@ class ApiServer:
         settings: ApiSettings,
         *,
         access: Callable[[Backend], AccessControl] = lambda backend: AllowAll(),
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`access` makes the control of it; without one everybody may do everything, which is for tests only."""
         self._cache = WatchCache(store, ROOT, recent=_RECENT, recent_bytes=_RECENT_BYTES)
-        self.backend = Backend(store, self._cache, settings, now)
+        self.backend = Backend(store, self._cache, settings)
         self.backend.access = access(self.backend)
         checks = {"ping": _always, "log": _always, "etcd": store.healthy, "informer-sync": self._is_ready}
         self._handler = RequestHandler(self.backend, NonResourcePaths(settings, checks))

@@ -155,8 +155,8 @@ def internal(message: str) -> ApiError:
     return ApiError(500, "InternalError", f"Internal error occurred: {message}", causes)
 
 
-def unprocessable(message: str = "the server rejected our request due to an error in our request") -> ApiError:
-    return ApiError(422, "Invalid", message, {})
+def unprocessable() -> ApiError:
+    return ApiError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
 def field_message(error: FieldError) -> str:

@@ -6,7 +6,7 @@ file, so that who has the file can verify the kubelet.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -29,20 +29,14 @@ _OURS: Final = re.compile(r".*-ca@\d+")
 _LOOK_AGAIN: Final = 5.0
 
 
-def kubelet_tls(
-    settings: TlsSettings,
-    *,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    look_again: float = _LOOK_AGAIN,
-) -> ServingTls:
+def kubelet_tls(settings: TlsSettings, *, look_again: float = _LOOK_AGAIN) -> ServingTls:
     """TLS of the HTTP API. Raises Invalid when the settings contradict each other."""
     if bool(settings.cert_file) != bool(settings.key_file):
         raise Invalid("tlsCertFile and tlsPrivateKeyFile belong together: give both, or neither")
     return ServingTls(
-        lambda: certificate_and_key(settings, now()),
+        lambda: certificate_and_key(settings, datetime.now(UTC)),
         Path(settings.client_ca_file) if settings.client_ca_file else None,
         policy=TlsPolicy(settings.min_version, settings.cipher_suites),
-        now=now,
         look_again=look_again,
     )
 

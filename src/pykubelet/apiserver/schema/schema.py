@@ -151,10 +151,10 @@ def copied(value: Json) -> Json:
     return msgspec.to_builtins(value)
 
 
-def is_too_deep(value: Json, limit: int = DEEPEST) -> bool:
+def is_too_deep(value: Json) -> bool:
     """Whether a value is nested deeper than any object that means something."""
     level = [value]
-    for _ in range(limit):
+    for _ in range(DEEPEST):
         level = [inner for outer in level for inner in _inside(outer)]
         if not level:
             return False

@@ -9,31 +9,30 @@ import msgspec
 from pykubelet.base.errors import Invalid
 from pykubelet.web.key_pairs import write_private
 
+_CLUSTER: Final = "pykubelet"
 _SECTIONS: Final = ("clusters", "users", "contexts")
 
 
-def kubeconfig(
-    server: str, authority: bytes, certificate: bytes, key: bytes, *, cluster: str = "pykubelet", user: str = "admin"
-) -> dict[str, Any]:
+def kubeconfig(server: str, authority: bytes, certificate: bytes, key: bytes, *, user: str = "admin") -> dict[str, Any]:
     """For one server and one user; everything is in it, so that it can be carried to another machine."""
     identity = {"client-certificate-data": _base64(certificate), "client-key-data": _base64(key)}
-    return _config(server, authority, identity, cluster, cluster if user == "admin" else f"{cluster}-{user}")
+    return _config(server, authority, identity, _CLUSTER if user == "admin" else f"{_CLUSTER}-{user}")
 
 
-def token_kubeconfig(server: str, authority: bytes, token: str, *, cluster: str = "pykubelet") -> dict[str, Any]:
+def token_kubeconfig(server: str, authority: bytes, token: str) -> dict[str, Any]:
     """For who has nothing but a token: a node that is about to join, for example."""
-    return _config(server, authority, {"token": token}, cluster, f"{cluster}-token")
+    return _config(server, authority, {"token": token}, f"{_CLUSTER}-token")
 
 
-def _config(server: str, authority: bytes, identity: dict[str, str], cluster: str, name: str) -> dict[str, Any]:
+def _config(server: str, authority: bytes, identity: dict[str, str], name: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [
-            {"name": cluster, "cluster": {"server": server, "certificate-authority-data": _base64(authority)}},
+            {"name": _CLUSTER, "cluster": {"server": server, "certificate-authority-data": _base64(authority)}},
         ],
         "users": [{"name": name, "user": identity}],
-        "contexts": [{"name": name, "context": {"cluster": cluster, "user": name}}],
+        "contexts": [{"name": name, "context": {"cluster": _CLUSTER, "user": name}}],
         "current-context": name,
     }
 

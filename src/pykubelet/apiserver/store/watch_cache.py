@@ -47,14 +47,12 @@ class WatchCache:
         recent_bytes: int = RECENT_BYTES,
         queue: int = QUEUE,
         bookmark_every: float = BOOKMARK_EVERY,
-        patience: float = _PATIENCE,
     ) -> None:
         self.prefix = prefix
         self._store = store
         self._new_window = partial(Window, most=recent, most_bytes=recent_bytes)
         self._queue = queue
         self._bookmark_every = bookmark_every
-        self._patience = patience
         self._entries: dict[str, Entry] = {}
         self._keys: list[str] = []
         self._revision = 0
@@ -218,7 +216,7 @@ class WatchCache:
         if self.is_ready and self._revision >= revision:
             return
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(_PATIENCE):
                 await self._ready.wait()
                 self._store.request_progress()
                 while self._revision < revision:

@@ -13,14 +13,13 @@ _MOST: Final = 1 << 20
 class Budget:
     """How much of what came on one connection may wait to be taken."""
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._waiting = 0
         self._room = asyncio.Event()
 
     @property
     def is_spent(self) -> bool:
-        return self._waiting > self._most
+        return self._waiting > _MOST
 
     def add(self, count: int) -> None:
         self._waiting += count
