@@ -175,20 +175,24 @@ class ObjectCache(Generic[T]):
             log.exception("%s %s/%s cannot be watched", self._what, *key)
 
     async def _follow(self, key: Key, entry: _Entry[T]) -> None:
-        """Until the object is one that can never change."""
+        """Until the object is one that can never change. A server that does not heed the selector tells of others too:
+        they must not be taken for this one."""
         async with aclosing(self._reflector(*key).events()) as events:
             async for event in events:
                 entry.is_followed = not isinstance(event, Lost)
                 match event:
                     case Relisted(items, unread):
-                        entry.is_followed = bool(items) or not unread
+                        found = next((item for item in items if item.metadata.name == key[1]), None)
+                        entry.is_followed = found is not None or not unread
                         if entry.is_followed:
                             entry.error, entry.asked = None, self._next()
-                            self._keep(entry, items[0] if items else None)
+                            self._keep(entry, found)
                     case Changed(item):
-                        self._keep(entry, item)
-                    case Deleted():
-                        self._keep(entry, None)
+                        if item.metadata.name == key[1]:
+                            self._keep(entry, item)
+                    case Deleted(metadata):
+                        if metadata.name in ("", key[1]):  # what cannot be read is taken for the worst
+                            self._keep(entry, None)
                     case Lost():
                         entry.until = 0.0
                     case Resumed():

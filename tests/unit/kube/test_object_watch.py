@@ -12,6 +12,7 @@ from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api import codec
+from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.objects import ConfigMap
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.struct import changed
@@ -21,7 +22,7 @@ from pykubelet.kube.errors import Refused
 from pykubelet.kube.object_cache import ObjectCache
 from pykubelet.kube.pod_objects import KubeObjects
 from pykubelet.kube.services import ServiceView
-from pykubelet.kube.watch import Reflector, Relisted
+from pykubelet.kube.watch import Changed, Deleted, Reflector, Relisted
 from pykubelet.pod.moments import Journal
 
 
@@ -375,6 +376,10 @@ async def test_what_a_watch_notes_is_not_of_the_pod_that_happened_to_begin_it() 
             await running
 
 
+def named(name: str, text: str) -> ConfigMap:
+    return ConfigMap(metadata=ObjectMeta(name=name, namespace="default", uid=name), data={"k": f"{name} {text}"})
+
+
 class Scripted(Reflector[ConfigMap]):
     def __init__(self, is_steady: bool) -> None:
         self.is_steady = is_steady
@@ -382,7 +387,7 @@ class Scripted(Reflector[ConfigMap]):
     async def events(self) -> AsyncGenerator[Relisted[ConfigMap], None]:
         if not self.is_steady:
             raise RuntimeError("nobody foresaw this")
-        yield Relisted((ConfigMap(data={"k": "seen"}),))
+        yield Relisted(tuple(named(name, "seen") for name in ("another", "good", "one more")))
         await asyncio.Event().wait()
 
 
@@ -396,7 +401,31 @@ async def test_a_watch_that_breaks_leaves_the_others_alone() -> None:
     async with asyncio.TaskGroup() as tasks:
         cache.watch_in(tasks)
         for _ in range(2):
-            assert (await cache.get("default", "good")).data["k"] == "seen"
+            assert (await cache.get("default", "good")).data["k"] == "good seen"
             assert (await cache.get("default", "bad", fresh=True)).data["k"] == "asked"
+        cache.watch_in(None)
+        cache.use("u1", {})
+
+
+class Careless(Scripted):
+    async def events(self) -> AsyncGenerator[Relisted[ConfigMap] | Changed[ConfigMap] | Deleted, None]:  # type: ignore[override]
+        yield Relisted((named("another", "1"), named("good", "1")))
+        yield Changed(named("another", "2"))
+        yield Deleted(ObjectMeta(name="another"))
+        await asyncio.Event().wait()
+
+
+@virtual_time
+async def test_a_server_that_does_not_heed_the_selector_passes_no_object_off_as_another() -> None:
+    async def ask(namespace: str, name: str) -> ConfigMap:
+        raise AssertionError("it is watched")
+
+    cache = ObjectCache("configmap", ask, lambda namespace, name: Careless(is_steady=True))
+    cache.use("u1", {("default", "good"): True})
+    async with asyncio.TaskGroup() as tasks:
+        cache.watch_in(tasks)
+        for _ in range(3):
+            assert (await cache.get("default", "good")).data["k"] == "good 1"
+            await asyncio.sleep(1)
         cache.watch_in(None)
         cache.use("u1", {})
