@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from msgspec.structs import asdict
 
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid, NotFound
@@ -62,26 +63,12 @@ class ContainerStreams:
         streams, command = wanted(request), request.query.getall("command", [])
         if not command:
             raise Invalid("you must specify at least 1 command parameter")
-        container_id = self._container(request)
-        made = await self._streams.exec(
-            container_id,
-            command,
-            stdin=streams.stdin,
-            stdout=streams.stdout,
-            stderr=streams.stderr and not streams.tty,
-            tty=streams.tty,
-        )
+        made = await self._streams.exec(self._container(request), command, **asdict(streams))
         return await self._hold(request, made, tty=streams.tty)
 
     async def _attach(self, request: web.Request) -> web.StreamResponse:
-        streams, container_id = wanted(request), self._container(request)
-        made = await self._streams.attach(
-            container_id,
-            stdin=streams.stdin,
-            stdout=streams.stdout,
-            stderr=streams.stderr and not streams.tty,
-            tty=streams.tty,
-        )
+        streams = wanted(request)
+        made = await self._streams.attach(self._container(request), **asdict(streams))
         return await self._hold(request, made, tty=streams.tty, attached=True)
 
     async def _hold(

@@ -8,6 +8,7 @@ from typing import Final, Literal, Protocol
 from aiohttp import web
 from msgspec import Struct
 
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.server.streaming.channels import Channels
 from pykubelet.server.streaming.inbox import Budget, Inbox
@@ -44,7 +45,7 @@ class Wanted(Struct, frozen=True):
 
 
 def wanted(request: web.Request) -> Wanted:
-    """As the API server passes it on, or as people write it."""
+    """As the API server passes it on, or as people write it. A terminal has no stderr of its own."""
 
     def said(*names: str) -> bool:
         return any(request.query.get(name, "").lower() in ("1", "true") for name in names)
@@ -57,7 +58,7 @@ def wanted(request: web.Request) -> Wanted:
     )
     if not (found.stdin or found.stdout or found.stderr):
         raise Invalid("you must specify at least 1 of stdin, stdout, stderr")
-    return found
+    return changed(found, stderr=found.stderr and not found.tty)
 
 
 class Receiver(Protocol):
@@ -111,7 +112,7 @@ class ChannelsLine:
         self._wanted: set[Output] = {"error"}
         if streams.stdout:
             self._wanted.add("stdout")
-        if streams.stderr and not streams.tty:
+        if streams.stderr:
             self._wanted.add("stderr")
 
     @property
@@ -159,7 +160,7 @@ class SpdyLine:
         for name, is_wanted in (
             ("stdin", streams.stdin),
             ("stdout", streams.stdout),
-            ("stderr", streams.stderr and not streams.tty),
+            ("stderr", streams.stderr),
             ("resize", streams.tty and protocol in _RESIZABLE),
         ):
             if is_wanted:
