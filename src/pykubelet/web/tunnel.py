@@ -14,7 +14,7 @@ from msgspec import Struct
 from multidict import CIMultiDict
 
 from pykubelet.base.errors import Retry
-from pykubelet.web.upgrade import arrived, no_nudge, switched, taken_over, until_silent
+from pykubelet.web.upgrade import no_nudge, switched, taken_over, until_silent, wait_until_received
 
 _CONNECTING: Final = 10.0
 _LINGER: Final = 5.0
@@ -153,9 +153,9 @@ class _End(asyncio.Protocol):
         if self.transport.can_write_eof() and not self.has_ended:
             self.transport.write_eof()
             self.transport.resume_reading()
-            await arrived(self.transport, patience)
+            await wait_until_received(self.transport, patience)
         else:
-            await arrived(self.transport, patience)
+            await wait_until_received(self.transport, patience)
             self.transport.close()
         await asyncio.wait([self.lost], timeout=min(patience, _LINGER))
 

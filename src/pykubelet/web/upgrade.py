@@ -80,14 +80,14 @@ async def close_web_socket(request: web.Request, socket: web.WebSocketResponse, 
     if transport is None or socket.closed:
         return
     try:
-        await arrived(transport, patience)
+        await wait_until_received(transport, patience)
         async with asyncio.timeout(_CLOSING):
             await socket.close()
     except (TimeoutError, ConnectionError):
         transport.abort()
 
 
-async def arrived(transport: asyncio.Transport, patience: float) -> None:
+async def wait_until_received(transport: asyncio.Transport, patience: float) -> None:
     """Wait until the other side has got what was written, as long as it gets any of it every `patience` seconds."""
     loop, pause = asyncio.get_running_loop(), 0.01
     left, since = _on_its_way(transport), loop.time()
@@ -153,7 +153,7 @@ async def surely(work: Awaitable[None]) -> None:
     task.result()
 
 
-async def settled(*tasks: "asyncio.Future[Any]") -> None:
+async def wait_for_all(*tasks: "asyncio.Future[Any]") -> None:
     """All have ended. That a client has gone is no news; anything else that broke one of them is."""
     for result in await asyncio.gather(*tasks, return_exceptions=True):
         if isinstance(result, Exception) and not isinstance(result, ConnectionError):

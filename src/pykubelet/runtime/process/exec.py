@@ -119,7 +119,7 @@ async def open_session(
                 theirs.callback(way_back.close)
                 theirs.callback(their_end.close)
                 session.start(spawner, "exec-terminal", spec, (their_end.fileno(),), container_ended)
-                await session.started()
+                await session.wait_until_started()
                 session.take_terminal(_received(way_back), wants_input=stdin, wants_output=stdout)
             else:
                 nothing = theirs.enter_context(null(os.O_RDWR))
@@ -129,7 +129,7 @@ async def open_session(
                     session.make_output("stderr", theirs) if stderr else nothing,
                 )
                 session.start(spawner, "exec", spec, ends, container_ended)
-                await session.started()
+                await session.wait_until_started()
         except BaseException:
             await session.close()  # before `theirs` are closed: they may not have been sent yet
             raise
@@ -211,7 +211,7 @@ class ExecSession:
         self._asking = asyncio.create_task(asked)
         self._following = asyncio.create_task(self._follow(container_ended))
 
-    async def started(self) -> None:
+    async def wait_until_started(self) -> None:
         assert self._asking is not None
         spoken = asyncio.create_task(self._answer.spoken.wait())
         try:

@@ -25,7 +25,15 @@ from pykubelet.server.streaming.spdy import (
     negotiated,
     spdy_carrier,
 )
-from pykubelet.web.upgrade import offered_protocols, settled, surely, switched, until_silent, wants_upgrade, web_socket
+from pykubelet.web.upgrade import (
+    offered_protocols,
+    surely,
+    switched,
+    until_silent,
+    wait_for_all,
+    wants_upgrade,
+    web_socket,
+)
 
 log = logging.getLogger(__name__)
 
@@ -294,5 +302,5 @@ async def _channels(channels: Channels, connect: Connect, ports: list[int], idle
     finally:
         for task in (hearing, serving, either):
             task.cancel()
-        await surely(settled(hearing, serving, either))
+        await surely(wait_for_all(hearing, serving, either))
     await channels.close(patience)

@@ -27,7 +27,7 @@ from pykubelet.server.streaming.session_lines import (
     wanted,
 )
 from pykubelet.server.streaming.spdy import negotiated, spdy_carrier
-from pykubelet.web.upgrade import settled, surely, switched, until_silent, wants_upgrade, web_socket
+from pykubelet.web.upgrade import surely, switched, until_silent, wait_for_all, wants_upgrade, web_socket
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ async def _hold(line: Line, session: Session, idle: float, attached: bool) -> bo
     finally:
         for task in (heard, spoken, listening, either):
             task.cancel()
-        await surely(settled(heard, spoken, listening, either))
+        await surely(wait_for_all(heard, spoken, listening, either))
 
 
 async def _spoken(line: Line, session: Session, attached: bool) -> None:

@@ -33,7 +33,7 @@ from pykubelet.server.streaming.spdy_frames import (
     ping_frame,
     reset_frame,
 )
-from pykubelet.web.upgrade import arrived, close_web_socket, taken_over, wants_upgrade
+from pykubelet.web.upgrade import close_web_socket, taken_over, wait_until_received, wants_upgrade
 
 log = logging.getLogger(__name__)
 
@@ -270,7 +270,7 @@ class SocketCarrier(asyncio.Protocol):
                 if self.transport.can_write_eof():
                     self.transport.write_eof()
                 self.transport.resume_reading()
-                await arrived(self.transport, patience)
+                await wait_until_received(self.transport, patience)
                 async with asyncio.timeout(min(patience, _LINGER)):
                     await self._lost.wait()
         except (TimeoutError, OSError):
