@@ -50,7 +50,7 @@ packages:
 
 # Running needs less than working on it: what `make up` installs is small, and the tools come with the first test or check.
 # The constraints are what was tested; pyproject.toml says what may work.
-INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
