@@ -3,7 +3,7 @@ not answer. A node with a hundred pods must not ask for the same one a hundred t
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
 from contextvars import Context
 from typing import Final, Generic, TypeVar
@@ -74,6 +74,8 @@ class ObjectCache(Generic[T]):
         self._detection = detection
         self._changed = changed
         self._entries: dict[Key, _Entry[T]] = {}
+        self._used: dict[str, Collection[Key]] = {}
+        """By uid of a pod: what it uses."""
         self._questions = 0
         self._tasks: asyncio.TaskGroup | None = None
 
@@ -88,7 +90,10 @@ class ObjectCache(Generic[T]):
         """All that a pod uses from now on, and whether its files follow it. What nobody uses is forgotten."""
         for key, follows in uses.items():
             self._entries.setdefault(key, _Entry()).users[uid] = follows
-        for key in [key for key, entry in self._entries.items() if uid in entry.users and key not in uses]:
+        before = self._used.pop(uid, ())
+        if uses:
+            self._used[uid] = uses.keys()
+        for key in [key for key in before if key not in uses]:
             entry = self._entries[key]
             del entry.users[uid]
             if not entry.users:
