@@ -208,7 +208,7 @@ async def test_a_death_is_heard_of_within_a_tenth_of_a_second(node: CriNode) -> 
             await heard_of(changes, UID)
             delays.append(time.monotonic() - killed)
             assert (await seen(node.runtime, UID, container_id)).state is State.EXITED
-    assert min(delays) < 0.1, delays  # others keep this machine busy, too
+    assert sorted(delays)[len(delays) // 2] < 0.1, delays
 
 
 async def test_a_sandbox_that_dies_is_heard_of_and_seen(node: CriNode) -> None:

@@ -1,36 +1,12 @@
-import stat
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
 
 from pykubelet.apiserver.security.authenticate import certificate_user
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.base.errors import Invalid
-
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = NOW
-
-    def __call__(self) -> datetime:
-        return self.time
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-def read(path: Path) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(path.read_bytes())
+from unit.apiserver.security.pki_files import NOW, Clock, read
 
 
 def test_certificates_name_their_users(tmp_path: Path, clock: Clock) -> None:

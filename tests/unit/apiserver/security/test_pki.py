@@ -1,7 +1,6 @@
 """Certificates and keys: made once, renewed in time, and for nobody else's eyes."""
 
-import stat
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,29 +9,7 @@ from cryptography import x509
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.base.errors import Invalid
 from pykubelet.web.authority import Authority
-
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = NOW
-
-    def __call__(self) -> datetime:
-        return self.time
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-def read(path: Path) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(path.read_bytes())
+from unit.apiserver.security.pki_files import NOW, Clock, mode, read
 
 
 def test_keys_are_for_their_owner_alone(tmp_path: Path, clock: Clock) -> None:

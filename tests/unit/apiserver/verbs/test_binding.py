@@ -8,8 +8,7 @@ from kit.api_process import Api
 from pykubelet.api.codec import convert
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.verbs.binding import Binding, bound
-
-PODS = "/api/v1/namespaces/default/pods"
+from unit.apiserver.verbs.bodies import PODS
 
 
 def pod(**more: Any) -> dict[str, Any]:

@@ -1,17 +1,10 @@
 """Create, as a client sees it."""
 
-from typing import Any
-
 import pytest
 
 from kit.api_process import Api, serving_api
 from pykubelet.apiserver.settings import ApiSettings
-
-MAPS = "/api/v1/namespaces/default/configmaps"
-
-
-def config_map(name: str, **more: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **more.pop("metadata", {})}, **more}
+from unit.apiserver.verbs.bodies import MAPS, config_map
 
 
 async def test_a_name_is_made_of_the_prefix_that_was_given(api: Api) -> None:

@@ -1,27 +1,7 @@
 """Delete, as a client sees it."""
 
-from typing import Any
-
 from kit.api_process import Api
-
-PODS = "/api/v1/namespaces/default/pods"
-MAPS = "/api/v1/namespaces/default/configmaps"
-MERGE = "application/merge-patch+json"
-
-
-def pod(name: str, *, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
-    containers = [{"name": "c", "image": "busybox:1.36"}]
-    metadata = {"name": name, **({"labels": labels} if labels else {})}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"automountServiceAccountToken": False, "containers": containers, **spec},
-    }
-
-
-def config_map(name: str, **more: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **more.pop("metadata", {})}, **more}
+from unit.apiserver.verbs.bodies import MAPS, MERGE, PODS, config_map, pod
 
 
 async def test_a_pod_on_a_node_gets_its_time_and_is_ended_by_the_node(api: Api) -> None:

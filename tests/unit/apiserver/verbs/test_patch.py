@@ -1,17 +1,11 @@
 """Patch and apply, as a client sees them."""
 
 import asyncio
-from typing import Any
 
 from kit.api_process import Api
+from unit.apiserver.verbs.bodies import MAPS, MERGE, config_map
 
-MAPS = "/api/v1/namespaces/default/configmaps"
-MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-
-
-def config_map(name: str, **more: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **more.pop("metadata", {})}, **more}
 
 
 async def test_patches_at_the_same_time_all_count(api: Api) -> None:

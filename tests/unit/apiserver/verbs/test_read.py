@@ -1,16 +1,9 @@
 """Get and list, as a client sees them."""
 
-from typing import Any
-
 import pytest
 
 from kit.api_process import Api
-
-MAPS = "/api/v1/namespaces/default/configmaps"
-
-
-def config_map(name: str, **more: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **more.pop("metadata", {})}, **more}
+from unit.apiserver.verbs.bodies import MAPS, config_map
 
 
 async def test_pages_are_of_one_moment(api: Api) -> None:

@@ -18,9 +18,8 @@ from pykubelet.apiserver.requests.request_info import request_info
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.store.watch_cache import RECENT
 from pykubelet.apiserver.verbs.watch import watch
+from unit.apiserver.verbs.bodies import MAPS, MERGE
 
-MAPS = "/api/v1/namespaces/default/configmaps"
-MERGE = "application/merge-patch+json"
 _SECONDS = 20.0
 
 
