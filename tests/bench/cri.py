@@ -178,12 +178,14 @@ async def _bursts(node: Node) -> list[Row]:
         await node.quiet()
         names = [f"burst{size}-{number}" for number in range(size)]
         cpu = node.agent.cpu()
-        seconds = max((await node.started(names)).values())
+        ready = (await node.started(names)).values()
+        seconds = max(ready)
         share = (node.agent.cpu() - cpu) / seconds * 100
         await node.quiet()
         cpu = node.agent.cpu() - cpu
         rows += [
             Row(f"burst of {size}, create to the last Ready", seconds, "s", None, (go_seconds,)),
+            Row(f"burst of {size}, create to Ready, p50", statistics.median(ready), "s", None),
             Row(f"burst of {size}, agent meanwhile", share, "% core", 50),
             Row(f"burst of {size}, CPU of the agent per pod", cpu / size * 1000, "ms", 40, _GO_START),
         ]

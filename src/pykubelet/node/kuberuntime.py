@@ -21,6 +21,7 @@ from pykubelet.node.images import Images
 from pykubelet.node.not_started import NotStarted
 from pykubelet.node.pod_killer import PodKiller, named_container, together
 from pykubelet.node.pull_secrets import fetch_pull_secrets
+from pykubelet.node.start_queue import StartQueue
 from pykubelet.pod import moments as m
 from pykubelet.pod.container.container_config import container_config
 from pykubelet.pod.container.dns import pod_dns
@@ -93,6 +94,7 @@ class KubeRuntime:
             most_pulls=outside.most_pulls,
         )
         self._killer = killer
+        self._starts = StartQueue()
         self._crash_loops: dict[str, CrashLoops] = {}
         """By uid."""
 
@@ -136,8 +138,9 @@ class KubeRuntime:
             for each in left_out:
                 self._recorder.event(pod, "Warning", "DNSConfigForming", each)
             made = partial(m.SandboxMade, attempt, handler, pod.spec.host_users is False)
-            with timed(self._journal, made, about(pod)):
-                sandbox = await self._runtime.run_sandbox(config)
+            async with self._starts.turn(pod, "sandbox", begun=False):
+                with timed(self._journal, made, about(pod)):
+                    sandbox = await self._runtime.run_sandbox(config)
         except PykubeletError as error:
             self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             raise
@@ -225,7 +228,8 @@ class KubeRuntime:
         container_id = await self._create(pod, container, attempt, image, place)
         self._crash_loops[uid] = loops.started(key, finished, now)
         try:
-            await self._runtime.start_container(container_id)
+            async with self._starts.turn(pod, "start", begun=True):
+                await self._runtime.start_container(container_id)
         except PykubeletError as error:
             self._crash_loops[uid] = self._crash_loops[uid].failed(key, self._now())
             raise self._failure(pod, "RunContainerError", error) from None
@@ -255,7 +259,8 @@ class KubeRuntime:
         except PykubeletError as error:
             raise self._failure(pod, "CreateContainerConfigError", error) from None
         try:
-            container_id = await self._runtime.create_container(place.sandbox_id, config)
+            async with self._starts.turn(pod, "create", begun=True):
+                container_id = await self._runtime.create_container(place.sandbox_id, config)
         except PykubeletError as error:
             raise self._failure(pod, "CreateContainerError", error) from None
         self._note(pod, m.ContainerCreated(container.name, attempt))
