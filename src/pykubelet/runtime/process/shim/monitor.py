@@ -298,7 +298,9 @@ def _become(spec: ContainerSpec, ends: list[int], says: int, go: int) -> NoRetur
         me = files.identity()
         program.enter_cgroups(spec["program"])
         if spec["root"] is not None:
-            Root(spec["root"]).enter()
+            root = Root(spec["root"])
+            root.build()
+            root.finish()
         if spec["tty"]:
             ends = terminal.take(ends[0])
         os.write(says, f"pid {me['pid']} {me['start']}\n".encode())

@@ -1,11 +1,12 @@
 """The folders that every container has of its own: /proc, /sys, /dev. And how anything is mounted in its root.
 
-All of this runs when the new root is in place and the old one not yet gone; the working folder is the old root's
-/proc/self/fd, so that a source is named by the number of its descriptor.
+All but `renew_proc` runs when the new root is in place and the old one not yet gone; the working folder is the old
+root's /proc/self/fd, so that a source is named by the number of its descriptor.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -59,12 +60,24 @@ def hide(path: str) -> None:
         return
 
 
-def make_proc(machine: int, *, fresh: bool, masks: bool, null: int) -> None:
+def make_proc(machine: int) -> None:
+    """This machine's for now: where another one is visible, the kernel lets ordinary users mount theirs."""
     point("/proc", folder=True)
-    if not fresh:
-        bind(machine, "/proc")
-        return
-    kernel.mount("proc", "/proc", "proc", _SAFE)
+    bind(machine, "/proc")
+
+
+def renew_proc(*, masks: bool, null: int) -> None:
+    """The one of our own pid namespace in its place."""
+    try:
+        fresh = kernel.new_mount("proc", _SAFE)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        kernel.mount("proc", "/proc", "proc", _SAFE)
+    else:
+        kernel.unmount("/proc")
+        kernel.attach(fresh, "/proc")
+        os.close(fresh)
     if masks:
         for name in _MASKED:
             _mask(f"/proc/{name}", null)
@@ -106,7 +119,7 @@ def _mask(path: str, null: int) -> None:
     if os.path.isdir(path):
         hide(path)
     elif os.path.exists(path):
-        bind(null, path)
+        kernel.mount(f"/proc/self/fd/{null}", path, flags=MS_BIND)
 
 
 def _fix(path: str) -> None:

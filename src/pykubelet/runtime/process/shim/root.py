@@ -11,7 +11,7 @@ import stat
 
 from . import kernel
 from .kernel import MS_BIND, MS_REC, MS_SLAVE
-from .places import bind, hide, is_folder, make_device_folder, make_proc, make_sys, point
+from .places import bind, hide, is_folder, make_device_folder, make_proc, make_sys, point, renew_proc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ _DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "nf
 
 
 class Root:
-    """Built in a mount namespace of its own, by the process that then becomes the container's program."""
+    """Built in a mount namespace of its own, first without the container's /proc: that shows the pid namespace of who
+    mounts it, which nobody joins before the machine's own root is out of his reach."""
 
     def __init__(self, spec: RootSpec) -> None:
         self._spec = spec
@@ -33,8 +34,11 @@ class Root:
         self._layers = 0
         self._writable = ["/"]
         """The mounts that make up the image's part of the root."""
+        self._null = -1
+        """The container's /dev/null, under whatever a volume puts over it."""
 
-    def enter(self) -> None:
+    def build(self) -> None:
+        """Make it, and leave this machine's behind."""
         os.umask(0)
         kernel.unshare("mnt")
         kernel.mount("none", "/", flags=MS_REC | MS_SLAVE)
@@ -52,11 +56,18 @@ class Root:
         for descriptor in (*sources.values(), old_root, descriptors):
             os.close(descriptor)
 
+    def finish(self) -> None:
+        """What only a process of the container's pid namespace can do."""
+        if self._spec["fresh_proc"]:
+            masks = not (self._spec["privileged"] or self._spec["in_user_namespace"])
+            renew_proc(masks=masks, null=self._null)
+        os.close(self._null)
+
     def _open_sources(self) -> dict[str, int]:
         """Opened while their names mean what they mean to the agent."""
         scratch = self._spec["scratch"]
         wanted = [mount["source"] for mount in self._spec["mounts"]] + [file for _, file in self._spec["files"]]
-        wanted += ["/proc", "/sys", "/dev", "/dev/null", self._spec["shm"]]
+        wanted += ["/proc", "/sys", "/dev", self._spec["shm"]]
         for name, mode in _EMPTY.items():
             path = f"{scratch}/{name.replace('/', '-')}"
             os.mkdir(path)
@@ -127,14 +138,10 @@ class Root:
             for path in self._writable:
                 kernel.make_read_only(path, recursive=False)
         in_user_namespace, privileged = spec["in_user_namespace"], spec["privileged"]
-        make_proc(
-            sources["/proc"],
-            fresh=spec["fresh_proc"],
-            masks=not (privileged or in_user_namespace),
-            null=sources["/dev/null"],
-        )
+        make_proc(sources["/proc"])
         make_sys(sources["/sys"], read_only=not privileged, masks=not (privileged or in_user_namespace))
         make_device_folder(sources, spec)
+        self._null = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
         for path, file in spec["files"]:
             bind(sources[file], point(path, folder=False))
         for path in spec["hidden"]:
