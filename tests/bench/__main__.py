@@ -2,12 +2,13 @@
 
 import sys
 
-from bench import agent, api, config_maps, cri, http, merge, stats, store
+from bench import agent, api, config_maps, cri, http, merge, process, stats, store
 
 SUITES = {
     "merge": merge.run,
     "agent": agent.run,
     "cri": cri.run,
+    "process": process.run,
     "stats": stats.run,
     "http": http.run,
     "store": store.run,

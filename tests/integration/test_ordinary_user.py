@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-_NOBODY = 65534
+from kit.nobody import NOBODY, as_nobody
+
 _TESTS = Path(__file__).parents[1]
 _HERE = "unit/runtime/process"
 
@@ -19,7 +20,7 @@ _HERE = "unit/runtime/process"
 def folder() -> Iterator[Path]:
     """Not pytest's own, which nobody but its owner may enter."""
     made = Path(tempfile.mkdtemp(prefix="pykubelet-nobody-"))
-    os.chown(made, _NOBODY, _NOBODY)
+    os.chown(made, NOBODY, NOBODY)
     yield made
     shutil.rmtree(made)
 
@@ -36,21 +37,9 @@ def test_all_of_it_works_for_an_ordinary_user(folder: Path) -> None:
     ]
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        [*_reachable(), *command], env=environment, capture_output=True, text=True, check=False, cwd=_TESTS.parent
+        [*as_nobody(), *command], env=environment, capture_output=True, text=True, check=False, cwd=_TESTS.parent
     )
     if "unshare:" in done.stderr:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     assert " passed" in done.stdout
-
-
-def _reachable() -> list[str]:
-    """As nobody, in a mount namespace in which nobody can read the interpreter, even if it lives in root's home."""
-    home = str(Path(os.path.realpath(sys.executable)).parents[1])
-    script = f"""
-    place=$(mktemp -d) && mount --bind {home} "$place" || exit 1
-    if [ "$(stat -c %a /root)" != 755 ]; then mount -t tmpfs -o mode=755 tmpfs /root; fi
-    mkdir -p {home} && mount --bind "$place" {home} && umount "$place" && rmdir "$place"
-    exec setpriv --reuid {_NOBODY} --regid {_NOBODY} --clear-groups "$@"
-    """
-    return ["unshare", "--mount", "sh", "-c", script, "sh"]
