@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.web.door import Door, listening_socket
+from pykubelet.web.origin import refuse_foreign_pages
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ async def serving(
 ) -> AsyncIterator[int]:
     """Serve until the end of the block. -> the port. Raises Invalid when the address cannot be had."""
     limits = limits or Limits()
+    app.middlewares.insert(0, refuse_foreign_pages)
     runner = web.AppRunner(
         app,
         access_log=None,

@@ -17,7 +17,8 @@ from pykubelet.base.errors import Retry
 
 log = logging.getLogger(__name__)
 
-_LARGEST_MESSAGE: Final = 32 << 20
+_LARGEST_MESSAGE: Final = 1 << 20
+"""Held as a whole before it is handed on; kubectl's messages have 32 KiB."""
 _CLOSING: Final = 5.0
 _TCP_CLOSE: Final = 7
 """The kernel's number for the state of a connection that is no more."""
@@ -49,14 +50,14 @@ def switched() -> web.Response:
     return web.Response(status=101)
 
 
-def wants_upgrade(request: web.Request, kind: str = "") -> bool:
+def wants_upgrade(request: web.BaseRequest, kind: str = "") -> bool:
     """Whether the client asks for another protocol: any, or `websocket` for example."""
     asks = any("upgrade" in value.lower() for value in request.headers.getall("Connection", []))
     wanted = request.headers.get("Upgrade", "").lower()
     return asks and bool(wanted) and kind in wanted
 
 
-def offered_protocols(request: web.Request) -> list[str]:
+def offered_protocols(request: web.BaseRequest) -> list[str]:
     """What a WebSocket client would speak, in its order."""
     listed = ",".join(request.headers.getall("Sec-WebSocket-Protocol", []))
     return [text.strip() for text in listed.split(",") if text.strip()]

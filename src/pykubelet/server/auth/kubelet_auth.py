@@ -26,6 +26,7 @@ from pykubelet.server.answer_cache import AnswerCache
 from pykubelet.server.auth.access import accesses
 from pykubelet.server.settings import AuthSettings
 from pykubelet.web.certificates import CREDENTIAL_ID, ClientCertificate, client_subject
+from pykubelet.web.origin import TOKEN_PROTOCOL
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,6 @@ _NEITHER_TWICE: Final = (_AUTHENTICATED, "system:unauthenticated")
 _CACHE_SIZE: Final = 8192
 _NOBODY_HOLDS: Final = 10.0
 """Seconds for which a token stays nobody's: long enough to spare the API server a flood, short enough for a new one."""
-
-TOKEN_PROTOCOL: Final = "base64url.bearer.authorization.k8s.io."  # noqa: S105 - the name of a protocol
 
 
 class Undecided(Retry):

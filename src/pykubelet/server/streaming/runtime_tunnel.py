@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.server.auth.kubelet_auth import TOKEN_PROTOCOL
+from pykubelet.web.origin import TOKEN_PROTOCOL
 from pykubelet.web.tunnel import Destination, Refusal, tunnel
 from pykubelet.web.upgrade import wants_upgrade
 
