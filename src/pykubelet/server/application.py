@@ -16,6 +16,8 @@ from pykubelet.pod.ports.server import Decision, Identity
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ASKING: Final = web.RequestKey("asking", Identity)
+"""Who asks, where anybody is asked for a name."""
 _LARGEST_BODY: Final = 1 << 20
 _STATUS: Final[tuple[tuple[type[PykubeletError], int], ...]] = (
     (NotFound, 404),
@@ -76,6 +78,7 @@ def _guarded(auth: Auth) -> Any:
         if not decision.allowed:
             log.info("forbidden to %s: %s %s", identity.name, request.method, request.path)
             return plain(403, decision.reason)
+        request[ASKING] = identity
         return await handler(request)
 
     return guard

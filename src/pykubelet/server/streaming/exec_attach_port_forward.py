@@ -1,5 +1,6 @@
 """`/exec`, `/attach`, `/portForward`, `/run`, `/checkpoint`: into a container, by the runtime's own door or by ours."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -12,7 +13,7 @@ from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.pod.container.logs import logged_container
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.server import Inside, Session, Streams, StreamUrl
-from pykubelet.server.application import Handler, Route, plain
+from pykubelet.server.application import ASKING, Handler, Route, plain
 from pykubelet.server.streaming.port_forward import forward
 from pykubelet.server.streaming.remote_command import serve_session
 from pykubelet.server.streaming.runtime_tunnel import tunnel_to_runtime
@@ -20,6 +21,8 @@ from pykubelet.server.streaming.session_lines import wanted
 
 _RUN_SECONDS: Final = 120.0
 _MOST_PORTS: Final = 100
+_MOST_SESSIONS: Final = 256
+"""Of one identity at a time. An API server has one for all its users."""
 
 
 class ContainerStreams:
@@ -39,6 +42,7 @@ class ContainerStreams:
         self._checkpoints = checkpoints
         self._idle = idle
         self._enabled = enabled
+        self._sessions: Counter[str] = Counter()
 
     def routes(self) -> tuple[Route, ...]:
         pod, container = "/{namespace}/{pod}", "/{container}"
@@ -57,7 +61,20 @@ class ContainerStreams:
         async def disabled(_: web.Request) -> web.StreamResponse:
             return plain(405, "Debug endpoints are disabled.\n")
 
-        return handler if self._enabled else disabled
+        async def counted(request: web.Request) -> web.StreamResponse:
+            asking = request.get(ASKING)
+            name = asking.name if asking else ""
+            if self._sessions[name] >= _MOST_SESSIONS:
+                return plain(429, f"{name} has {_MOST_SESSIONS} open streams on this node; end some of them\n")
+            self._sessions[name] += 1
+            try:
+                return await handler(request)
+            finally:
+                self._sessions[name] -= 1
+                if not self._sessions[name]:
+                    del self._sessions[name]
+
+        return counted if self._enabled else disabled
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:
         streams, command = wanted(request), request.query.getall("command", [])

@@ -8,21 +8,23 @@ import asyncio
 from typing import Final
 
 _MOST: Final = 1 << 20
+_OVERHEAD: Final = 64
+"""What a part costs besides its bytes: a thousand parts of a byte are no kilobyte."""
 
 
 class Budget:
     """How much of what came on one connection may wait to be taken."""
 
     def __init__(self) -> None:
-        self._waiting = 0
+        self.waiting = 0
         self._room = asyncio.Event()
 
     @property
     def is_spent(self) -> bool:
-        return self._waiting > _MOST
+        return self.waiting > _MOST
 
     def add(self, count: int) -> None:
-        self._waiting += count
+        self.waiting += count
         if not self.is_spent:
             self._room.set()
 
@@ -45,7 +47,7 @@ class Inbox:
     def put(self, data: bytes) -> None:
         if data and not (self._is_ended or self._is_shut):
             self._parts.append(data)
-            self._budget.add(len(data))
+            self._budget.add(len(data) + _OVERHEAD)
             self._change.set()
 
     def end(self) -> None:
@@ -78,5 +80,5 @@ class Inbox:
     def _taken(self) -> bytes:
         parts, self._parts = self._parts, []
         whole = parts[0] if len(parts) == 1 else b"".join(parts)
-        self._budget.add(-len(whole))
+        self._budget.add(-len(whole) - _OVERHEAD * len(parts))
         return whole

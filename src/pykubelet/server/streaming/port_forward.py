@@ -43,6 +43,8 @@ _PROTOCOL: Final = "portforward.k8s.io"
 _TUNNELED: Final = f"SPDY/3.1+{_PROTOCOL}"
 _CHANNEL_PROTOCOLS: Final = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")
 _PAIRING: Final = 30.0
+_MOST_PAIRS: Final = 500
+"""Of one client at a time. A pair whose streams are given up counts until its connection has ended, too."""
 
 
 class Bytes(Protocol):
@@ -180,6 +182,9 @@ class _Pairs:
         request_id = stream.headers.get("requestid") or f"#{stream.id - (2 if kind == 'data' else 0)}"
         pair = self._incomplete.get(request_id)
         if pair is None:
+            if len(self._tasks) >= _MOST_PAIRS:
+                log.warning("a client has %d connections to forward at once: more are refused", _MOST_PAIRS)
+                return False
             pair = self._incomplete[request_id] = _Pair()
             task = self._together.create_task(self._serve(request_id, pair))
             self._tasks.add(task)
@@ -205,7 +210,7 @@ class _Pairs:
                 await error.send(message.encode())
                 await error.finish()
         except ConnectionError:
-            log.debug("a client has given up request %s", request_id)
+            log.debug("a client has given up request %.40r", request_id)
         except Exception:
             log.exception("a forwarded connection broke")  # the others of this client go on
         finally:

@@ -127,16 +127,18 @@ async def _resize(line: Line, session: Session) -> None:
     """Sizes are JSON objects in a row. What cannot be read ends it; the session goes on with the size that it has."""
     if line.resizes is None:
         return
-    text = ""
+    text = b""
     try:
         while data := await line.resizes.receive():
-            text += data.decode()
-            while size := _next_size(text):
-                width, height, text = size
-                if width > 0 and height > 0:
-                    await session.resize(width, height)
-            if len(text) > _LONGEST_RESIZE:
-                raise ValueError("it does not end")
+            for at in range(0, len(data), _LONGEST_RESIZE):
+                text += data[at : at + _LONGEST_RESIZE]
+                while size := _next_size(text):
+                    width, height, text = size
+                    if width > 0 and height > 0:
+                        await session.resize(width, height)
+                if len(text) > _LONGEST_RESIZE:
+                    raise ValueError("it does not end")
+                await asyncio.sleep(0)  # a flood of sizes is no reason to keep everybody waiting
     except (PykubeletError, ConnectionError, ValueError) as error:
         log.info("a terminal keeps its size: %s", error)
         await _read_over(line.resizes)
@@ -149,10 +151,10 @@ async def _read_over(receiver: Receiver) -> None:
             pass
 
 
-def _next_size(text: str) -> tuple[int, int, str] | None:
+def _next_size(text: bytes) -> tuple[int, int, bytes] | None:
     """-> width, height, and the text after it; None when the text does not hold a whole size yet"""
     text = text.lstrip()
-    end = text.find("}") + 1
+    end = text.find(b"}") + 1
     if not end:
         return None
     fields = {name.lower(): value for name, value in json.loads(text[:end]).items()}

@@ -38,6 +38,10 @@ from pykubelet.web.upgrade import close_web_socket, taken_over, wait_until_recei
 log = logging.getLogger(__name__)
 
 _MOST_STREAMS: Final = 1000
+_MOST_HEADERS: Final = 256 << 10
+"""Characters in the headers of all open streams together."""
+_AT_ONCE: Final = 100
+"""Frames that are read before everybody else has a turn: a small one may take long to unpack."""
 _LARGEST_SENT: Final = 1 << 20
 _READ_AHEAD: Final = 256 << 10
 _WRITE_BEHIND: Final = 512 << 10
@@ -70,6 +74,7 @@ class SpdyStream:
         self.id = stream_id
         self.headers = headers
         self.inbox = Inbox(budget)
+        self.size = sum(len(name) + len(value) for name, value in headers.items())
         self.has_heard_all = False
         self.has_said_all = False
         self._connection = connection
@@ -113,6 +118,7 @@ class SpdyConnection:
         self._framing = Framing()
         self._budget = Budget()
         self._streams: dict[int, SpdyStream] = {}
+        self._header_size = 0
         self._last_id = 0
         self._answers: list[bytes] = []
 
@@ -121,10 +127,12 @@ class SpdyConnection:
         try:
             while data := await self._carrier.read():
                 self.count += 1
-                for event in self._framing.feed(data):
+                for number, event in enumerate(self._framing.feed(data), 1):
                     if isinstance(event, GoAway):
                         return
                     self._handle(event)
+                    if number % _AT_ONCE == 0:
+                        await asyncio.sleep(0)
                 if self._answers:
                     answers, self._answers = b"".join(self._answers), []
                     await self.write(answers)
@@ -161,8 +169,9 @@ class SpdyConnection:
             await self._carrier.close(patience)
 
     def forget_if_done(self, stream: SpdyStream) -> None:
-        if stream.has_said_all and stream.has_heard_all:
-            self._streams.pop(stream.id, None)
+        if stream.has_said_all and stream.has_heard_all and stream.id in self._streams:
+            del self._streams[stream.id]
+            self._header_size -= stream.size
 
     # --- what comes
 
@@ -198,10 +207,12 @@ class SpdyConnection:
             stream.has_heard_all = True
             stream.inbox.end()
         stream.has_said_all = event.is_one_way
-        if len(self._streams) >= _MOST_STREAMS or not self._accept(stream):
+        is_full = len(self._streams) >= _MOST_STREAMS or self._header_size + stream.size > _MOST_HEADERS
+        if is_full or not self._accept(stream):
             self._answers.append(reset_frame(stream_id, REFUSED_STREAM))
             return
         self._streams[stream_id] = stream
+        self._header_size += stream.size
         self.forget_if_done(stream)
         self._answers.append(self._framing.reply(stream_id))
 
@@ -212,8 +223,8 @@ class SpdyConnection:
 class SocketCarrier(asyncio.Protocol):
     def __init__(self) -> None:
         self.transport: asyncio.Transport
-        self._inbox = Inbox(Budget())
-        self._waiting = 0
+        self._budget = Budget()
+        self._inbox = Inbox(self._budget)
         self._can_write = asyncio.Event()
         self._can_write.set()
         self._lost = asyncio.Event()
@@ -229,8 +240,7 @@ class SocketCarrier(asyncio.Protocol):
         if self._is_closing:
             return
         self._inbox.put(data)
-        self._waiting += len(data)
-        if self._waiting >= _READ_AHEAD:
+        if self._budget.waiting >= _READ_AHEAD:
             self.transport.pause_reading()
 
     def eof_received(self) -> None:
@@ -249,7 +259,6 @@ class SocketCarrier(asyncio.Protocol):
 
     async def read(self) -> bytes:
         data = await self._inbox.receive()
-        self._waiting = 0
         if not self.transport.is_reading() and not self.transport.is_closing():
             self.transport.resume_reading()
         return data

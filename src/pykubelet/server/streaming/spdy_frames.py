@@ -6,13 +6,13 @@ header blocks, data and resets, and no flow-control windows; so windows are read
 
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 _VERSION: Final = 3
-_LARGEST_HEADERS: Final = 1 << 20
-"""Of a header block, packed or unpacked."""
-_MOST_HEADERS: Final = 1000
+_LARGEST_HEADERS: Final = 16 << 10
+"""Of a header block, packed or unpacked. Clients of the kubelet say three short words in it."""
+_MOST_HEADERS: Final = 100
 _LARGEST_CONTROL: Final = _LARGEST_HEADERS + 10
 _LARGEST_DATA: Final = (1 << 24) - 1
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _HEADERS, _WINDOW_UPDATE = 1, 2, 3, 4, 6, 7, 8, 9
@@ -129,21 +129,23 @@ class Framing:
 
     # --- what comes
 
-    def feed(self, data: bytes) -> list[Event]:
-        """What is new with these bytes. Raises ProtocolError, after which it is not to be asked again."""
+    def feed(self, data: bytes) -> Iterator[Event]:
+        """What is new with these bytes, to be taken to the end. Raises ProtocolError, after which nothing more can be.
+
+        One by one: what is small as long as it is packed never lies about unpacked.
+        """
         if self._held:
             self._held.append(data)
             self._missing -= len(data)
             if self._missing > 0:  # joined once, however small the pieces are
-                return []
+                return
             data, self._held = b"".join(self._held), []
-        events: list[Event] = []
         at, end = 0, len(data)
         while at < end:
             if self._data_id:
                 part = data[at : at + self._data_left]
                 at += len(part)
-                self._take(part, events)
+                yield self._taken(part)
                 continue
             size = self._size(data, at)
             if size > end - at:
@@ -153,14 +155,13 @@ class Framing:
             if first >> 31:
                 event = self._control(first & 0xFFFF, second >> 24, data[at + 8 : at + size])
                 if event is not None:
-                    events.append(event)
+                    yield event
             else:
                 self._data_id, self._data_left = first, second & 0xFFFFFF
                 self._data_ends = bool(second >> 24 & _FIN)
                 if not self._data_left:
-                    self._take(b"", events)
+                    yield self._taken(b"")
             at += size
-        return events
 
     def _size(self, data: bytes, at: int) -> int:
         """How many bytes have to be there to go on: the whole of a control frame, of a data frame the head alone."""
@@ -178,11 +179,12 @@ class Framing:
             raise ProtocolError(f"a control frame has {length} bytes; at most {_LARGEST_CONTROL} are read")
         return 8 + int(length)
 
-    def _take(self, part: bytes, events: list[Event]) -> None:
+    def _taken(self, part: bytes) -> Data:
         self._data_left -= len(part)
-        events.append(Data(self._data_id, part, self._data_ends and not self._data_left))
+        event = Data(self._data_id, part, self._data_ends and not self._data_left)
         if not self._data_left:
             self._data_id = 0
+        return event
 
     def _control(self, kind: int, flags: int, body: bytes) -> Event | None:
         if kind not in _LEAST:

@@ -1,7 +1,8 @@
 """The paths into containers: who is meant, what is asked of the runtime, and who takes the connection over."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.ports.runtime import ExecResult
 from pykubelet.pod.ports.server import Connection, Session, StreamUrl
 from pykubelet.server.application import application
+from pykubelet.server.streaming import exec_attach_port_forward
 from pykubelet.server.streaming.exec_attach_port_forward import ContainerStreams
 from pykubelet.web.serving import serving
 
@@ -217,3 +219,24 @@ async def test_what_the_runtime_cannot_do_is_passed_on(tmp_path: Path, error: Ex
 
         s.runtime.exec = fail  # type: ignore[method-assign]
         assert await s.ask(EXEC) == (status, str(error))
+
+
+async def test_nobody_holds_more_than_a_few_hundred_streams_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exec_attach_port_forward, "_MOST_SESSIONS", 2)
+    path = "/exec/default/web/c?command=cat&input=1"
+    async with server(tmp_path) as s, AsyncExitStack() as stack:
+        for _ in range(2):
+            await stack.enter_async_context(spdy_client(s.port, path, "v4.channel.k8s.io"))
+        assert await s.ask(path) == (429, "anybody has 2 open streams on this node; end some of them\n")
+        await stack.aclose()
+        async with asyncio.timeout(10):
+            while (await s.ask(path))[0] == 429:
+                pass
+
+
+async def test_a_foreign_page_starts_no_program(tmp_path: Path) -> None:
+    async with server(tmp_path) as s:
+        status, _ = await s.ask(EXEC, method="GET", Origin="https://evil.example.com", **UPGRADE)
+        assert (status, s.runtime.asked) == (403, [])
