@@ -18,6 +18,7 @@ from pykubelet.apiserver.schema.schema import copied, same
 from pykubelet.apiserver.strategies import pod_admission
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
 from pykubelet.apiserver.strategies.limit_ranges import apply_limit_ranges
+from pykubelet.apiserver.strategies.pod_annotations import annotation_faults
 from pykubelet.apiserver.strategies.pod_status import status_faults
 
 _CHANGEABLE: Final = (
@@ -124,16 +125,20 @@ class PodStrategy(Strategy):
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         if subresource == "status":
             yield from self.validate_meta(obj)
+            yield from annotation_faults(obj, old)
             yield from status_faults(obj, old)
             return
         if subresource == "binding":
             yield from self.validate_meta(obj)
+            yield from annotation_faults(obj, old)
             return
         if MIRROR_ANNOTATION in at(old, "metadata.annotations", {}) and subresource:
-            what = "ephemeral containers" if subresource == "ephemeralcontainers" else "resize"
-            yield forbidden("", f"static pods do not support {what}")
+            is_resize = subresource == "resize"
+            why = "static pods cannot be resized" if is_resize else "static pods do not support ephemeral containers"
+            yield forbidden("", why)
             return
         yield from self._faults(obj)
+        yield from annotation_faults(obj, old)
         if subresource == "ephemeralcontainers":
             yield from _ephemeral_faults(obj["spec"], old["spec"])
         elif subresource == "resize":

@@ -3,36 +3,21 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from pykubelet.api.codec import to_builtins
 from pykubelet.api.pod import PodSpec
-from pykubelet.api.validation.options import every_container
-from pykubelet.api.volumes import Volume, VolumeProjection
+from pykubelet.api.rules.object_references import object_references
+from pykubelet.api.volumes import Volume
 from pykubelet.pod.container.env import wanted_objects
 from pykubelet.pod.container.failures import ObjectKind
 
-_VOLUME_KINDS: Final = {
-    "config_map": ("configMap", "config maps"),
-    "secret": ("secret", "secrets"),
-    "csi": ("csi", "CSI drivers"),
-    "glusterfs": ("glusterfs", "endpoints"),
-    "persistent_volume_claim": ("persistentVolumeClaim", "persistent volume claims"),
-    "ephemeral": ("ephemeral", "persistent volume claims"),
-    "azure_file": ("azureFile", "secrets"),
-}
-_SECRET_REF_KINDS: Final = {
-    "cephfs": "cephfs",
-    "cinder": "cinder",
-    "flex_volume": "flexVolume",
-    "iscsi": "iscsi",
-    "rbd": "rbd",
-    "scale_io": "scaleIO",
-    "storageos": "storageos",
-}
-_PROJECTED_KINDS: Final = {
-    "config_map": ("configMap", "config maps"),
-    "secret": ("secret", "secrets"),
-    "service_account_token": ("serviceAccountToken", "service accounts"),
-    "cluster_trust_bundle": ("clusterTrustBundle", "cluster trust bundles"),
-    "pod_certificate": ("podCertificate", "pod certificates"),
+_WORDS: Final = {
+    "clustertrustbundles": "cluster trust bundles",
+    "configmaps": "config maps",
+    "csidrivers": "CSI drivers",
+    "persistentvolumeclaims": "persistent volume claims",
+    "podcertificates": "pod certificates",
+    "resourceclaims": "resource claims",
+    "serviceaccounts": "service accounts",
 }
 
 
@@ -68,46 +53,6 @@ def _objects_of_volume(volume: Volume) -> Iterator[tuple[ObjectKind, str]]:
 
 def api_references(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """The fields that need an API server, each with the kind of object that it asks for."""
-    if spec.service_account_name:
-        yield "spec.serviceAccountName", "service accounts"
-    for index, secret in enumerate(spec.image_pull_secrets):
-        if secret.name:
-            yield f"spec.imagePullSecrets[{index}]", "secrets"
-    if spec.resource_claims:
-        yield "spec.resourceClaims", "resource claims"
-    yield from _of_containers(spec)
-    yield from _of_volumes(spec)
-
-
-def _of_containers(spec: PodSpec) -> Iterator[tuple[str, str]]:
-    for container, path in every_container(spec, "spec"):
-        for number, variable in enumerate(container.env):
-            if variable.value_from is not None and variable.value_from.secret_key_ref is not None:
-                yield f"{path}.env[{number}].valueFrom.secretKeyRef", "secrets"
-            if variable.value_from is not None and variable.value_from.config_map_key_ref is not None:
-                yield f"{path}.env[{number}].valueFrom.configMapKeyRef", "config maps"
-        for number, source in enumerate(container.env_from):
-            if source.secret_ref is not None:
-                yield f"{path}.envFrom[{number}].secretRef", "secrets"
-            if source.config_map_ref is not None:
-                yield f"{path}.envFrom[{number}].configMapRef", "config maps"
-
-
-def _of_volumes(spec: PodSpec) -> Iterator[tuple[str, str]]:
-    for index, volume in enumerate(spec.volumes):
-        path = f"spec.volumes[{index}]"
-        for attribute, (name, needed) in _VOLUME_KINDS.items():
-            if getattr(volume, attribute) is not None:
-                yield f"{path}.{name}", needed
-        for attribute, name in _SECRET_REF_KINDS.items():
-            source = getattr(volume, attribute)
-            if source is not None and source.secret_ref is not None:
-                yield f"{path}.{name}.secretRef", "secrets"
-        for number, part in enumerate(volume.projected.sources if volume.projected else ()):
-            yield from _of_projection(f"{path}.projected.sources[{number}]", part)
-
-
-def _of_projection(path: str, part: VolumeProjection) -> Iterator[tuple[str, str]]:
-    for attribute, (name, needed) in _PROJECTED_KINDS.items():
-        if getattr(part, attribute) is not None:
-            yield f"{path}.{name}", needed
+    for found in object_references(to_builtins(spec)):
+        if found.name or not found.path.startswith("spec.imagePullSecrets"):  # an empty one means nothing
+            yield found.path, _WORDS.get(found.kind.plural, found.kind.plural)

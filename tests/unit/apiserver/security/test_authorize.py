@@ -233,10 +233,10 @@ def owned_by(**changes: Any) -> dict[str, Any]:
         (mirror(metadata=owned_by(blockOwnerDeletion=True)), "blockOwnerDeletion"),
         (mirror(serviceAccountName="robot"), "reference serviceaccounts"),
         (mirror(imagePullSecrets=[{"name": "x"}]), "reference secrets"),
-        (mirror(volumes=[{"name": "v", "configMap": {"name": "x"}}]), "configmaps (via configmap volumes)"),
-        (mirror(volumes=[{"name": "v", "projected": {"sources": [{"secret": {"name": "x"}}]}}]), "projected volumes"),
+        (mirror(volumes=[{"name": "v", "configMap": {"name": "x"}}]), "can not create pods that reference configmaps"),
+        (mirror(volumes=[{"name": "v", "projected": {"sources": [{"secret": {"name": "x"}}]}}]), "reference secrets"),
         (mirror(volumes=[{"name": "v", "hostPath": {"path": "/"}}, {"name": "e", "emptyDir": {}}]), ""),
-        (mirror(volumes=[{"name": "v", "novel": {}}]), "unknown type of volume"),
+        (mirror(volumes=[{"name": "v", "novel": {}}]), "reference unknown objects"),
     ],
 )
 @virtual_time
