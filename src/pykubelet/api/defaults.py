@@ -191,7 +191,9 @@ def _absent(**defaults: object) -> Callable[[Any], Any]:
     """Sets each field of a volume source that is absent."""
 
     def fill(source: Any) -> Any:
-        return changed(source, **{field: v for field, v in defaults.items() if getattr(source, field) in (None, "")})
+        empty = type(source)()
+        absent = (field for field in defaults if getattr(source, field) == getattr(empty, field))
+        return changed(source, **{field: defaults[field] for field in absent})
 
     return fill
 

@@ -104,7 +104,10 @@ class FileSource:
             self._is_folder = stat.S_ISDIR(os.stat(self._path).st_mode)
             if self._is_folder:
                 names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))
-                paths = [os.path.join(self._path, name) for name in names]
+                folder = os.path.normpath(self._path).replace(
+                    "//", "/"
+                )  # as any agent writes it: pods' identities hold it
+                paths = [os.path.join(folder, name) for name in names]
             else:
                 paths = [self._path]
         except FileNotFoundError:

@@ -16,6 +16,7 @@ from pykubelet.api.validation import validate_pod
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.references import api_references
 from pykubelet.pod.lifecycle.static_pod import static_pod, static_uid
+from pykubelet.sources.pod_dump import pod_dump
 
 _LIST_KINDS: Final = ("PodList", "List")
 _UID: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,252}")
@@ -104,7 +105,7 @@ def _pod(document: Document, path: str, value: Any, place: Place, faults: list[s
         reason = "must be letters, digits, '-', '_' and '.', as a folder can be named"
         faults.append(_fault(place, document.place(f"{path}metadata.uid"), f"{path}metadata.uid: {reason}"))
         return None
-    uid = written.metadata.uid or static_uid(written, place.node_name, place.source, place.origin)
+    uid = written.metadata.uid or static_uid(pod_dump(value, written), place.node_name, place.source, place.origin)
     pod = static_pod(default_pod(written), uid, place.node_name, place.source)
     errors = [*validate_pod(pod), *_api_dependencies(pod)]
     faults.extend(_fault(place, document.place(path + each.field), f"{path}{each}") for each in errors)

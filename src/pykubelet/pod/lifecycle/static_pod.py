@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Mapping
 from typing import Final
 
-from pykubelet.api import codec
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.rules.pod_kinds import FILE_SOURCE
 from pykubelet.api.rules.well_known import HASH_ANNOTATION, MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION
@@ -15,16 +14,13 @@ _AGENTS_NOTES: Final = (MIRROR_ANNOTATION, SEEN_ANNOTATION, SOURCE_ANNOTATION)
 _STAYS: Final = Toleration(operator="Exists", effect="NoExecute")
 
 
-def static_uid(pod: Pod, node_name: str, source: str, origin: str) -> str:
-    """The same manifest in the same place keeps its uid for ever; a changed manifest is a new pod.
+def static_uid(dump: str, node_name: str, source: str, origin: str) -> str:
+    """The same manifest in the same place keeps its uid for ever, whichever agent reads it; a changed one is a new pod.
 
-    Computed from the pod as it was written, before defaults: a later version of this program that knows more defaults
-    must not restart every static pod of the node.
+    `dump` is the pod as Kubernetes prints what it holds.
     """
-    digest = hashlib.md5(codec.encode_canonical(pod), usedforsecurity=False)
     place = f"host:{node_name}file:{origin}" if source == FILE_SOURCE else f"url:{origin}"
-    digest.update(place.encode())
-    return digest.hexdigest()
+    return hashlib.md5((dump + place).encode(), usedforsecurity=False).hexdigest()
 
 
 def static_pod(pod: Pod, uid: str, node_name: str, source: str) -> Pod:
