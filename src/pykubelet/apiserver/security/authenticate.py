@@ -13,6 +13,7 @@ from pykubelet.apiserver.requests.users import User, authenticated
 from pykubelet.apiserver.security import bootstrap_tokens
 from pykubelet.apiserver.security.tokens import AUDIENCES, Find, ServiceAccountTokens
 from pykubelet.base.errors import Invalid
+from pykubelet.web.bearer import bearer_token
 from pykubelet.web.certificates import CREDENTIAL_ID, ClientCertificate, client_certificate, client_subject
 
 
@@ -41,7 +42,7 @@ class Authenticator:
             user = certificate_user(certificate, self._now())
             if user is not None:
                 return user
-        token = bearer_token(request)
+        token = bearer_token(request.headers)
         if token is None:
             return None
         user, _ = await self.token_user(token)
@@ -68,13 +69,6 @@ class Authenticator:
             if hmac.compare_digest(known, digest):
                 found = user
         return found
-
-
-def bearer_token(request: web.Request) -> str | None:
-    kind, _, token = request.headers.get("Authorization", "").strip().partition(" ")
-    if kind.lower() == "bearer" and token.strip():
-        return token.strip()
-    return None
 
 
 def certificate_user(certificate: x509.Certificate, now: datetime) -> User | None:

@@ -25,6 +25,7 @@ from pykubelet.pod.ports.server import Access, Decision, Identity, Reviews
 from pykubelet.server.answer_cache import AnswerCache
 from pykubelet.server.auth.access import accesses
 from pykubelet.server.settings import AuthSettings
+from pykubelet.web.bearer import bearer_token
 from pykubelet.web.certificates import CREDENTIAL_ID, ClientCertificate, client_subject
 from pykubelet.web.origin import TOKEN_PROTOCOL
 
@@ -131,9 +132,8 @@ class KubeletAuth:
         return Identity(name=subject.name, uid=subject.uid, groups=subject.groups, extra=extra)
 
     async def _by_header(self, request: web.BaseRequest) -> Identity | None:
-        scheme, _, rest = request.headers.get(hdrs.AUTHORIZATION, "").strip().partition(" ")
-        token = rest.partition(" ")[0]
-        return await self._by_token(token) if scheme.lower() == "bearer" and token else None
+        token = bearer_token(request.headers)
+        return await self._by_token(token) if token is not None else None
 
     async def _by_protocol(self, request: web.BaseRequest) -> Identity | None:
         """Browsers cannot set headers on a WebSocket: they say their token as the name of a protocol."""
