@@ -14,6 +14,8 @@ BOOTSTRAPPERS: Final = "system:bootstrappers"
 NODE_PREFIX: Final = "system:node:"
 BOOTSTRAP_PREFIX: Final = "system:bootstrap:"
 SERVICE_ACCOUNT_PREFIX: Final = "system:serviceaccount:"
+KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
+"""Whom kubelets know the API server as."""
 
 
 class User(msgspec.Struct, frozen=True):

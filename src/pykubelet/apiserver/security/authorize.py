@@ -1,4 +1,5 @@
-"""Who may do what. Three kinds of users have rights: masters, nodes, and whoever brings a bootstrap token.
+"""Who may do what. Four kinds of users have rights: masters, nodes, whoever brings a bootstrap token, and the server
+itself when it comes to a kubelet, which asks us whether it may.
 
 Everybody who is somebody may find out what the server has, and what he may do himself.
 """
@@ -10,6 +11,7 @@ from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import (
     AUTHENTICATED,
     BOOTSTRAPPERS,
+    KUBELET_CLIENT,
     MASTERS,
     SERVICE_ACCOUNTS,
     User,
@@ -23,6 +25,7 @@ PUBLIC_PATHS: Final = ("/healthz", "/livez", "/readyz", "/version")
 _DISCOVERY: Final = (*PUBLIC_PATHS, "/api", "/apis", "/openapi")
 _BELOW: Final = ("/api/", "/apis/", "/healthz/", "/livez/", "/readyz/", "/openapi/", "/version/")
 _ISSUER: Final = ("/.well-known/openid-configuration", "/openid/v1/jwks")
+_READ: Final = ("get", "list", "watch")
 _READ_PATHS: Final = ("get", "head", "options")
 _SELF: Final = (
     ("authentication.k8s.io", "selfsubjectreviews"),
@@ -30,6 +33,8 @@ _SELF: Final = (
     ("authorization.k8s.io", "selfsubjectrulesreviews"),
 )
 _BOOTSTRAP_VERBS: Final = ("create", "get", "list", "watch")
+_KUBELET_PARTS: Final = ("configz", "healthz", "log", "metrics", "pods", "proxy", "stats")
+"""What the API of a kubelet consists of, as rights to a node: upstream's role system:kubelet-api-admin."""
 
 
 class Authorizer:
@@ -56,6 +61,8 @@ class Authorizer:
             return await self._nodes.refusal(node, info)
         if BOOTSTRAPPERS in user.groups and _bootstrapper_may(info):
             return None
+        if user.name == KUBELET_CLIENT and _kubelet_client_may(info):
+            return None
         return ""
 
     def rules(self, user: User) -> dict[str, Any]:
@@ -76,6 +83,9 @@ class Authorizer:
             resources += [_rule(verbs, (group,), (plural,)) for (group, plural), verbs in PLAIN.items()]
         elif BOOTSTRAPPERS in user.groups:
             resources.append(_rule(_BOOTSTRAP_VERBS, (CERTIFICATES,), ("certificatesigningrequests",)))
+        elif user.name == KUBELET_CLIENT:
+            resources.append(_rule(_READ, ("",), ("nodes",)))
+            resources.append(_rule(("*",), ("",), tuple(f"nodes/{part}" for part in _KUBELET_PARTS)))
         found: dict[str, Any] = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": incomplete}
         return {**found, "evaluationError": problem} if problem else found
 
@@ -124,6 +134,12 @@ def _bootstrapper_may(info: RequestInfo) -> bool:
     if info.subresource:
         return info.verb == "create" and info.subresource == "nodeclient"
     return info.verb in _BOOTSTRAP_VERBS
+
+
+def _kubelet_client_may(info: RequestInfo) -> bool:
+    if (info.group, info.resource) != ("", "nodes"):
+        return False
+    return info.subresource in _KUBELET_PARTS if info.subresource else info.verb in _READ
 
 
 def _rule(verbs: tuple[str, ...], groups: tuple[str, ...], resources: tuple[str, ...]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
-from pykubelet.apiserver.requests.users import MASTERS, NODE_PREFIX, NODES
+from pykubelet.apiserver.requests.users import KUBELET_CLIENT, MASTERS, NODE_PREFIX, NODES
 from pykubelet.base.errors import Invalid
 from pykubelet.web.authority import Authority, general_name
 from pykubelet.web.certificates import hosts, is_due, is_issued_by, is_of_key
@@ -21,7 +22,6 @@ from pykubelet.web.key_pairs import KeyPair, key_pem, read_pem, write_private
 
 _SHORTEST_TOKEN: Final = 32
 ADMIN: Final = "kubernetes-admin"
-KUBELET_CLIENT: Final = "kube-apiserver-kubelet-client"
 
 
 class Pki:
@@ -54,9 +54,12 @@ class Pki:
         return self._keep("admin", lambda now: self.authority.client(ADMIN, (MASTERS,), now))
 
     def kubelet_client(self) -> tuple[Path, Path]:
-        """With which the API server comes to kubelets."""
+        """With which the API server comes to kubelets: it may do there what it passes on, and nothing anywhere else.
+        One that would make its holder a master, as was once given, is replaced."""
         return self._keep(
-            "apiserver-kubelet-client", lambda now: self.authority.client(KUBELET_CLIENT, (MASTERS,), now)
+            "apiserver-kubelet-client",
+            lambda now: self.authority.client(KUBELET_CLIENT, (), now),
+            lambda certificate: not certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME),
         )
 
     def node(self, name: str) -> tuple[Path, Path]:

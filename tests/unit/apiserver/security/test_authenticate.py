@@ -16,7 +16,7 @@ def test_certificates_name_their_users(tmp_path: Path, clock: Clock) -> None:
     assert [(user.name, user.groups[:1]) for user in users if user is not None] == [
         ("kubernetes-admin", ("system:masters",)),
         ("system:node:n1", ("system:nodes",)),
-        ("kube-apiserver-kubelet-client", ("system:masters",)),
+        ("kube-apiserver-kubelet-client", ("system:authenticated",)),
     ]
 
 

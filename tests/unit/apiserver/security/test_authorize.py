@@ -19,6 +19,8 @@ KEY = ec.generate_private_key(ec.SECP256R1())
 ADMIN = authenticated("root", ("system:masters",))
 NODE = authenticated("system:node:n1", ("system:nodes",))
 NAMELESS = authenticated("somebody", ("system:nodes",))
+OURSELVES = authenticated("kube-apiserver-kubelet-client")
+ANONYMOUS_OURSELVES = User("kube-apiserver-kubelet-client")
 BOOTSTRAP = authenticated("system:bootstrap:abcdef", ("system:bootstrappers",))
 ROBOT = authenticated("system:serviceaccount:ns:robot", ("system:serviceaccounts",))
 
@@ -73,6 +75,12 @@ MAY: list[tuple[User, str]] = [
     (ROBOT, "GET /openapi/v3"),
     (ROBOT, "GET /openid/v1/jwks"),
     (ROBOT, "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"),
+    (OURSELVES, "GET /api/v1/nodes/n1/proxy/run"),
+    (OURSELVES, "POST /api/v1/nodes/n1/proxy"),
+    (OURSELVES, "GET /api/v1/nodes/n1/metrics"),
+    (OURSELVES, "GET /api/v1/nodes/n1/log"),
+    (OURSELVES, "GET /api/v1/nodes/n1/pods"),
+    (OURSELVES, "GET /api/v1/nodes"),
     (BOOTSTRAP, f"POST {CSR}"),
     (BOOTSTRAP, f"GET {CSR}/x"),
     (NODE, f"GET {MINE}/pods/mine"),
@@ -113,6 +121,14 @@ MAY_NOT: list[tuple[User, str]] = [
     (ROBOT, "GET /metrics"),
     (ROBOT, "POST /api/v1"),
     (ROBOT, "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"),
+    (OURSELVES, f"GET {MINE}/secrets/pull"),
+    (OURSELVES, f"GET {MINE}/pods/mine"),
+    (OURSELVES, f"POST {MINE}/pods/mine/exec"),
+    (OURSELVES, "PATCH /api/v1/nodes/n1"),
+    (OURSELVES, "PATCH /api/v1/nodes/n1/status"),
+    (OURSELVES, "DELETE /api/v1/nodes/n1"),
+    (OURSELVES, "GET /metrics"),
+    (ANONYMOUS_OURSELVES, "GET /api/v1/nodes/n1/proxy/run"),
     (BOOTSTRAP, f"PUT {CSR}/x/approval"),
     (BOOTSTRAP, f"DELETE {CSR}/x"),
     (BOOTSTRAP, f"GET {MINE}/secrets/pull"),

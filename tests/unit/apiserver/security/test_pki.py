@@ -50,6 +50,18 @@ def test_a_new_name_makes_a_new_serving_certificate(tmp_path: Path, clock: Clock
     assert [str(each.value) for each in found] == ["localhost", "10.0.0.1"]
 
 
+def test_the_servers_own_certificate_for_kubelets_makes_nobody_a_master(tmp_path: Path, clock: Clock) -> None:
+    """A folder of before, whose one does, gets another; and then it stays."""
+    pki = Pki.open(tmp_path, clock)
+    old = pki.authority.client("kube-apiserver-kubelet-client", ("system:masters",), NOW)
+    (tmp_path / "apiserver-kubelet-client.crt").write_bytes(old.certificate)
+    (tmp_path / "apiserver-kubelet-client.key").write_bytes(old.key)
+    made = pki.kubelet_client()[0].read_bytes()
+
+    assert read(pki.kubelet_client()[0]).subject.rfc4514_string() == "CN=kube-apiserver-kubelet-client"
+    assert pki.kubelet_client()[0].read_bytes() == made
+
+
 def test_an_authority_without_its_key_is_not_replaced_behind_our_back(tmp_path: Path, clock: Clock) -> None:
     Pki.open(tmp_path, clock)
     (tmp_path / "ca.key").unlink()
