@@ -21,6 +21,7 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
     plug-in of that name. Raises Invalid."""
     name = settings.endpoint.partition("://")[0] or EMBEDDED
     if name == EMBEDDED:
+        from pykubelet.runtime.process.filters import Filters
         from pykubelet.runtime.process.runtime import ProcessRuntime
 
         return ProcessRuntime(
@@ -30,6 +31,7 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
             log_files=settings.log_max_files,
             machine_ips=settings.node_ips,
             hidden=settings.hidden,
+            filters=Filters(folder=settings.root.parent / "seccomp", by_default=settings.seccomp_default),
             journal=settings.journal,
         )
     if name == "unix" or name.startswith("/"):

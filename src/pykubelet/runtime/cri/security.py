@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.well_known import APP_ARMOR_PREFIX
 from pykubelet.api.security import (
     AppArmorProfile,
     Capabilities,
@@ -17,6 +16,7 @@ from pykubelet.api.security import (
     SELinuxOptions,
 )
 from pykubelet.base.errors import Invalid
+from pykubelet.pod.container.app_armor import app_armor_profile
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 
@@ -105,7 +105,7 @@ def container_security(
             username = name
         else:
             user = int(name or 0)
-    app_armor = _app_armor(pod, container)
+    app_armor = app_armor_profile(pod, container)
     return cri.LinuxContainerSecurityContext(
         capabilities=_capabilities(own.capabilities),
         privileged=bool(own.privileged),
@@ -171,21 +171,6 @@ def _seccomp(profile: SeccompProfile | None, defaults: SecurityDefaults) -> cri.
             return kinds(profile_type=kinds.Localhost, localhost_ref=path)
         case _:
             return kinds(profile_type=kinds.Unconfined)
-
-
-def _app_armor(pod: Pod, container: Container) -> AppArmorProfile | None:
-    """The container's own word, then an annotation of old that names the container, then the pod's."""
-    own, shared = container.security_context, pod.spec.security_context
-    if own is not None and own.app_armor_profile is not None:
-        return own.app_armor_profile
-    match pod.metadata.annotations.get(f"{APP_ARMOR_PREFIX}{container.name}", ""):
-        case "runtime/default":
-            return AppArmorProfile(type="RuntimeDefault")
-        case "unconfined":
-            return AppArmorProfile(type="Unconfined")
-        case named if named.startswith("localhost/"):
-            return AppArmorProfile(type="Localhost", localhost_profile=named.removeprefix("localhost/"))
-    return shared.app_armor_profile if shared is not None else None
 
 
 def _app_armor_profile(profile: AppArmorProfile | None) -> cri.SecurityProfile | None:

@@ -4,16 +4,20 @@ import logging
 import os
 import tempfile
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from msgspec import Struct
 
+from pykubelet.api.struct import changed
+from pykubelet.runtime.process.seccomp.numbers import spoken
 from pykubelet.runtime.process.spawner import Spawner
 from pykubelet.runtime.process.store import remove_tree
 
 log = logging.getLogger(__name__)
 
-_PROBING = 30.0
+_PROBING: Final = 30.0
+_FILTERS: Final = Path("/proc/sys/kernel/seccomp/actions_avail")
+_SE_LINUX: Final = Path("/sys/fs/selinux/enforce")
 
 
 class Abilities(Struct, frozen=True, kw_only=True):
@@ -31,10 +35,30 @@ class Abilities(Struct, frozen=True, kw_only=True):
     overlay_refusal: str = ""
     limits_refusal: str = ""
     """Why memory and processor time cannot be limited; empty: they can."""
+    groups: tuple[int, ...] = ()
+    """The runtime's own, beside its first."""
+    device_rules: bool = True
+    """Whether the kernel keeps containers from devices that they have made themselves."""
+    seccomp_refusal: str = ""
+    """Why system calls cannot be filtered; empty: they can."""
+    se_linux: bool = False
 
     @classmethod
     def plain(cls, refusal: str, limits_refusal: str) -> Self:
-        return cls(uid=os.getuid(), gid=os.getgid(), refusal=refusal, limits_refusal=limits_refusal)
+        return cls(
+            uid=os.getuid(),
+            gid=os.getgid(),
+            groups=tuple(os.getgroups()),
+            refusal=refusal,
+            limits_refusal=limits_refusal,
+            seccomp_refusal=seccomp_refusal(),
+            se_linux=_SE_LINUX.exists(),
+        )
+
+    @property
+    def has_capabilities(self) -> bool:
+        """Whether a container's process has any to begin with, its own user namespace's if not this machine's."""
+        return self.may_change_user or self.in_user_namespace
 
     @property
     def may_change_user(self) -> bool:
@@ -54,18 +78,23 @@ async def probe_abilities(spawner: Spawner, root: Path, limits_refusal: str) -> 
             remove_tree(folder)
         facts = answer.get("allowed")
         if facts is not None:
-            return Abilities(
-                uid=os.getuid(),
-                gid=os.getgid(),
+            return changed(
+                Abilities.plain("", limits_refusal),
                 namespaces=True,
                 in_user_namespace=with_user_namespace,
                 overlay=not facts["overlay"],
                 fresh_proc=not facts["proc"],
                 overlay_refusal=facts["overlay"],
-                limits_refusal=limits_refusal,
             )
         refusal = answer.failure or "the probe gave no answer"
     return Abilities.plain(refusal, limits_refusal)
+
+
+def seccomp_refusal() -> str:
+    if not _FILTERS.exists():
+        return "this kernel has no filters for system calls"
+    machine = os.uname().machine
+    return "" if spoken(machine) else f"the numbers of system calls on {machine} are not known here"
 
 
 def limitations(abilities: Abilities) -> tuple[str, ...]:
@@ -73,8 +102,12 @@ def limitations(abilities: Abilities) -> tuple[str, ...]:
     found = [
         "Every pod uses this machine's network and addresses.",
         "Images are not pulled: containers see this machine's files unless an unpacked image is there.",
-        "Seccomp, AppArmor and SELinux profiles are not applied.",
+        "AppArmor and SELinux profiles are not applied: pods that ask for them are refused.",
     ]
+    if abilities.seccomp_refusal:
+        found.append(f"Pods that ask for a seccomp profile are refused: {abilities.seccomp_refusal}.")
+    if abilities.may_change_user and not abilities.device_rules:
+        found.append("Containers do not get CAP_MKNOD, because the kernel lets us set no rules for devices.")
     if not abilities.namespaces:
         found.append(
             f"Containers are plain processes: they share this machine's files, processes and names, and only volumes "
@@ -89,7 +122,7 @@ def limitations(abilities: Abilities) -> tuple[str, ...]:
         found.append(
             f"All containers run as user {abilities.uid} of this machine"
             + (", by whatever number they know it" if mapped else "")
-            + "; supplementalGroups and fsGroup have no effect."
+            + "; supplementalGroups and fsGroup that it is not in are refused."
         )
     if abilities.limits_refusal:
         found.append(f"Memory and processor time are not limited ({abilities.limits_refusal}).")

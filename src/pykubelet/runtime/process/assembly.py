@@ -13,12 +13,20 @@ from pykubelet.base.errors import Retry
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.process import specs
 from pykubelet.runtime.process.abilities import Abilities
+from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images import Images
 from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.store import SandboxRecord
 
 if TYPE_CHECKING:
-    from pykubelet.runtime.process.shim.spec import ContainerSpec, ExecSpec, Holder, Identity, SandboxSpec
+    from pykubelet.runtime.process.shim.spec import (
+        ContainerSpec,
+        ExecSpec,
+        Holder,
+        Identity,
+        ProgramSpec,
+        SandboxSpec,
+    )
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the kernel's place for shared memory
 
@@ -30,6 +38,7 @@ class Assembly:
         self,
         abilities: Abilities,
         images: Images,
+        filters: Filters,
         *,
         sandboxes: Path,
         containers: Path,
@@ -39,6 +48,7 @@ class Assembly:
     ) -> None:
         self._abilities = abilities
         self._images = images
+        self._filters = filters
         self._sandboxes = sandboxes
         self._containers = containers
         self._hidden = [str(path) for path in hidden]
@@ -76,14 +86,14 @@ class Assembly:
         """Raise Invalid for what cannot be run here."""
         folder = self._images.folder(config.image)
         image = self._images.config(config.image)
-        specs.program_spec(sandbox, config, image, folder, self._abilities)
+        self._program(sandbox, config)
         specs.root_spec(sandbox, config, folder, self._abilities, "")
         specs.stop_signal_of(sandbox, config, image)
 
     def container(self, container: Container) -> "ContainerSpec":
         config, sandbox, placement = container.record.config, container.sandbox, container.record.placement
         folder, image = self._images.folder(config.image), self._images.config(config.image)
-        program = specs.program_spec(sandbox.record.config, config, image, folder, self._abilities)
+        program = self._program(sandbox.record.config, config)
         program["cgroups"] = placement.entries
         scratch = self._containers / container.id / f"scratch-{secrets.token_hex(4)}"
         scratch.mkdir(mode=0o700)
@@ -117,12 +127,17 @@ class Assembly:
         config, run = container.record.config, container.run
         if run is None:
             raise Retry(f"container {config.name} does not run")
-        folder, image = self._images.folder(config.image), self._images.config(config.image)
-        program = specs.program_spec(container.sandbox.record.config, config, image, folder, self._abilities)
+        program = self._program(container.sandbox.record.config, config)
         program["cgroups"] = container.record.placement.entries
         program["argv"] = list(command)
         main: Identity = {"pid": run.main.pid, "start": run.main.start, "boot": run.main.boot}
         return {"holder": _holder(container.sandbox), "main": main, "program": program}
+
+    def _program(self, sandbox: SandboxConfig, config: ContainerConfig) -> "ProgramSpec":
+        folder, image = self._images.folder(config.image), self._images.config(config.image)
+        program = specs.program_spec(sandbox, config, image, folder, self._abilities)
+        program["seccomp"] = self._filters.filter_of(sandbox.pod, config.name, program["capabilities"], self._abilities)
+        return program
 
     def _shm_of(self, sandbox: Sandbox) -> str:
         return str(_MEMORY if sandbox.record.config.pod.spec.host_ipc else self._shared_memory(sandbox.id))

@@ -32,6 +32,7 @@ from pykubelet.runtime.process import cgroups, exec, specs
 from pykubelet.runtime.process.abilities import Abilities, limitations, probe_abilities
 from pykubelet.runtime.process.assembly import Assembly
 from pykubelet.runtime.process.cgroups import Cgroups
+from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images import Images
 from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.process import Identity, Process
@@ -72,12 +73,14 @@ class ProcessRuntime:
         python: str = "",
         log_size: int = 10 * 1024 * 1024,
         log_files: int = 5,
+        filters: Filters | None = None,
         journal: Journal | None = None,
     ) -> None:
         self.journal = journal or Journal()
         self._root, self._isolated = root.absolute(), isolated
         self._log_root = (log_root or root / "logs").absolute()
         self._hidden, self._log_size, self._log_files = (self._root, *hidden), log_size, log_files
+        self._filters = filters or Filters(folder=self._root / "seccomp")
         self._images = Images(image_root.absolute() if image_root else None)
         self._store = Store(self._root)
         self._table = Table(self._store, machine_ips)
@@ -100,6 +103,7 @@ class ProcessRuntime:
                 self._assembly = Assembly(
                     self._abilities,
                     self._images,
+                    self._filters,
                     sandboxes=self._store.sandboxes,
                     containers=self._store.containers,
                     hidden=self._hidden,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pykubelet.runtime.process.shim.spec import UserSpec
 
 # fmt: off
-_NAMES: Final = (
+CAPABILITIES: Final = (
     "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
     "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
     "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
@@ -59,6 +59,7 @@ def user_of(pod: Pod, name: str, image_user: str, image: Path | None, abilities:
         extra = [*shared.supplemental_groups, *([] if shared.fs_group is None else [shared.fs_group])]
         known = [] if shared.supplemental_groups_policy == "Strict" else accounts.groups(uid)
         return {"uid": uid, "gid": gid, "groups": sorted({gid, *extra, *known}), "mapped": False}
+    _refuse_groups(shared, name, gid, abilities)
     if abilities.in_user_namespace:
         return None if (uid, gid) == (0, 0) else {"uid": uid, "gid": gid, "groups": None, "mapped": True}
     if (uid, gid) != (abilities.uid, abilities.gid):
@@ -69,6 +70,22 @@ def user_of(pod: Pod, name: str, image_user: str, image: Path | None, abilities:
     return None
 
 
+def _refuse_groups(shared: PodSecurityContext, name: str, gid: int, abilities: Abilities) -> None:
+    """Without the right to become anybody. `gid` is the group that the container knows itself by."""
+    mine = {gid} if abilities.in_user_namespace else {abilities.gid, *abilities.groups}
+    wanted = {"fsGroup": [] if shared.fs_group is None else [shared.fs_group]}
+    wanted["supplementalGroups"] = list(shared.supplemental_groups)
+    for field, groups in wanted.items():
+        foreign = [group for group in groups if group not in mine]
+        if foreign:
+            known = " or ".join(map(str, sorted(mine)))
+            remedy = f"without root it can only be in group {known}: say that, or run the agent as root"
+            raise Invalid(f"container {name}: {field} {foreign[0]} cannot be provided: {remedy}")
+    if shared.supplemental_groups_policy == "Strict" and set(abilities.groups) - {abilities.gid}:
+        what = "without root a container keeps the groups of the user that runs the agent"
+        raise Invalid(f"container {name}: supplementalGroupsPolicy Strict cannot be provided: {what}")
+
+
 def _default_group(uid: int, accounts: "_Accounts", abilities: Abilities) -> int:
     if uid == abilities.uid and not abilities.namespaces:
         return abilities.gid
@@ -77,15 +94,21 @@ def _default_group(uid: int, accounts: "_Accounts", abilities: Abilities) -> int
 
 def capabilities_of(context: SecurityContext, abilities: Abilities) -> list[int] | None:
     """The numbers of those that the container may have; None: there are none to be taken."""
-    if not (abilities.may_change_user or abilities.in_user_namespace) or context.privileged:
-        return None
     changes = context.capabilities or Capabilities()
-    kept = set() if "ALL" in _plain(changes.drop) else set(_USUAL) - set(_plain(changes.drop))
-    kept |= set(_NAMES) if "ALL" in _plain(changes.add) else set(_plain(changes.add))
-    unknown = sorted(kept - set(_NAMES))
-    if unknown:
-        raise Invalid(f"there is no capability {unknown[0]}")
-    return sorted(_NAMES.index(name) for name in kept)
+    add, drop = _plain(changes.add), _plain(changes.drop)
+    for name in (*add, *drop):
+        if name not in (*CAPABILITIES, "ALL"):
+            raise Invalid(f"there is no capability {name}")
+    if not abilities.has_capabilities:
+        if add:
+            raise Invalid(f"capability {add[0]} cannot be added: without root and without namespaces there is none")
+        return None
+    if context.privileged:
+        return None
+    usual = set(_USUAL) if abilities.device_rules or abilities.in_user_namespace else set(_USUAL) - {"MKNOD"}
+    kept = set() if "ALL" in drop else set(CAPABILITIES) if "ALL" in add else usual
+    kept = (kept | set(add) - {"ALL"}) - set(drop)
+    return sorted(CAPABILITIES.index(name) for name in kept)
 
 
 def _plain(names: tuple[str, ...]) -> list[str]:

@@ -10,6 +10,7 @@ from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.images import ImageConfig
 from pykubelet.runtime.process.security import capabilities_of, container_of, context_of, home_of, user_of
+from pykubelet.runtime.process.unhonoured import refuse_unhonoured
 
 if TYPE_CHECKING:
     from pykubelet.runtime.process.shim.spec import MountSpec, ProgramSpec, RootSpec
@@ -71,6 +72,7 @@ def program_spec(
     sandbox: SandboxConfig, config: ContainerConfig, image: ImageConfig, folder: Path | None, abilities: Abilities
 ) -> "ProgramSpec":
     """Which program, as whom, with what around it."""
+    refuse_unhonoured(sandbox.pod, config.name, abilities)
     context = context_of(sandbox.pod, config.name)
     user = user_of(sandbox.pod, config.name, image.user, folder, abilities)
     uid = user["uid"] if user else 0 if abilities.in_user_namespace else abilities.uid
@@ -84,13 +86,16 @@ def program_spec(
             raise Invalid(
                 f"environment variable {name!r} cannot be set: a name or value holds what no process can have"
             )
+    # Who has no capabilities could still gain some from a file; dropping them has to mean that this is over.
+    drops = not abilities.has_capabilities and bool(context.capabilities and context.capabilities.drop)
     return {
         "argv": _arguments(config, image, folder),
         "env": env,
         "cwd": config.working_dir or image.working_dir or "/",
         "user": user,
         "capabilities": capabilities_of(context, abilities),
-        "no_new_privileges": context.allow_privilege_escalation is False,
+        "no_new_privileges": context.allow_privilege_escalation is False or drops,
+        "seccomp": None,
         "oom_score_adj": config.limits.oom_score_adj,
         "cgroups": [],
     }

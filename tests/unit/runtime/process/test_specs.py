@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities, limitations
 from pykubelet.runtime.process.images import ImageConfig, Images
-from pykubelet.runtime.process.security import capabilities_of, user_of
+from pykubelet.runtime.process.security import CAPABILITIES, capabilities_of, user_of
 from pykubelet.runtime.process.specs import check_sandbox, program_spec, sandbox_namespaces, stop_signal_of
 from unit.runtime.process.machine import sandbox_of
 
@@ -77,8 +77,25 @@ def test_root_becomes_whoever_is_wanted() -> None:
 def test_an_ordinary_user_is_called_what_is_wanted() -> None:
     assert user(USER, {}, {}) is None
     assert user(USER, {"run_as_user": 0}, {"run_as_group": 0}) is None
-    wanted = user(USER, {"run_as_user": 7777}, {"run_as_group": 9, "supplemental_groups": (5,)})
+    wanted = user(USER, {"run_as_user": 7777}, {"run_as_group": 9})
     assert wanted == {"uid": 7777, "gid": 9, "groups": None, "mapped": True}
+
+
+def test_an_ordinary_user_gives_no_groups_that_it_is_not_in() -> None:
+    for field, wish in (("supplementalGroups 5", {"supplemental_groups": (9, 5)}), ("fsGroup 5", {"fs_group": 5})):
+        with pytest.raises(Invalid, match=f"{field} cannot be provided: without root it can only be in group 9"):
+            user(USER, {"run_as_user": 7777}, {"run_as_group": 9, **wish})
+    assert user(USER, {}, {"run_as_group": 9, "supplemental_groups": (9,), "fs_group": 9}) is not None
+    with pytest.raises(Invalid, match=r"fsGroup 5 cannot be provided: .* in group 27 or 100"):
+        user(changed(PLAIN_USER, groups=(27, 100)), {}, {"fs_group": 5})
+    assert user(changed(PLAIN_USER, groups=(27, 100)), {}, {"fs_group": 27, "supplemental_groups": (100,)}) is None
+
+
+def test_groups_that_cannot_be_left_are_not_called_strict() -> None:
+    strict = {"supplemental_groups_policy": "Strict"}
+    assert user(USER, {}, strict) is None
+    with pytest.raises(Invalid, match="supplementalGroupsPolicy Strict cannot be provided"):
+        user(changed(USER, groups=(100, 27)), {}, strict)
 
 
 def test_an_ordinary_user_without_namespaces_stays_itself() -> None:
@@ -109,9 +126,46 @@ def test_root_may_be_forbidden() -> None:
     assert user(PLAIN_USER, {"run_as_non_root": True}, {}) is None
 
 
-def test_a_capability_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(Invalid, match="no capability FLY"):
-        capabilities_of(SecurityContext(capabilities=Capabilities(add=("CAP_FLY",))), ROOT)
+def capabilities(abilities: Abilities, **changes: tuple[str, ...]) -> set[str] | None:
+    numbers = capabilities_of(SecurityContext(capabilities=Capabilities(**changes)), abilities)
+    return None if numbers is None else {CAPABILITIES[number] for number in numbers}
+
+
+@pytest.mark.parametrize("abilities", [ROOT, USER, PLAIN_USER])
+def test_a_capability_that_does_not_exist_is_refused(abilities: Abilities) -> None:
+    for wish in ("add", "drop"):
+        with pytest.raises(Invalid, match="no capability FLY"):
+            capabilities(abilities, **{wish: ("CAP_FLY",)})
+
+
+def test_what_is_dropped_is_gone_whatever_is_added() -> None:
+    usual = capabilities(ROOT)
+    assert usual is not None
+    assert {"NET_RAW", "MKNOD", "AUDIT_WRITE", "SETFCAP"} <= usual
+    assert len(usual) == 14
+    assert capabilities(ROOT, add=("ALL",), drop=("NET_RAW",)) == set(CAPABILITIES) - {"NET_RAW"}
+    assert capabilities(ROOT, add=("CAP_NET_ADMIN", "net_raw"), drop=("NET_RAW",)) == usual - {"NET_RAW"} | {
+        "NET_ADMIN"
+    }
+    assert capabilities(ROOT, drop=("ALL",), add=("KILL",)) == {"KILL"}
+    assert capabilities(ROOT, drop=("ALL",), add=("ALL",)) == set()
+
+
+def test_without_rules_for_devices_nobody_makes_them() -> None:
+    bare = changed(ROOT, device_rules=False)
+    assert "MKNOD" not in (capabilities(bare) or ())
+    assert any("do not get CAP_MKNOD" in each for each in limitations(bare))
+    assert "MKNOD" in (capabilities(changed(USER, device_rules=False)) or ())  # its own namespace's, good for nothing
+
+
+def test_a_plain_process_has_no_capabilities_to_be_given_and_gains_none_after_dropping_them() -> None:
+    with pytest.raises(Invalid, match="capability NET_ADMIN cannot be added"):
+        capabilities(PLAIN_USER, add=("NET_ADMIN",))
+    for drop, expected in (((), False), (("ALL",), True)):
+        sandbox = sandbox_of(SecurityContext(capabilities=Capabilities(drop=drop)))
+        config = ContainerConfig(name="c", command=("x",))
+        spec = program_spec(sandbox, config, ImageConfig(), None, PLAIN_USER)
+        assert spec["no_new_privileges"] is expected
 
 
 def test_who_has_no_capabilities_has_none_to_lose() -> None:

@@ -132,8 +132,8 @@ def pivot_root(new_root: str) -> None:
     _checked(_libc.syscall(number, b".", b"."), f"make {new_root} the root")
 
 
-def prctl(option: int, value: int) -> None:
-    _checked(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+def prctl(option: int, value: int, pointed: ctypes.Array[ctypes.c_uint64] | None = None) -> None:
+    _checked(_libc.prctl(option, ctypes.c_ulong(value), pointed, 0, 0), f"prctl {option}")
 
 
 def set_name(name: str) -> None:

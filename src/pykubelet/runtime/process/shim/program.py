@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from . import kernel, namespaces
+from . import kernel, namespaces, seccomp
 from .light import signal
 
 TYPE_CHECKING = False
@@ -40,16 +40,23 @@ def run(program: ProgramSpec, *, end_with_parent: bool) -> NoReturn:
     for number in _IGNORED_BY_PYTHON:
         signal.signal(number, signal.SIG_DFL)
     os.umask(0o022)
+    user, filter_ = program["user"], program["seccomp"]
     _drop_capabilities(program["capabilities"])
-    if program["user"] is not None:
-        _give_streams(program["user"])
-        _become(program["user"])
+    if user is not None and user["mapped"]:
+        namespaces.new_user_namespace(user["uid"], user["gid"])
+    if filter_ is not None and not program["no_new_privileges"]:
+        seccomp.install(filter_)  # while we may: its rules hold for what follows, too
+    if user is not None and not user["mapped"]:
+        _give_streams(user)
+        _become(user)
     if program["no_new_privileges"]:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     if end_with_parent:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)
     _enter_folder(program["cwd"])
     path = _look_up(program["argv"][0], program["env"].get("PATH", ""))
+    if filter_ is not None and program["no_new_privileges"]:
+        seccomp.install(filter_)
     try:
         os.execve(path, program["argv"], program["env"])  # noqa: S606 - no shell is wanted
     except OSError as error:
@@ -72,7 +79,7 @@ def _drop_capabilities(kept: list[int] | None) -> None:
 
 def _give_streams(user: UserSpec) -> None:
     """Its pipes or its terminal are its own: else it could write to its output, but not open /dev/stdout."""
-    for descriptor in () if user["mapped"] else (0, 1, 2):
+    for descriptor in (0, 1, 2):
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode) or os.isatty(descriptor):
             try:
                 os.fchown(descriptor, user["uid"], -1)
@@ -81,9 +88,6 @@ def _give_streams(user: UserSpec) -> None:
 
 
 def _become(user: UserSpec) -> None:
-    if user["mapped"]:
-        namespaces.new_user_namespace(user["uid"], user["gid"])
-        return
     if user["groups"] is not None:
         os.setgroups(user["groups"])
     os.setresgid(user["gid"], user["gid"], user["gid"])

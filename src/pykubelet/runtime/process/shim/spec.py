@@ -65,6 +65,8 @@ if TYPE_CHECKING:
         capabilities: list[int] | None
         """Those that may be had; None: whatever there is."""
         no_new_privileges: bool
+        seccomp: bytes | None
+        """The filter for its system calls; None: all are allowed."""
         oom_score_adj: int
         cgroups: list[str]
         """The `cgroup.procs` files to be written to."""

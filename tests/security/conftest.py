@@ -1,0 +1,3 @@
+from unit.runtime.process.conftest import any_machine, isolated, plain
+
+__all__ = ["any_machine", "isolated", "plain"]
