@@ -85,6 +85,14 @@ class PodLogs:
         except (OSError, Invalid) as error:
             log.warning("the log of container %s of pod %s/%s has no link: %s", container, namespace, pod, error)
 
+    async def attempts(self, namespace: str, pod: str, uid: str, container: str) -> int:
+        """How often a container was started, by the logs that there are of it: what cannot be told counts for 0."""
+        try:
+            return await in_thread(_attempts, os.path.dirname(self.path(namespace, pod, uid, container, 0)))
+        except (OSError, Invalid) as error:
+            log.warning("how often container %s of pod %s/%s has run is unknown: %s", container, namespace, pod, error)
+            return 0
+
     async def forget(self, namespace: str, pod: str, uid: str, container: str, attempt: int, container_id: str) -> None:
         """A dead container was removed: so are its logs. Harmless twice."""
         path = self.path(namespace, pod, uid, container, attempt)
@@ -165,6 +173,10 @@ async def _done(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await in_thread(work, *args, **kwargs)
     except OSError as error:
         raise Retry(f"logs: {error.filename}: {error.strerror}") from error
+
+
+def _attempts(folder: str) -> int:
+    return max((int(found[1]) + 1 for file in _files(folder) if (found := _ATTEMPT.fullmatch(file))), default=0)
 
 
 # --- rotation

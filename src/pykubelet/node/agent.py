@@ -87,6 +87,7 @@ class Agent:
         )
         self.workers.on_released = self.handlers.released
         self.workers.on_gone = self.handlers.gone
+        self.workers.comes_back = lambda uid: uid in self.table
         self.loop = SyncLoop(self.inbox, self._config, self.handlers)
 
     def start(self) -> list["asyncio.Task[None]"]:

@@ -223,8 +223,7 @@ class KubeRuntime:
             raise NotStarted("CrashLoopBackOff", message, again_in=wait)
         image = await self._images.ensure(pod, container)
         self._image_used(image.id)
-        newest = observed.newest(container.name)
-        attempt = newest.attempt + 1 if newest else 0
+        attempt = await self._attempt(pod, container, observed)
         container_id = await self._create(pod, container, attempt, image, place)
         self._crash_loops[uid] = loops.started(key, finished, now)
         try:
@@ -239,6 +238,15 @@ class KubeRuntime:
             meta = pod.metadata
             await self._logs.link(meta.namespace, meta.name, meta.uid, container.name, attempt, container_id)
         await self._post_start(pod, container_id, container, next(iter(place.ips), ""))
+
+    async def _attempt(self, pod: Pod, container: Container, observed: ObservedPod) -> int:
+        """Counted on from what the runtime holds, or, when it has lost its memory, from the logs that are there."""
+        newest, meta = observed.newest(container.name), pod.metadata
+        if newest is not None:
+            return newest.attempt + 1
+        if self._logs is None:
+            return 0
+        return await self._logs.attempts(meta.namespace, meta.name, meta.uid, container.name)
 
     async def _post_start(self, pod: Pod, container_id: str, container: Container, address: str) -> None:
         """A container whose postStart hook fails has failed to start."""

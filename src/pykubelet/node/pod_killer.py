@@ -1,7 +1,8 @@
 """Ending containers: all of a pod, or one that is to be restarted, each after its preStop hook and within one grace."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Iterable
+from contextlib import asynccontextmanager
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
@@ -52,8 +53,8 @@ class PodKiller:
         """One container of a pod that goes on: its hook, then the stop with what is left of the grace."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace
-        await self._pre_stop(pod, container_id, container, address, grace)
-        await self._runtime.stop_container(container_id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
+        async with self._pre_stop(pod, container_id, container, address, grace):
+            await self._runtime.stop_container(container_id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
 
     # --- inside
 
@@ -80,29 +81,41 @@ class PodKiller:
         loop = asyncio.get_running_loop()
         self._note(pod, ContainerStopping(seen.name, deadline - loop.time()))
         self._recorder.event(pod, "Normal", "Killing", f"Stopping container {seen.name}")
-        await self._pre_stop(pod, seen.id, named_container(pod, seen.name), address, deadline - loop.time())
-        try:
-            async with asyncio.timeout(max(deadline - loop.time(), 0.0)):
-                for event in before:
-                    await event.wait()
-        except TimeoutError:
-            pass
-        await self._runtime.stop_container(seen.id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
+        container = named_container(pod, seen.name)
+        async with self._pre_stop(pod, seen.id, container, address, deadline - loop.time()):
+            try:
+                async with asyncio.timeout(max(deadline - loop.time(), 0.0)):
+                    for event in before:
+                        await event.wait()
+            except TimeoutError:
+                pass
+            await self._runtime.stop_container(seen.id, max(deadline - loop.time(), float(MINIMUM_GRACE)))
 
+    @asynccontextmanager
     async def _pre_stop(
         self, pod: Pod, container_id: str, container: Container | None, address: str, seconds: float
-    ) -> None:
+    ) -> AsyncGenerator[None, None]:
+        """Runs the hook, and waits for it while there is time. One that takes longer goes on until its container ends:
+        it may be all that keeps it going."""
         hook = container.lifecycle.pre_stop if container and container.lifecycle else None
         if container is None or hook is None or seconds <= 0:
+            yield
             return
+        running = asyncio.create_task(run_hook(self._runtime, container_id, container, hook, address))
         try:
-            async with asyncio.timeout(seconds):
-                await run_hook(self._runtime, container_id, container, hook, address)
-        except TimeoutError:
-            self._note(pod, HookFailed(container.name, "preStop", "it has used up the grace"))
-        except PykubeletError as error:  # its text may hold secrets: it goes to the journal, not into an event
-            self._note(pod, HookFailed(container.name, "preStop", str(error)))
-            self._recorder.event(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
+            await asyncio.wait((running,), timeout=seconds)
+            if not running.done():
+                self._note(pod, HookFailed(container.name, "preStop", "it has used up the grace"))
+            elif (error := running.exception()) is not None:
+                if not isinstance(error, PykubeletError):
+                    raise error
+                # Its text may hold secrets: it goes to the journal, not into an event.
+                self._note(pod, HookFailed(container.name, "preStop", str(error)))
+                self._recorder.event(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
+            yield
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
 
     def _address(self, observed: ObservedPod) -> str:
         """Where hooks find the pod; empty: nowhere."""

@@ -102,7 +102,11 @@ class PodWorker:
         """Something has happened to the pod: look at it soon."""
         self._news.set()
 
-    async def live(self, on_released: Callable[[Pod], None] = lambda pod: None) -> None:
+    async def live(
+        self,
+        on_released: Callable[[Pod], None] = lambda pod: None,
+        comes_back: Callable[[str], bool] = lambda uid: False,
+    ) -> None:
         work_for(about(self.wish.pod))
         await self._wait_for_predecessors()
         await self._keep_running()
@@ -114,8 +118,10 @@ class PodWorker:
         self.released.set()
         on_released(self.wish.pod)
         await self._wait_for_removal()
-        self._enter(Phase.REMOVING)
-        await self._insist("remove", lambda: self._syncer.remove(self.wish.pod.metadata.uid))
+        uid = self.wish.pod.metadata.uid
+        if not (comes_back(uid) and self.wish.pod.spec.restart_policy == "Always"):  # else its restarts are counted on
+            self._enter(Phase.REMOVING)
+            await self._insist("remove", lambda: self._syncer.remove(uid))
         self._enter(Phase.GONE)
 
     async def _wait_for_predecessors(self) -> None:

@@ -20,6 +20,8 @@ class PodWorkers:
     def __init__(self, syncer: Syncer, journal: Journal, tasks: asyncio.TaskGroup) -> None:
         self.on_released: Callable[[Pod], None] = lambda pod: None
         self.on_gone: Callable[[str], None] = lambda uid: None
+        self.comes_back: Callable[[str], bool] = lambda uid: False
+        """Whether a pod that is about to be removed is wanted again, since its manifest has come back."""
         self._syncer = syncer
         self._journal = journal
         self._tasks = tasks
@@ -88,7 +90,7 @@ class PodWorkers:
         task.add_done_callback(self.tasks.discard)
 
     async def _live(self, worker: PodWorker) -> None:
-        await worker.live(self.on_released)
+        await worker.live(self.on_released, self.comes_back)
         pod = worker.wish.pod
         uid, name = pod.metadata.uid, full_name(pod)
         del self._workers[uid]

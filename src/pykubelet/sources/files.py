@@ -56,7 +56,12 @@ class FileSource:
             while True:
                 self._changed.clear()
                 self._keep_watching()
+                removed = self._watch.removed() if self._watch is not None else ()
                 pods = await asyncio.to_thread(self._read_all)
+                kept = self._without_removed(told or (), removed)
+                if told is not None and kept != told:  # also what is back by now: people restart a pod that way
+                    told = kept
+                    yield Listed(kept)
                 if pods != told:
                     told = pods
                     yield Listed(pods)
@@ -88,6 +93,16 @@ class FileSource:
             self._watch.close()
             self._watch = None
 
+    def _without_removed(self, told: tuple[Pod, ...], names: Collection[str]) -> tuple[Pod, ...]:
+        folder = self._folder() if self._is_folder else os.path.dirname(self._path)
+        removed = (self._contents.get(os.path.join(folder, name)) for name in names)
+        uids = {pod.metadata.uid for content in removed if content is not None for pod in content.pods}
+        return tuple(pod for pod in told if pod.metadata.uid not in uids)
+
+    def _folder(self) -> str:
+        """Pods' identities are made from their paths: as every agent writes them."""
+        return os.path.normpath(self._path).replace("//", "/")
+
     # --- reading, in a thread: a slow disk must not stop the agent
 
     def _read_all(self) -> tuple[Pod, ...]:
@@ -104,10 +119,7 @@ class FileSource:
             self._is_folder = stat.S_ISDIR(os.stat(self._path).st_mode)
             if self._is_folder:
                 names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))
-                folder = os.path.normpath(self._path).replace(
-                    "//", "/"
-                )  # as any agent writes it: pods' identities hold it
-                paths = [os.path.join(folder, name) for name in names]
+                paths = [os.path.join(self._folder(), name) for name in names]
             else:
                 paths = [self._path]
         except FileNotFoundError:

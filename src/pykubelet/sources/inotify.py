@@ -43,6 +43,9 @@ class FolderWatch:
         self.folder = folder
         self.lost = False
         self._on_change = on_change
+        self._removed: set[str] = set()
+        self._moved: dict[int, str] = {}
+        """By cookie: the old name of what was moved, until it is known where to."""
         self._identity = _identity(folder)
         self._fd = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
         try:
@@ -56,6 +59,16 @@ class FolderWatch:
     def covers(self, folder: str) -> bool:
         """Whether what is at that path now is what is watched: folders are moved, and links to them are turned."""
         return not self.lost and self.folder == folder and self._identity == _identity(folder)
+
+    def removed(self) -> frozenset[str]:
+        """The names of what was deleted or moved out since this was last asked, also of what is back by now.
+
+        What was moved aside within the folder, as some editors do it before they write, was not removed.
+        """
+        removed = frozenset(self._removed)
+        self._removed.clear()
+        self._moved.clear()
+        return removed
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -71,14 +84,23 @@ class FolderWatch:
         changed = False
         offset = 0
         while offset < len(data):
-            _, mask, _, length = _HEADER.unpack_from(data, offset)
+            _, mask, cookie, length = _HEADER.unpack_from(data, offset)
             offset += _HEADER.size
             name = os.fsdecode(data[offset : offset + length].rstrip(b"\0"))
             offset += length
             self.lost = self.lost or bool(mask & _LOST)
+            self._note_removal(mask, cookie, name)
             changed = changed or bool(mask & ~_CREATE) or self._is_complete(name)
         if changed:
             self._on_change()
+
+    def _note_removal(self, mask: int, cookie: int, name: str) -> None:
+        if mask & (_DELETE | _MOVED_FROM):
+            self._removed.add(name)
+        if mask & _MOVED_FROM:
+            self._moved[cookie] = name
+        elif mask & _MOVED_TO and not name.startswith("."):
+            self._removed.discard(self._moved.pop(cookie, ""))
 
     def _is_complete(self, name: str) -> bool:
         """Links are whole as soon as they exist; any other new file is followed by the closing of its writer."""

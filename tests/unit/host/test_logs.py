@@ -274,3 +274,17 @@ async def test_a_pod_without_a_name_is_left_alone(machine: Machine) -> None:
     machine.write()
     await machine.logs.tidy([pod(container(5), name="")])
     assert machine.files() == ["0.log"]
+
+
+async def test_logs_tell_how_often_a_container_was_started(machine: Machine) -> None:
+    async def attempts(container: str = "c") -> int:
+        return await machine.logs.attempts("default", "web", "u1", container)
+
+    assert await attempts() == 0
+    machine.write("0.log")
+    assert await attempts() == 1
+    machine.write(f"11.log.{STAMP}.gz")
+    machine.write("99.log.d", container="other")
+    machine.write("backup-50.log")
+    assert await attempts() == 12
+    assert await attempts("..") == 0

@@ -42,3 +42,16 @@ async def test_a_mirror_pods_uid_stands_for_its_static_pod() -> None:
         found = node.agent.find_pod("default", mirror.metadata.name, mirror.metadata.uid)
         assert found is not None
         assert found.metadata.uid == static().metadata.uid
+
+
+@virtual_time
+async def test_a_static_pod_whose_manifest_goes_and_comes_back_is_restarted_and_its_restarts_are_counted() -> None:
+    world = World()
+    always = changed(static(), spec=changed(static().spec, restart_policy="Always"))
+    uid = always.metadata.uid
+    async with world.agent() as node:
+        for restarts in (0, 1, 2):
+            world.files.apply(always)
+            await eventually(lambda: node.phase(uid) == "Running" and bool(world.runtime.running()), seconds=60)
+            await eventually(lambda: node.status(uid).container_statuses[0].restart_count == restarts)  # noqa: B023
+            world.files.remove(uid)

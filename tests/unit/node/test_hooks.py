@@ -1,6 +1,7 @@
 """Lifecycle hooks, in whole stories: what runs when, and what it costs of the grace."""
 
 import asyncio
+from datetime import datetime
 
 import pytest
 from aiohttp import web
@@ -82,7 +83,7 @@ async def test_a_pre_stop_hook_runs_before_the_stop_and_is_paid_from_the_grace()
 
 
 @virtual_time
-async def test_a_pre_stop_hook_that_takes_too_long_is_cut_and_the_container_still_gets_two_seconds() -> None:
+async def test_a_container_whose_pre_stop_hook_takes_too_long_still_gets_two_seconds() -> None:
     world = World()
     world.runtime.stop_seconds = 1000
     async with world.agent():
@@ -92,6 +93,29 @@ async def test_a_pre_stop_hook_that_takes_too_long_is_cut_and_the_container_stil
         world.pods.remove("uid-web")
         await eventually(lambda: not world.runtime.running(), seconds=60)
         assert 6.9 <= (world.now() - asked).total_seconds() <= 8
+
+
+@virtual_time
+async def test_a_pre_stop_hook_goes_on_until_its_container_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.runtime.stop_seconds = 1000
+    cut: list[datetime] = []
+
+    async def never_ends(*_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cut.append(world.now())
+
+    monkeypatch.setattr(world.runtime, "exec_sync", never_ends)
+    async with world.agent():
+        world.pods.apply(pod(grace=5, pre_stop=command("flush")))
+        await eventually(world.runtime.running)
+        asked = world.now()
+        world.pods.remove("uid-web")
+        await eventually(lambda: not world.runtime.running(), seconds=60)
+        await eventually(lambda: len(cut) == 1)
+        assert (cut[0] - asked).total_seconds() >= 6.9, "the grace, and two seconds"
 
 
 @virtual_time

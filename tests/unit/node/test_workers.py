@@ -6,10 +6,13 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.pod import Pod
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.node.worker import Wish, newer
 from pykubelet.node.workers import PodWorkers
@@ -274,6 +277,22 @@ async def test_a_pod_that_comes_back_while_it_is_removed_has_to_wait_until_it_is
         assert workers.is_leaving("u")
         await eventually(lambda: notes.told()[-1] == ("sync", "v1"), seconds=60)
         assert [what for what, _ in notes.told()] == ["sync", "stop", "release", "remove", "sync"]
+
+
+@pytest.mark.parametrize(("policy", "removals"), [("Always", 0), ("OnFailure", 1), ("Never", 1)])
+@virtual_time
+async def test_what_is_left_of_a_pod_that_comes_back_is_kept_where_restarts_are_counted(
+    policy: str, removals: int
+) -> None:
+    async with node() as (workers, notes):
+        again = changed(pod(), spec=changed(pod().spec, restart_policy=policy))
+        workers.on_gone = lambda uid: workers.tell(again)
+        workers.comes_back = lambda uid: True
+        workers.tell(again)
+        await asyncio.sleep(2)
+        workers.tell(again, grace=30, removed=True)
+        await eventually(lambda: notes.told()[-1] == ("sync", "v1") and len(notes.told()) > 2, seconds=60)
+        assert [what for what, _ in notes.told()].count("remove") == removals
 
 
 @virtual_time

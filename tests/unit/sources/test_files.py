@@ -395,3 +395,65 @@ async def test_on_real_time_a_change_is_seen_at_once(tmp_path: Path) -> None:
     async with followed(tmp_path) as view:
         (tmp_path / "web.yaml").write_text(manifest("web"))
         await becomes(view, within=10, web="nginx:1")
+
+
+def delete_and_write(file: Path) -> None:
+    text = file.read_text()
+    file.unlink()
+    file.write_text(text)
+
+
+def move_out_and_in(file: Path) -> None:
+    outside = file.parent.parent / f"outside-{file.name}"
+    file.rename(outside)
+    outside.rename(file)
+
+
+def hide_and_show(file: Path) -> None:
+    hidden = file.with_name(f".{file.name}")
+    file.rename(hidden)
+    hidden.rename(file)
+
+
+@pytest.mark.parametrize("restart", [delete_and_write, move_out_and_in, hide_and_show], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("single", [False, True], ids=["folder", "file"])
+@virtual_time
+async def test_a_manifest_that_is_back_at_once_was_removed_all_the_same(
+    tmp_path: Path, restart: Callable[[Path], None], single: bool
+) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "web.yaml").write_text(manifest("web"))
+    (folder / "db.yaml").write_text(manifest("db"))
+    async with followed(folder / "web.yaml" if single else folder) as view:
+        before = tuple(view.pods.values())
+        restart(folder / "web.yaml")
+        gone = await view.next(within=AT_ONCE)
+        assert isinstance(gone, Listed)
+        assert [pod.metadata.name for pod in gone.pods] == ([] if single else ["db-n1"])
+        assert await view.next(within=AT_ONCE) == Listed(before)
+        await view.silence(100)
+
+
+@pytest.mark.parametrize("edit", [truncate_and_write, write_beside_and_rename, sed_in_place, vim])
+@virtual_time
+async def test_an_editor_that_changes_nothing_removes_nothing(
+    tmp_path: Path, edit: Callable[[Path, str], None]
+) -> None:
+    (tmp_path / "web.yaml").write_text(manifest("web"))
+    async with followed(tmp_path) as view:
+        edit(tmp_path / "web.yaml", manifest("web"))
+        await view.silence(100)
+
+
+@virtual_time
+async def test_a_folder_that_is_made_anew_with_the_same_manifests_restarts_no_pod(tmp_path: Path) -> None:
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / "web.yaml").write_text(manifest("web"))
+    async with followed(folder) as view:
+        (folder / "web.yaml").unlink()
+        folder.rmdir()
+        folder.mkdir()
+        (folder / "web.yaml").write_text(manifest("web"))
+        await view.silence(100)

@@ -84,6 +84,10 @@ class LogFiles(Protocol):
         """Let log collectors find the log of a container that was just started. Never raises."""
         ...
 
+    async def attempts(self, namespace: str, pod: str, uid: str, container: str) -> int:
+        """How often a container was started, by the logs that there are of it. Never raises."""
+        ...
+
     async def forget(self, namespace: str, pod: str, uid: str, container: str, attempt: int, container_id: str) -> None:
         """The container was removed: so is its log. Raises base.errors."""
         ...
