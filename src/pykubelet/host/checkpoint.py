@@ -67,17 +67,22 @@ class PodCheckpoint:
                 await asyncio.sleep(_RETRY)
 
     def _is_ours(self) -> bool:
+        return self._noted() in (None, self._machine)
+
+    def _noted(self) -> str | None:
+        """None: there is none yet, or it was made before there were such notes."""
         try:
-            return (self._folder / _MACHINE).read_text() == self._machine
-        except OSError:  # there is none yet, or it was made before there were such notes
-            return True
+            return (self._folder / _MACHINE).read_text()
+        except OSError:
+            return None
 
     def _write(self, pending: dict[str, Pod | None]) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not self._is_ours():
-            for path in self._folder.glob("*.json"):
+        noted = self._noted()
+        if noted != self._machine:
+            for path in self._folder.glob("*.json") if noted is not None else ():
                 path.unlink(missing_ok=True)
-        (self._folder / _MACHINE).write_text(self._machine)
+            (self._folder / _MACHINE).write_text(self._machine)
         for uid, pod in pending.items():
             path = self._folder / f"{os.path.basename(uid)}.json"
             if pod is None:

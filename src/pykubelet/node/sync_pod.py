@@ -239,7 +239,9 @@ class PodSync:
             await self._runtime.remove_sandbox(sandbox_id)
 
     async def _report_end(self, pod: Pod) -> None:
-        self._reporter.report_end(pod, await self._runtime.observe(pod.metadata.uid))
+        """What stopped it has looked after it, and what has ended stays as it was."""
+        uid = pod.metadata.uid
+        self._reporter.report_end(pod, self._reporter.last_seen(uid) or await self._runtime.observe(uid))
 
     # --- inside
 

@@ -119,6 +119,20 @@ async def test_a_pod_with_a_deadline_is_not_looked_at_every_second() -> None:
 
 
 @virtual_time
+async def test_a_pod_is_looked_at_before_its_end_after_it_and_when_it_goes() -> None:
+    world = World()
+    async with world.agent() as node:
+        world.pods.apply(pod())
+        await eventually(world.runtime.running)
+        await asyncio.sleep(30)
+        before = len(world.runtime.calls)
+        world.pods.remove("uid-web")
+        await eventually(lambda: "uid-web" not in node.agent.workers.workers)
+        looks = [method for method, _ in world.runtime.calls[before:] if method == "observe"]
+        assert len(looks) == 3
+
+
+@virtual_time
 async def test_a_stop_that_is_to_be_quicker_still_gives_the_time_it_has() -> None:
     world = World()
     world.runtime.stop_seconds = 8
