@@ -65,3 +65,25 @@ def span(seconds: float) -> str:
 
 def _two(large: int, unit: str, small: int, fine: str) -> str:
     return f"{large}{unit}{small}{fine}" if small else f"{large}{unit}"
+
+
+def format_duration(seconds: float) -> str:
+    """As Go writes one: `1m30s`, `4h0m0s`, `100ms`."""
+    left = abs(round(seconds * 1e9))
+    sign = "-" if seconds < 0 and left else ""
+    if left < 10**9:
+        unit, size = next((each for each in (("ms", 10**6), ("µs", 10**3), ("ns", 1)) if left >= each[1]), ("s", 1))
+        return f"{sign}{_decimal(left, size)}{unit}"
+    minutes, rest = divmod(left, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{_decimal(rest, 10**9)}s"
+    if hours or minutes:
+        text = f"{minutes}m{text}"
+    return f"{sign}{hours}h{text}" if hours else f"{sign}{text}"
+
+
+def _decimal(amount: int, size: int) -> str:
+    whole, rest = divmod(amount, size)
+    if not rest:
+        return str(whole)
+    return f"{whole}.{str(rest + size)[1:].rstrip('0')}"

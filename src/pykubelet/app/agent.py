@@ -9,7 +9,6 @@ from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
 from pykubelet.app.machine import MachineParts
-from pykubelet.base.errors import Invalid
 from pykubelet.base.tasks import Work
 from pykubelet.host.checkpoint import PodCheckpoint
 from pykubelet.host.credential_providers import load_credential_providers
@@ -130,6 +129,4 @@ def _sources(base: Foundations, ownership: Ownership) -> dict[str, PodSource]:
         sources[URL_SOURCE] = UrlSource(static.url, name, headers=static.url_header, period=static.http_check_period)
     if base.api is not None:
         sources[API_SOURCE] = OwnPods(base.api.source, ownership)
-    if not sources:
-        raise Invalid("there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig")
     return sources

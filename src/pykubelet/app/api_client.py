@@ -33,6 +33,9 @@ from pykubelet.kube.services import ServiceView
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.pod.moments import Journal
 
+_UNTOLD_QPS: Final = 5
+_UNTOLD_BURST: Final = 10
+"""As upstream's clients have it, whom nobody has told how often they may ask."""
 _KINDS: Final = {"client": "client", "serving": "server"}
 """Of certificates, in the names of upstream's metrics."""
 
@@ -62,13 +65,16 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     the one that is to issue the first certificate."""
     way = await _way(config.client)
     open_client = partial(_open_client, stack, Credentials(way.client), journal=journal)
-    server = await open_client()
+    rates = config.client
+    server = await open_client(qps=rates.qps or _UNTOLD_QPS, burst=rates.burst or _UNTOLD_BURST)
     # The node's sign of life must not wait behind hundreds of pods.
     heartbeat = await open_client(timeout=10.0, qps=0)
     # Strangers decide how often it is asked: that must not slow down anything else.
     asked = await open_client(timeout=10.0)
+    # However much is told of pods, what is done for them goes on.
+    told = await open_client(qps=rates.event_qps or _UNTOLD_QPS, burst=rates.event_burst or _UNTOLD_BURST)
     view = NodeView(server, config.node.name)
-    recorder = EventRecorder(server, config.node.name, journal=journal)
+    recorder = EventRecorder(told, config.node.name, journal=journal)
     services = ServiceView(server)
     objects = KubeObjects(server, services, detection=config.client.change_detection)
     parts: dict[str, Work] = {"node view": view.follow, "events": recorder.run}

@@ -39,7 +39,8 @@ class Foundations(Struct, frozen=True, kw_only=True):
 
 async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
     """Until the stack is unwound. Raises Invalid when the agent cannot start as configured."""
-    _check_folders(config)
+    _check_sources(config)
+    _make_folders(config)
     stack.callback(_only_agent_here(config.root_dir).close)
     machine = LocalMachine(str(config.root_dir), hostname=config.node.name, node_ips=config.node_ips)
     facts = await machine.facts()
@@ -67,9 +68,27 @@ def check_reserved(config: Config, facts: MachineFacts) -> None:
             raise Invalid(f"kubeReserved and systemReserved: {reserved} of {name} is more than this machine's {there}")
 
 
-def _check_folders(config: Config) -> None:
-    if config.static_pods.path and not os.path.exists(config.static_pods.path):
-        raise Invalid(f"{config.static_pods.path}: there is no such file or folder of manifests")
+def _check_sources(config: Config) -> None:
+    """Before anything is made on this machine: whoever has mistyped a path must not find folders of ours there."""
+    static, client = config.static_pods, config.client
+    if not (static.path or static.url or client.kubeconfig):
+        raise Invalid("there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig")
+    if static.path and not client.kubeconfig and not os.path.exists(static.path):
+        raise Invalid(f"{static.path}: there is no such file or folder of manifests")
+    if static.url:
+        from pykubelet.sources.url import checked_url  # an HTTP client takes long to load
+
+        checked_url(static.url)
+    if client.kubeconfig:
+        from pykubelet.kube import kubeconfig
+
+        if not client.bootstrap_kubeconfig:
+            kubeconfig.load(client.kubeconfig)
+        elif not os.path.exists(client.kubeconfig):
+            kubeconfig.load(client.bootstrap_kubeconfig)
+
+
+def _make_folders(config: Config) -> None:
     for folder in (config.root_dir, config.pod_logs_dir):
         try:
             folder.mkdir(mode=0o750, parents=True, exist_ok=True)

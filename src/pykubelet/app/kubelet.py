@@ -16,6 +16,7 @@ from pykubelet.app.machine import MachineParts, machine_parts
 from pykubelet.base.errors import Retry
 from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
+from pykubelet.config.feature_gates import stages
 from pykubelet.host.dirs import PodDirs
 from pykubelet.node.agent import Agent
 from pykubelet.node.census import take_census
@@ -146,10 +147,14 @@ class Kubelet:
         metrics = Metrics(
             self._base.config.node.name,
             census=lambda: take_census(self.agent) if self.agent else None,
-            gauges=api.gauges if api else {},
+            gauges={**(api.gauges if api else {}), "kubernetes_feature_enabled": self._gates},
         )
         self._base.journal.read_by(metrics.read)
         return metrics
+
+    def _gates(self) -> Mapping[tuple[str, ...], float]:
+        gates = self._base.config.feature_gates
+        return {(name, stage): float(gates[name]) for name, stage in stages().items()}
 
     def _start(self, tasks: asyncio.TaskGroup, parts: Mapping[str, Work]) -> None:
         self._running += [tasks.create_task(supervise(name, part)) for name, part in parts.items()]

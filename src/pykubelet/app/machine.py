@@ -25,7 +25,6 @@ log = logging.getLogger(__name__)
 
 _LOGS = "/var/log/pods"
 _LINKS = "/var/log/containers"
-_USERS_PER_POD = 65536
 
 
 class MachineParts(Struct, frozen=True, kw_only=True):
@@ -49,7 +48,7 @@ async def machine_parts(base: Foundations, status: RuntimeStatus, node: Callable
     handler = next((each for each in status.handlers if not each.name), None)
     users = None
     if any(each.user_namespaces for each in status.handlers):
-        space = await in_thread(subordinate_ids, _USERS_PER_POD)
+        space = await in_thread(subordinate_ids, config.users_per_pod)
         users = UserNamespaces(dirs, checked_space(space, config.node.max_pods))
         await users.load()
     host = LocalHost(

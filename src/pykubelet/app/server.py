@@ -148,7 +148,7 @@ class KubeletServer:
             ),
         ]
         if options.debugging:
-            routes += debug.routes(profiling=options.profiling)
+            routes += debug.routes(profiling=options.profiling, debug_flags=options.debug_flags)
         if self._metrics is not None:
             routes += self._metrics.routes()
         if runtime.capabilities.streams is not None:

@@ -3,8 +3,13 @@
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Final, Literal, TextIO
+
+_OURS: Final = "pykubelet"
 
 LogFormat = Literal["text", "json"]
 
@@ -38,18 +43,53 @@ class _TextLines(logging.Formatter):
         return "\n".join(lines)
 
 
-def configure_logging(*, verbosity: int = 0, format: LogFormat = "text", stream: TextIO | None = None) -> None:
-    """Verbosity as kubelets count it: 0 to 3 tell what happens, 4 and above show how."""
+class _ModuleLevels(logging.Filter):
+    """Lets through of each module what its own verbosity asks for, and of all others what everybody's does."""
+
+    def __init__(self, level: int, modules: Mapping[str, int]) -> None:
+        super().__init__()
+        self.level = level
+        self._modules = {pattern: _level(verbosity) for pattern, verbosity in modules.items()}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        path = record.name.replace(".", "/")
+        for pattern, level in self._modules.items():
+            if fnmatchcase(path if "/" in pattern else record.module, pattern):
+                return record.levelno >= level
+        return record.levelno >= self.level or not record.name.startswith(_OURS)
+
+
+def configure_logging(
+    *,
+    verbosity: int = 0,
+    format: LogFormat = "text",
+    modules: Mapping[str, int] = MappingProxyType({}),
+    stream: TextIO | None = None,
+) -> None:
+    """Verbosity as kubelets count it: 0 to 3 tell what happens, 4 and above show how. Single `modules` may have their
+    own, by a pattern of their name or, with a slash in it, of their path."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonLines() if format == "json" else _TextLines())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    set_verbosity(verbosity)
+    if modules:
+        handler.addFilter(_ModuleLevels(_level(verbosity), modules))
+        verbosity = max(verbosity, *modules.values())
+    logging.getLogger(_OURS).setLevel(_level(verbosity))
 
 
 def set_verbosity(verbosity: int) -> None:
-    logging.getLogger("pykubelet").setLevel(logging.DEBUG if verbosity >= 4 else logging.INFO)
+    """Of all modules but those that have their own."""
+    filters = [each for handler in logging.getLogger().handlers for each in handler.filters]
+    for levels in (each for each in filters if isinstance(each, _ModuleLevels)):
+        levels.level = _level(verbosity)
+        verbosity = 4  # single ones may want to be heard
+    logging.getLogger(_OURS).setLevel(_level(verbosity))
+
+
+def _level(verbosity: int) -> int:
+    return logging.DEBUG if verbosity >= 4 else logging.INFO
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -1,25 +1,120 @@
-"""`run`: the node agent."""
+"""`run`, the node agent; and the same under the name of the Go program that it takes the place of, `kubelet`."""
 
-from typing import Any
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
 
 import click
 
-from pykubelet.cli.common import logging_options, start_logging
-from pykubelet.config import flags
+from pykubelet.base.errors import Invalid
+from pykubelet.base.log import configure_logging
+from pykubelet.config.flags import Flags, described
+
+log = logging.getLogger(__name__)
+
+_KUBELET: Final = "kubelet"
 
 
-@click.command()
-@click.option("--config", "config_file", metavar="FILE", help="KubeletConfiguration file; flags override it.")
-@logging_options
-@flags.options
-def run(config_file: str | None, logging_format: str, verbosity: int, **texts: Any) -> None:
+class _AsGoDoes(click.Command):
+    """The arguments are the agent's own: Click's ways of reading them are not Go's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.params["arguments"] = tuple(args)
+        return []
+
+
+@click.command(cls=_AsGoDoes, add_help_option=False)
+def run(arguments: Sequence[str]) -> None:
     """Run the node agent until it is told to stop. Pods go on running without it."""
+    run_agent(arguments, "pykubelet run")
+
+
+def kubelet(arguments: Sequence[str]) -> int:
+    """Behaves as Go's program of that name does on a command line. -> the exit code."""
+    from pykubelet.config.agent import UPSTREAMS_DEFAULTS
+
+    try:
+        run_agent(arguments, _KUBELET, UPSTREAMS_DEFAULTS)
+    except Invalid as error:
+        message = str(error).replace("\n", "\\n")  # it may quote what somebody else wrote
+        click.echo(f"{_KUBELET}: {message}", err=True)
+        return 1
+    return 0
+
+
+def called() -> None:
+    """What is installed as `pykubelet` and as `kubelet`: the name that it is called by decides."""
+    if os.path.basename(sys.argv[0]) == _KUBELET:
+        sys.exit(kubelet(sys.argv[1:]))
+    from pykubelet.cli.main import main
+
+    main(prog_name="pykubelet")
+
+
+def run_agent(arguments: Sequence[str], program: str, defaults: Mapping[str, Any] = MappingProxyType({})) -> None:
+    """Until it is told to stop. Raises Invalid."""
+    try:
+        flags = Flags(arguments)
+    except Invalid as error:
+        raise Invalid(f"{error} (see {program} --help)") from None
+    if flags.asks_for_help:
+        click.echo(_help(program))
+        return
+    if flags.version in ("true", "raw"):
+        click.echo(_version(flags.version))
+        return
     import asyncio
 
     from pykubelet.app.kubelet import run_kubelet
-    from pykubelet.config.agent import make_config
+    from pykubelet.config.agent import make_config, tell_what_is_in_vain
     from pykubelet.config.kubelet_configuration import load_configuration
 
-    start_logging(verbosity, logging_format)
-    said = load_configuration(config_file) if config_file else {}
-    asyncio.run(run_kubelet(make_config(said | flags.given(texts), flags=flags.shown(texts))))
+    said = load_configuration(flags.given.get("--config", ""), flags.given.get("--config-dir", ""))
+    given = said | flags.given
+    if gates := said.get("featureGates", {}) | flags.given.get("featureGates", {}):
+        given["featureGates"] = gates
+    configure_logging(
+        verbosity=given.get("logging.verbosity", 0),
+        format="json" if given.get("logging.format") == "json" else "text",
+        modules={each["filePattern"]: each["verbosity"] for each in given.get("logging.vmodule", ())},
+    )
+    config = make_config(given, defaults=defaults, flags=flags.shown, version=flags.version)
+    for sentence in flags.deprecated() if program == _KUBELET else ():
+        log.warning("%s", sentence)
+    tell_what_is_in_vain(given)
+    asyncio.run(run_kubelet(config))
+
+
+def _help(program: str) -> str:
+    formatter = click.HelpFormatter(width=120)
+    formatter.write_usage(program, "[OPTIONS]")
+    formatter.write_paragraph()
+    with formatter.indentation():
+        formatter.write_text(run.help or "")
+    with formatter.section("Options"):
+        formatter.write_dl(list(described()))
+    return formatter.getvalue().rstrip("\n")
+
+
+def _version(asked: str) -> str:
+    import platform
+
+    from pykubelet.pod.node.node_object import KUBELET_VERSION
+
+    if asked == "true":
+        return f"Kubernetes {KUBELET_VERSION}"
+    major, minor = KUBELET_VERSION.removeprefix("v").split(".")[:2]
+    machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    facts = {
+        "Major": major,
+        "Minor": minor,
+        "GitVersion": KUBELET_VERSION,
+        "GoVersion": "",
+        "Compiler": f"{platform.python_implementation()} {platform.python_version()}",
+        "Platform": f"linux/{machine}",
+    }
+    inside = ", ".join(f'{name}:"{value}"' for name, value in facts.items())
+    return f"version.Info{{{inside}}}"

@@ -3,20 +3,27 @@
 Names and defaults are upstream's, so that a node's existing file works as it is.
 """
 
+import logging
 import os
+import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, structs
 
+from pykubelet.api.quantity import Quantity
+from pykubelet.api.rules.resources import CPU
+from pykubelet.api.scheduling import Taint
 from pykubelet.api.validation.names import dns_subdomain
 from pykubelet.base.errors import Invalid
-from pykubelet.config.kubelet_configuration import nested
+from pykubelet.config import feature_gates
+from pykubelet.config.configz import configz
 from pykubelet.config.options import OPTIONS
 from pykubelet.config.validation import faults
-from pykubelet.config.values import setting
+from pykubelet.config.values import cpu_set, setting
 from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.credential_providers import CredentialProviderSettings
 from pykubelet.host.dns import HostDnsSettings
@@ -24,14 +31,26 @@ from pykubelet.kube.settings import ClientSettings
 from pykubelet.node.images import ImagePullSettings
 from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.pod.images.image_gc import ImageGcSettings
-from pykubelet.pod.node.node_object import NodeSettings
+from pykubelet.pod.node.node_object import KUBELET_VERSION, NodeSettings
 from pykubelet.runtime.settings import RuntimeSettings
 from pykubelet.server.settings import ServerSettings
 from pykubelet.sources.settings import StaticPodSettings
 
+log = logging.getLogger(__name__)
+
 S = TypeVar("S", bound=Struct)
 
 _UPSTREAMS_ROOT: Final = Path("/var/lib/kubelet")
+
+
+UPSTREAMS_DEFAULTS: Final[Mapping[str, Any]] = {
+    "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+    "podLogsDir": "/var/log/pods",
+    "serializeImagePulls": True,
+}
+"""Where an agent that is called `kubelet` does as upstream's, and not as suits a machine of one's own."""
+
+_UNINITIALIZED: Final = Taint(key="node.cloudprovider.kubernetes.io/uninitialized", value="true", effect="NoSchedule")
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -42,6 +61,10 @@ class Config(Struct, frozen=True, kw_only=True):
     node_ips: tuple[str, ...] = ()
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     stop_pods_on_exit: bool = False
+    users_per_pod: int = 65536
+    """Of a pod with a user namespace of its own."""
+    feature_gates: Mapping[str, bool] = {}
+    """All of upstream's, and whether each is on."""
     static_pods: StaticPodSettings
     client: ClientSettings
     node: NodeSettings
@@ -64,18 +87,28 @@ class Config(Struct, frozen=True, kw_only=True):
         return self.root_dir / "pykubelet.sock"
 
 
-def make_config(given: Mapping[str, Any], *, flags: Mapping[str, str] | None = None) -> Config:
-    """From what file and flags give, by the options' keys. `flags` are for people who ask. Raises Invalid."""
-    values = {option.key: option.default for option in OPTIONS}
+def make_config(
+    given: Mapping[str, Any],
+    *,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    flags: Mapping[str, str] | None = None,
+    version: str = "",
+) -> Config:
+    """From what file and flags give, by the options' keys, and defaults other than the table's. `flags` are for people
+    who ask; a `version` that begins with a v is what the node says instead of ours. Raises Invalid."""
+    values = {option.key: option.default for option in OPTIONS} | dict(defaults)
     assert given.keys() <= values.keys(), given.keys() - values.keys()
     values.update(given)
+    _default_by_others(values, given)
     node_name = _node_name(values["--hostname-override"])
-    for fault in faults(values):
-        raise Invalid(fault)
-    made = {path: setting(option, values[option.key]) for option in OPTIONS for path in option.settings}
-    period = made["runtime.cpu_cfs_quota_period"]
-    if not 0.001 <= period <= 1.0:
-        raise Invalid(f"cpuCFSQuotaPeriod: must be from 1ms to 1s, got {values['cpuCFSQuotaPeriod']}")
+    read = {
+        option.key: setting(option, values[option.key])
+        for option in OPTIONS
+        if values[option.key] is not None  # then the room has a default of its own
+    }
+    made = {path: read[option.key] for option in OPTIONS if option.key in read for path in option.settings}
+    if wrong := list(faults(values, made["feature_gates"])):
+        raise Invalid("; ".join(wrong))
     root = Path(values["--root-dir"] or default_root_dir()).absolute()
     logs = Path(values["podLogsDir"] or _default_logs(root)).absolute()
     certificates = Path(values["--cert-dir"] or root / "pki").absolute()
@@ -83,9 +116,37 @@ def make_config(given: Mapping[str, Any], *, flags: Mapping[str, str] | None = N
     made |= {f"{room}.node_name": node_name for room in ("client", "server.tls")} | {"node.name": node_name}
     made |= {f"{room}.cert_dir": certificates for room in ("client", "server.tls")}
     made |= {"runtime.root": root / "runtime", "runtime.log_root": logs, "runtime.hidden": (root, logs)}
-    fields = {option.field: values[option.key] for option in OPTIONS if option.field}
-    made["configuration"] = nested({field: value for field, value in fields.items() if value is not None})
+    if cpus := cpu_set("reservedSystemCPUs", values["reservedSystemCPUs"]):
+        made["node.system_reserved"] = {**made["node.system_reserved"], CPU: Quantity.of(len(cpus))}
+        made["node.kube_reserved"] = {name: each for name, each in made["node.kube_reserved"].items() if name != CPU}
+    if values["--cloud-provider"] == "external":
+        made["node.taints"] = (*made["node.taints"], _UNINITIALIZED)
+    if version.startswith("v"):
+        made["node.kubelet_version"] = _reported(version)
+    made["configuration"] = configz({**values, "podLogsDir": str(logs)})
     return _built(Config, made)
+
+
+def _reported(version: str) -> str:
+    base = KUBELET_VERSION.partition("+")[0]
+    if re.fullmatch(rf"{re.escape(base)}([-+][0-9A-Za-z.+-]+)?", version) is None:
+        raise Invalid(f"--version: a version to report must begin with {base}, got {version!r}")
+    return version
+
+
+def tell_what_is_in_vain(given: Mapping[str, Any]) -> None:
+    """Say in the log what has no effect of all that was given."""
+    for option in OPTIONS:
+        if option.vain and option.key in given and (not option.field or given[option.key] != option.default):
+            log.warning("%s has no effect: %s", option.key, option.vain)
+    feature_gates.tell(given.get("featureGates", {}))
+
+
+def _default_by_others(values: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """The defaults that depend on what else is said."""
+    if "serializeImagePulls" not in given and (values["maxParallelImagePulls"] or 0) > 1:
+        values["serializeImagePulls"] = False
+    values["podPidsLimit"] = max(values["podPidsLimit"], -1)
 
 
 def default_root_dir() -> Path:

@@ -1,82 +1,26 @@
-"""The table of options: one row for each, with the field of the KubeletConfiguration and the flag that it comes from,
-how it is written, and the place in `Config` that it goes to.
+"""The table of options: one row for each flag and field that the agent acts on; `unheeded` has those that it cannot.
 
 A new option is a field in the Settings of the room that heeds it, and a row here. Pure data, and quick to load: who
 asks for help does not wait for more.
 """
 
-from enum import Enum, auto
-from typing import Any, Final, NamedTuple
+from typing import Final
 
-
-class Kind(Enum):
-    """How a value is written in a file and in a flag, and what is made of it (`flags`, `kubelet_configuration`,
-    `values`)."""
-
-    TEXT = auto()
-    TRUTH = auto()
-    NUMBER = auto()
-    LONG = auto()
-    """A number of 64 bits."""
-    PERIOD = auto()
-    """A duration where zero means "not set", and so the default."""
-    DURATION = auto()
-    SIZE = auto()
-    """A quantity of bytes."""
-    ADDRESS = auto()
-    LIST = auto()
-    ADDRESSES = auto()
-    PAIRS = auto()
-    RESOURCES = auto()
-    """Quantities of resources that can be kept back."""
-    HEADERS = auto()
-    TAINTS = auto()
-
-
-class Option(NamedTuple):
-    field: str
-    """Its path in the KubeletConfiguration, in upstream's spelling; empty for what can only be a flag."""
-    kind: Kind
-    default: Any
-    """As a file would say it."""
-    settings: tuple[str, ...]
-    """Paths in `Config`, mostly one. None for what `config.agent` makes others of."""
-    flag: str = ""
-    metavar: str = ""
-    help: str = ""
-    shown: str = ""
-    """What people are told to be the default, when that is not the value itself."""
-    secret: bool = False
-    """Nobody is told what the flag was."""
-
-    @property
-    def key(self) -> str:
-        """Under which a given value goes, and by which it is named to people."""
-        return self.field or f"--{self.flag}"
-
-    @property
-    def told(self) -> str:
-        """The default, as people are told."""
-        match self.default:
-            case bool():
-                return str(self.default).lower()
-            case int() | str() if not self.shown:
-                return str(self.default)
-        return self.shown
-
+from pykubelet.config.option import Kind, Option
+from pykubelet.config.unheeded import UNHEEDED
 
 K = Kind
 _MANY: Final = "any number"
 
 # fmt: off
-OPTIONS: Final = (
+HEEDED: Final = (
     # what a file cannot say
     Option("", K.TEXT, "", ("client.kubeconfig",), "kubeconfig", "FILE",
            "How to reach the API server; without it, there is none"),
     Option("", K.TEXT, "", ("client.bootstrap_kubeconfig",), "bootstrap-kubeconfig", "FILE",
            "How to get the first --kubeconfig"),
     Option("", K.TEXT, "", (), "hostname-override", "NAME", "Name of this node", "the host's name"),
-    Option("", K.LIST, (), ("node_ips",), "node-ip", "IP[,IP]", "Address of this node", "found by the default route"),
+    Option("", K.PARTS, (), ("node_ips",), "node-ip", "IP[,IP]", "Address of this node", "found by the default route"),
     Option("", K.PAIRS, {}, ("node.labels",), "node-labels", "K=V,...", "Labels of a new node"),
     Option("", K.TEXT, "", (), "root-dir", "PATH", "Where the agent keeps its state",
            "/var/lib/kubelet; ~/.local/share/kubelet for an ordinary user"),
@@ -86,7 +30,16 @@ OPTIONS: Final = (
     Option("", K.TEXT, "", ("credential_providers.bin_dir",), "image-credential-provider-bin-dir", "PATH",
            "Where these plug-ins are"),
     Option("", K.TRUTH, False, ("stop_pods_on_exit",), "stop-pods-on-exit", "BOOL",
-           "Stop all pods when the agent is told to stop"),
+           "Stop all pods when the agent is told to stop", is_ours=True),
+    Option("", K.TEXT, "", (), "config", "FILE", "KubeletConfiguration file; flags override it"),
+    Option("", K.TEXT, "", (), "config-dir", "PATH", "Folder of *.conf files that are merged into it, in their order"),
+    Option("", K.TEXT, "", (), "cloud-provider", "NAME", "external: a controller of the cloud completes the node"),
+    # what is turned on and off, and what is written about it
+    Option("featureGates", K.GATES, {}, ("feature_gates",), "feature-gates", "K=BOOL,...", "Features on or off"),
+    Option("logging.format", K.TEXT, "text", (), "logging-format", "FORMAT", "text or json"),
+    Option("logging.verbosity", K.NUMBER, 0, (), "v", "N", "4 and above show how things are done"),
+    Option("logging.vmodule", K.VMODULE, (), (), "vmodule", "FILE=N,...",
+           "Verbosity of single modules"),
     # where pods come from
     Option("staticPodPath", K.TEXT, "", ("static_pods.path",), "pod-manifest-path", "PATH",
            "Manifest file, or folder of them, for static pods"),
@@ -103,24 +56,29 @@ OPTIONS: Final = (
     Option("runtimeRequestTimeout", K.PERIOD, "2m", ("runtime.request_timeout",), "runtime-request-timeout", "",
            "For calls to the runtime"),
     Option("podLogsDir", K.TEXT, "", (), "pod-logs-dir", "PATH", "Where the containers' logs go",
-           "/var/log/pods; beside the state where that is not upstream's"),
+           "/var/log/pods; beside the state where that is not upstream's", is_ours=True),
     Option("containerLogMaxSize", K.SIZE, "10Mi", ("runtime.log_max_size", "log_rotation.max_size"),
            "container-log-max-size", "", "A log is rotated at this size"),
     Option("containerLogMaxFiles", K.NUMBER, 5, ("runtime.log_max_files", "log_rotation.max_files"),
            "container-log-max-files", "", "Log files kept of a container"),
-    Option("containerLogMonitorInterval", K.PERIOD, "10s", ("log_rotation.period",),
+    Option("containerLogMonitorInterval", K.EXACT_DURATION, "10s", ("log_rotation.period",),
            help="How often logs are looked at"),
     Option("seccompDefault", K.TRUTH, False, ("runtime.seccomp_default",), "seccomp-default", "",
            "RuntimeDefault seccomp for everyone"),
     Option("cpuCFSQuota", K.TRUTH, True, ("runtime.cpu_cfs_quota", "cgroups.cpu_cfs_quota"), "cpu-cfs-quota", "",
            "Enforce CPU limits"),
-    Option("cpuCFSQuotaPeriod", K.PERIOD, "100ms", ("runtime.cpu_cfs_quota_period", "cgroups.cpu_cfs_quota_period"),
-           "cpu-cfs-quota-period", "", "The period of CPU limits"),
+    Option("cpuCFSQuotaPeriod", K.EXACT_DURATION, "100ms",
+           ("runtime.cpu_cfs_quota_period", "cgroups.cpu_cfs_quota_period"), "cpu-cfs-quota-period",
+           "", "The period of CPU limits"),
+    Option("singleProcessOOMKill", K.TRUTH, None, ("runtime.single_process_oom_kill",),
+           help="Out of memory, a container loses one process instead of all", shown="false"),
+    Option("userNamespaces.idsPerPod", K.LONG, None, ("users_per_pod",), help="Users of a pod with its own namespace",
+           shown="65536"),
     # images
     Option("serializeImagePulls", K.TRUTH, False, ("image_pulls.serialize",), "serialize-image-pulls", "",
            "Pull one image at a time"),
     Option("maxParallelImagePulls", K.NUMBER, None, ("image_pulls.max_parallel",), "max-parallel-image-pulls", "",
-           "Images pulled at once", _MANY),
+           "Images pulled at once", _MANY, is_ours=True),
     Option("imageGCHighThresholdPercent", K.NUMBER, 85, ("image_gc.high",), "image-gc-high-threshold", "PERCENT",
            "Disk use that starts image GC"),
     Option("imageGCLowThresholdPercent", K.NUMBER, 80, ("image_gc.low",), "image-gc-low-threshold", "PERCENT",
@@ -147,10 +105,17 @@ OPTIONS: Final = (
     Option("clusterDNS", K.ADDRESSES, (), ("dns.cluster_servers",), "cluster-dns", "", "Name servers of pods"),
     Option("clusterDomain", K.TEXT, "", ("dns.cluster_domain",), "cluster-domain", "DOMAIN",
            "Domain of the cluster's services"),
-    Option("resolvConf", K.TEXT, "/etc/resolv.conf", ("dns.resolv_conf",), "resolv-conf", "FILE",
+    Option("resolvConf", K.TEXT_OR_NOTHING, "/etc/resolv.conf", ("dns.resolv_conf",), "resolv-conf", "FILE",
            "Where pods' DNS settings come from"),
     # the node
-    Option("maxPods", K.NUMBER, 110, ("node.max_pods",), "max-pods", "", "How many pods may run here"),
+    Option("maxPods", K.COUNT, 110, ("node.max_pods",), "max-pods", "", "How many pods may run here"),
+    Option("podsPerCore", K.COUNT, 0, ("node.pods_per_core",), "pods-per-core", "",
+           "How many for each core, if that is less", "any number"),
+    Option("reservedSystemCPUs", K.TEXT, "", (), "reserved-cpus", "CPUS", "Processors that are not for pods"),
+    Option("localStorageCapacityIsolation", K.TRUTH, True, ("node.local_storage",), "local-storage-capacity-isolation",
+           "", "Count and limit what pods write"),
+    Option("enableControllerAttachDetach", K.TRUTH, True, ("node.attach_by_controller",),
+           "enable-controller-attach-detach", "", "Volumes are attached by a controller"),
     Option("registerNode", K.TRUTH, True, ("node.register",), "register-node", "", "Make the node object"),
     Option("registerWithTaints", K.TAINTS, (), ("node.taints",), "register-with-taints", "", "Taints of a new node"),
     Option("providerID", K.TEXT, "", ("node.provider_id",), "provider-id", "ID", "The machine's name with its cloud"),
@@ -158,16 +123,22 @@ OPTIONS: Final = (
            "How often to look at the node"),
     Option("nodeStatusReportFrequency", K.PERIOD, "5m", ("node.report_period",),
            help="How often a node is reported about which nothing has changed"),
-    Option("nodeLeaseDurationSeconds", K.NUMBER, 40, ("node.lease_seconds",), help="For how long a lease holds"),
+    Option("nodeStatusMaxImages", K.NUMBER, 50, ("node.most_images",), "node-status-max-images", "",
+           "Images that the node's status names; -1: all"),
+    Option("nodeLeaseDurationSeconds", K.COUNT, 40, ("node.lease_seconds",), help="For how long a lease holds"),
     Option("allowedUnsafeSysctls", K.LIST, (), ("allowed_unsafe_sysctls",), "allowed-unsafe-sysctls", "",
            "Sysctls allowed beside the safe ones"),
     Option("configMapAndSecretChangeDetectionStrategy", K.TEXT, "Watch", ("client.change_detection",),
            help="How changes of config maps and secrets are noticed: Watch, Cache or Get"),
+    Option("kubeAPIQPS", K.NUMBER, 50, ("client.qps",), "kube-api-qps", "", "Requests a second to the API server"),
+    Option("kubeAPIBurst", K.COUNT, 100, ("client.burst",), "kube-api-burst", "", "As many at once"),
+    Option("eventRecordQPS", K.NUMBER, 50, ("client.event_qps",), "event-qps", "", "Events a second"),
+    Option("eventBurst", K.COUNT, 100, ("client.event_burst",), "event-burst", "", "As many at once"),
     # its own HTTP API
     Option("enableServer", K.TRUTH, True, ("server.enabled",), "enable-server", "", "Serve the kubelet's HTTP API"),
     Option("address", K.ADDRESS, "0.0.0.0", ("server.address",), "address", "", "Where to serve it"),  # noqa: S104
-    Option("port", K.NUMBER, 10250, ("server.port", "node.port"), "port", "PORT", "Where to serve it"),
-    Option("readOnlyPort", K.NUMBER, 0, ("server.read_only_port",), "read-only-port", "PORT",
+    Option("port", K.COUNT, 10250, ("server.port", "node.port"), "port", "PORT", "Where to serve it"),
+    Option("readOnlyPort", K.COUNT, 0, ("server.read_only_port",), "read-only-port", "PORT",
            "Serve without authentication; 0: never"),
     Option("healthzBindAddress", K.ADDRESS, "127.0.0.1", ("server.healthz_address",), "healthz-bind-address", "",
            "Where to serve /healthz"),
@@ -180,9 +151,9 @@ OPTIONS: Final = (
            "VersionTLS12 or VersionTLS13", "VersionTLS12"),
     Option("tlsCipherSuites", K.LIST, (), ("server.tls.cipher_suites",), "tls-cipher-suites", "",
            "Ciphers of TLS 1.2", "the library's"),
-    Option("rotateCertificates", K.TRUTH, False, ("client.rotate_certificates",), "rotate-certificates", "",
+    Option("rotateCertificates", K.SWITCH, False, ("client.rotate_certificates",), "rotate-certificates", "",
            "Renew the client certificate"),
-    Option("serverTLSBootstrap", K.TRUTH, False, ("server.tls.issued",), "rotate-server-certificates", "",
+    Option("serverTLSBootstrap", K.SWITCH, False, ("server.tls.issued",), "rotate-server-certificates", "",
            "Have the API server issue the serving one"),
     Option("authentication.x509.clientCAFile", K.TEXT, "", ("server.tls.client_ca_file",), "client-ca-file", "FILE",
            "Whose client certificates are trusted"),
@@ -195,36 +166,17 @@ OPTIONS: Final = (
     Option("authorization.mode", K.TEXT, "Webhook", ("server.auth.authorization",), "authorization-mode", "MODE",
            "Webhook or AlwaysAllow"),
     Option("authorization.webhook.cacheAuthorizedTTL", K.DURATION, "5m", ("server.auth.allowed_ttl",),
-           help="For how long a yes holds"),
+           "authorization-webhook-cache-authorized-ttl", "", "For how long a yes holds"),
     Option("authorization.webhook.cacheUnauthorizedTTL", K.DURATION, "30s", ("server.auth.denied_ttl",),
-           help="For how long a no holds"),
+           "authorization-webhook-cache-unauthorized-ttl", "", "For how long a no holds"),
     Option("enableDebuggingHandlers", K.TRUTH, True, ("server.debugging",), "enable-debugging-handlers", "",
            "Logs, exec and the like"),
     Option("enableSystemLogHandler", K.TRUTH, True, ("server.system_logs",), help="Serve /logs"),
     Option("enableProfilingHandler", K.TRUTH, True, ("server.profiling",), help="Serve /debug/pprof"),
+    Option("enableDebugFlagsHandler", K.TRUTH, True, ("server.debug_flags",), help="Serve /debug/flags/v"),
     Option("streamingConnectionIdleTimeout", K.PERIOD, "4h", ("server.stream_idle",),
            "streaming-connection-idle-timeout", "", "An idle stream ends"),
 )
 # fmt: on
 
-_UNUSED: Final = """
-    containerLogMaxWorkers contentType cpuManagerPolicy
-    cpuManagerPolicyOptions cpuManagerReconcilePeriod crashLoopBackOff.maxContainerRestartPeriod
-    enableContentionProfiling enableControllerAttachDetach enableDebugFlagsHandler enableSystemLogQuery eventBurst
-    eventRecordQPS evictionHard evictionMaxPodGracePeriod evictionMinimumReclaim evictionPressureTransitionPeriod
-    evictionSoft evictionSoftGracePeriod failCgroupV1 failSwapOn featureGates hairpinMode
-    imagePullCredentialsVerificationPolicy imageServiceEndpoint iptablesDropBit iptablesMasqueradeBit
-    kernelMemcgNotification kubeAPIBurst kubeAPIQPS kubeReservedCgroup kubeletCgroups localStorageCapacityIsolation
-    logging.flushFrequency logging.format logging.options.json logging.options.text logging.verbosity logging.vmodule
-    makeIPTablesUtilChains maxOpenFiles memoryManagerPolicy memorySwap.swapBehavior memoryThrottlingFactor
-    mergeDefaultEvictionSettings nodeStatusMaxImages oomScoreAdj podCIDR podsPerCore
-    preloadedImagesVerificationAllowlist protectKernelDefaults qosReserved registryBurst registryPullQPS
-    reservedMemory.limits reservedMemory.numaNode reservedSystemCPUs runOnce showHiddenMetricsForVersion
-    shutdownGracePeriod shutdownGracePeriodByPodPriority.priority
-    shutdownGracePeriodByPodPriority.shutdownGracePeriodSeconds shutdownGracePeriodCriticalPods singleProcessOOMKill
-    syncFrequency systemCgroups systemReservedCgroup topologyManagerPolicy topologyManagerPolicyOptions
-    topologyManagerScope tracing.endpoint tracing.samplingRatePerMillion userNamespaces.idsPerPod volumePluginDir
-    volumeStatsAggPeriod
-"""
-UNUSED: Final = frozenset(_UNUSED.split())
-"""Fields of upstream's KubeletConfiguration (1.34) that have no row yet: to set one is no typing error, but in vain."""
+OPTIONS: Final = (*HEEDED, *UNHEEDED)

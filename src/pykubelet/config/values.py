@@ -8,7 +8,8 @@ from pykubelet.api.durations import parse_duration
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.base.errors import Invalid
-from pykubelet.config.options import Kind, Option
+from pykubelet.config.feature_gates import feature_gates
+from pykubelet.config.option import Kind, Option
 
 _RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
@@ -18,8 +19,10 @@ def setting(option: Option, value: Any) -> Any:
     match option.kind:
         case Kind.PERIOD:
             return _seconds(option.key, value) or _seconds(option.key, option.default)
-        case Kind.DURATION:
+        case Kind.DURATION | Kind.EXACT_DURATION:
             return _seconds(option.key, value)
+        case Kind.FLUSH_PERIOD:
+            return _seconds(option.key, value if isinstance(value, str) else f"{value}ns")
         case Kind.SIZE:
             return _bytes(option.key, value)
         case Kind.ADDRESS:
@@ -29,6 +32,12 @@ def setting(option: Option, value: Any) -> Any:
                 _check_address(option.key, address)
         case Kind.RESOURCES:
             return _amounts(option.key, value)
+        case Kind.QUANTITY:
+            return _quantity(option.key, str(value))
+        case Kind.GATES:
+            return feature_gates(value)
+        case Kind.VMODULE:
+            return tuple((each["filePattern"], each["verbosity"]) for each in value)
     return value
 
 
@@ -42,11 +51,15 @@ def _seconds(name: str, text: str) -> float:
     return seconds
 
 
-def _bytes(name: str, text: str) -> int:
+def _quantity(name: str, text: str) -> int:
     try:
-        amount = parse_quantity(text).value
+        return parse_quantity(text).value
     except ValueError as error:
         _refuse(name, error)
+
+
+def _bytes(name: str, text: str) -> int:
+    amount = _quantity(name, text)
     if amount <= 0:
         _refuse(name, f"must be positive, got {text}")
     return amount
@@ -75,3 +88,16 @@ def _amounts(name: str, given: Mapping[str, str]) -> ResourceList:
 
 def _refuse(name: str, reason: object) -> NoReturn:
     raise Invalid(f"{name}: {reason}") from None
+
+
+def cpu_set(name: str, text: str) -> frozenset[int]:
+    """`0-3,8` -> the numbers of the processors. Raises Invalid."""
+    found: set[int] = set()
+    for part in filter(None, text.split(",")):
+        first, dash, last = part.partition("-")
+        if not (first.isdecimal() and (last.isdecimal() if dash else not last)) or int(last or first) > 1 << 16:
+            _refuse(name, f"{part!r} is no processor or range of them: write something like 0-3,8")
+        if int(last or first) < int(first):
+            _refuse(name, f"the range {part!r} ends before it begins")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)

@@ -20,3 +20,9 @@ class ClientSettings(Struct, frozen=True, kw_only=True):
     rotate_certificates: bool = False
     """Whether the certificate of `kubeconfig` is renewed before it expires."""
     change_detection: ChangeDetection = "Watch"
+    qps: int = 50
+    """Requests a second; 0: as many as clients send whom nobody has told."""
+    burst: int = 100
+    event_qps: int = 50
+    """The same for events alone."""
+    event_burst: int = 100

@@ -45,5 +45,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     """Logs, exec and the like."""
     system_logs: bool = True
     profiling: bool = True
+    debug_flags: bool = True
+    """Whether the log's verbosity can be changed."""
     stream_idle: float = 14400.0
     """Seconds after which a stream ends that nobody uses."""

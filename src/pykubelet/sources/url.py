@@ -47,7 +47,7 @@ class UrlSource:
         period: float = 20.0,
     ) -> None:
         """Raises Invalid when there is no way to ask that URL."""
-        self._url = _checked(url)
+        self._url = checked_url(url)
         self._headers = tuple((name, value) for name, values in (headers or {}).items() for value in values)
         self._period = period
         self._place = Place(origin=url, source=URL_SOURCE, node_name=node_name, shown=_shown(self._url))
@@ -116,7 +116,7 @@ class UrlSource:
 
     def _redirected(self, url: URL, location: str) -> URL:
         try:
-            return _checked(str(url.join(URL(location))))
+            return checked_url(str(url.join(URL(location))))
         except (Invalid, ValueError):
             raise Retry(f"{self._place}: redirects to something that cannot be asked") from None
 
@@ -161,7 +161,8 @@ def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(timeout=timeout, trust_env=True, cookie_jar=aiohttp.DummyCookieJar())
 
 
-def _checked(text: str) -> URL:
+def checked_url(text: str) -> URL:
+    """Raises Invalid when there is no way to ask it."""
     try:
         url = URL(text)
     except ValueError:

@@ -56,7 +56,13 @@ class Served:
 async def served(
     folder: Path, reviews: Reviews | None, given: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Served]:
-    own = {"port": 0, "healthzPort": 0, "address": "127.0.0.1", "--hostname-override": "n1"}
+    own = {
+        "port": 0,
+        "healthzPort": 0,
+        "address": "127.0.0.1",
+        "--hostname-override": "n1",
+        "staticPodPath": str(folder),
+    }
     config = make_config({**own, "--root-dir": str(folder / "state"), **(given or {})})
     async with AsyncExitStack() as stack:
         base = await lay_foundations(config, stack)

@@ -1,8 +1,6 @@
-import logging
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,16 +16,6 @@ HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 def manifest(name: str, image: str = "nginx:1") -> str:
     spec = f"{{containers: [{{name: c, image: '{image}'}}]}}"
     return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {spec}\n"
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
-    root, ours = logging.getLogger(), logging.getLogger("pykubelet")
-    handlers, level, our_level = root.handlers[:], root.level, ours.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    ours.setLevel(our_level)
 
 
 def invoke(*args: str) -> Result:
@@ -47,10 +35,11 @@ def invoke(*args: str) -> Result:
             ["run", "--root-dir", "state"],
             "there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig",
         ),
-        (["run", "--nope"], "No such option '--nope'"),
-        (["run", "--pod-manifest-path"], "Option '--pod-manifest-path' requires an argument"),
-        (["run", "--logging-format", "xml"], "Invalid value for '--logging-format'"),
-        (["run", "--v=loud"], "Invalid value for '-v' / '--v'"),
+        (["run", "--nope"], "unknown flag: --nope"),
+        (["run", "--pod-manifest-pth=m"], "unknown flag: --pod-manifest-pth; did you mean --pod-manifest-path?"),
+        (["run", "--pod-manifest-path"], "flag needs an argument: --pod-manifest-path"),
+        (["run", "--logging-format", "xml"], "logging.format: must be text or json, got 'xml'"),
+        (["run", "--v=loud"], "--v: 'loud' is not a whole number"),
         (["run", "--config", "missing.yaml"], "missing.yaml: cannot be read: No such file or directory"),
         (["run", "--config", "bad.yaml"], "bad.yaml:1:5: is not YAML"),
         (["run", "--config", "pod.yaml"], "pod.yaml:1:1: must be of apiVersion kubelet.config.k8s.io/v1beta1"),

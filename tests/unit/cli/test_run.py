@@ -105,7 +105,7 @@ async def test_flags_override_the_configuration_file(tmp_path: Path, monkeypatch
         config = tmp_path / ".kubelet.yaml"
         config.write_text(
             HEAD + f"staticPodPath: /nonexistent\nstaticPodURL: http://127.0.0.1:{port}/\n"
-            "staticPodURLHeader: {X-Key: [s3cret]}\npodsPerCore: 1\n"
+            "staticPodURLHeader: {X-Key: [s3cret]}\nhairpinMode: none\n"
         )
         args = ["--config", str(config), "--pod-manifest-path", f"{tmp_path}/pod.yaml", "--hostname-override", "n1"]
         async with agent(tmp_path, *args, "--logging-format", "json", "-v", "4") as running:
@@ -114,7 +114,7 @@ async def test_flags_override_the_configuration_file(tmp_path: Path, monkeypatch
             assert await running.stops(signal.SIGTERM) == 0
     assert asked == ["s3cret"]
     messages = [json.loads(line)["msg"] for line in running.lines]
-    assert f"{config}: podsPerCore is not used by this version and has no effect" in messages
+    assert "hairpinMode has no effect: the runtime's CNI plug-ins decide it" in messages
     assert "nonexistent" not in str(messages)
     assert "s3cret" not in str(messages)
 

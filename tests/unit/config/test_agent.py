@@ -51,7 +51,9 @@ def config(**fields: Any) -> Config:
 
 
 def made(given: dict[str, Any]) -> Config:
-    return changed(make_config({"--hostname-override": "n1", "--root-dir": "/r"} | given), configuration={})
+    return changed(
+        make_config({"--hostname-override": "n1", "--root-dir": "/r"} | given), configuration={}, feature_gates={}
+    )
 
 
 def test_the_names_of_the_file_are_upstreams(tmp_path: Path) -> None:
@@ -154,7 +156,49 @@ def test_a_name_that_no_node_can_have_is_refused_with_a_way_out(name: str) -> No
         ("authorization: {mode: Sometimes}\n", "authorization.mode: must be Webhook or AlwaysAllow, got 'Sometimes'"),
         ("tlsCertFile: /c\n", "tlsCertFile and tlsPrivateKeyFile need each other"),
         ("cpuCFSQuotaPeriod: 2s\n", "cpuCFSQuotaPeriod: must be from 1ms to 1s, got 2s"),
-        ("nodeLeaseDurationSeconds: 0\n", "nodeLeaseDurationSeconds: must be positive, got 0"),
+        ("nodeLeaseDurationSeconds: -1\n", "nodeLeaseDurationSeconds: must be 1 or more, got -1"),
+        (
+            "cpuCFSQuotaPeriod: 10ms\n",
+            "cpuCFSQuotaPeriod: other than 100ms, it needs the feature gate CustomCPUCFSQuota",
+        ),
+        ("cpuCFSQuotaPeriod: 0s\n", "cpuCFSQuotaPeriod: must be from 1ms to 1s, got 0s"),
+        ("oomScoreAdj: 1001\n", "oomScoreAdj: must be from -1000 to 1000, got 1001"),
+        ("kubeAPIQPS: -1\n", "kubeAPIQPS: must not be negative, got -1"),
+        ("nodeStatusMaxImages: -2\n", "nodeStatusMaxImages: must be -1 or more, got -2"),
+        ("memoryThrottlingFactor: 1.5\n", "memoryThrottlingFactor: must be above 0 and at most 1, got 1.5"),
+        ("runOnce: true\n", "runOnce: there is no such mode any more"),
+        ("podLogsDir: logs\n", "podLogsDir: must be an absolute path of ASCII characters, got 'logs'"),
+        ("userNamespaces: {idsPerPod: 1000}\n", "userNamespaces.idsPerPod: must be a multiple of 65536"),
+        (
+            "topologyManagerPolicy: some\n",
+            "topologyManagerPolicy: must be none or best-effort or restricted or single-",
+        ),
+        (
+            "memorySwap: {swapBehavior: Always}\n",
+            "memorySwap.swapBehavior: must be NoSwap or LimitedSwap, got 'Always'",
+        ),
+        ("imageMaximumGCAge: 1m\n", "imageMaximumGCAge: must be more than imageMinimumGCAge (2m), got 1m"),
+        (
+            "shutdownGracePeriodCriticalPods: 5s\n",
+            "shutdownGracePeriodCriticalPods: must be within shutdownGracePeriod",
+        ),
+        ("shutdownGracePeriod: 10ms\n", "shutdownGracePeriod: must be 0s, or 1s or more, got 10ms"),
+        ("enableSystemLogQuery: true\n", "enableSystemLogQuery: needs the feature gate NodeLogQuery"),
+        (
+            "crashLoopBackOff: {maxContainerRestartPeriod: 5s}\n",
+            "crashLoopBackOff.maxContainerRestartPeriod: needs the",
+        ),
+        (
+            "featureGates: {KubeletCrashLoopBackOffMax: true}\n",
+            "crashLoopBackOff.maxContainerRestartPeriod: must be from",
+        ),
+        ("enforceNodeAllocatable: [pods]\ncgroupsPerQOS: false\n", "enforceNodeAllocatable: pods needs cgroupsPerQOS"),
+        ("enforceNodeAllocatable: [kube-reserved]\n", "enforceNodeAllocatable: kube-reserved needs kubeReservedCgroup"),
+        ("systemCgroups: /system\n", "systemCgroups: needs cgroupRoot"),
+        ("reservedSystemCPUs: 0-x\n", "reservedSystemCPUs: '0-x' is no processor or range of them"),
+        ("reservedSystemCPUs: 3-1\n", "reservedSystemCPUs: the range '3-1' ends before it begins"),
+        ("staticPodURLHeader: {A: [<masked>]}\n", "staticPodURLHeader: <masked> is what /configz shows"),
+        ("shutdownGracePeriod: soon\n", "shutdownGracePeriod: 'soon' is not a duration"),
     ],
 )
 def test_values_that_make_no_sense_are_refused(tmp_path: Path, text: str, fault: str) -> None:
@@ -177,7 +221,7 @@ def test_a_node_cannot_keep_back_more_than_it_has() -> None:
 
 
 def test_what_cannot_be_enforced_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    made({"enforceNodeAllocatable": ("pods", "kube-reserved")})
+    made({"enforceNodeAllocatable": ("pods", "kube-reserved"), "kubeReservedCgroup": "/kube"})
     assert "kube-reserved has no control group of its own here" in caplog.text
 
 
@@ -213,6 +257,6 @@ def test_the_configuration_in_force_is_shown_as_a_file_would_have_it() -> None:
     shown = make_config({"maxPods": 7, "authentication.anonymous.enabled": True, "--root-dir": "/r"}).configuration
     assert (shown["maxPods"], shown["port"], shown["fileCheckFrequency"]) == (7, 10250, "20s")
     assert shown["authentication"]["anonymous"] == {"enabled": True}
-    assert shown["authorization"]["webhook"] == {"cacheAuthorizedTTL": "5m", "cacheUnauthorizedTTL": "30s"}
+    assert shown["authorization"]["webhook"] == {"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"}
     assert "maxParallelImagePulls" not in shown  # any number
     assert not [name for name in shown if name.startswith("--")]

@@ -1,29 +1,17 @@
 """Flags as the Go kubelet takes them."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from pykubelet.api.scheduling import Taint
 from pykubelet.base.errors import Invalid
 from pykubelet.config import flags
+from pykubelet.config.flags import Flags
 
 
-def parse(*args: str, read: Callable[[Mapping[str, Any]], dict[str, Any]] = flags.given) -> dict[str, Any]:
-    found: list[dict[str, Any]] = []
-
-    @click.command()
-    @flags.options
-    def command(**texts: Any) -> None:
-        found.append(read(texts))
-
-    result = CliRunner().invoke(command, args)
-    if result.exception:
-        raise result.exception
-    return found[0]
+def parse(*args: str) -> dict[str, Any]:
+    return Flags(args).given
 
 
 @pytest.mark.parametrize(
@@ -53,6 +41,21 @@ def parse(*args: str, read: Callable[[Mapping[str, Any]], dict[str, Any]] = flag
             ("--manifest-url-header=a:b", "--manifest-url-header=c:d"),
             {"staticPodURLHeader": {"a": ("b",), "c": ("d",)}},
         ),
+        (("--cluster-dns=1.1.1.1", "--cluster_dns=2.2.2.2"), {"clusterDNS": ("1.1.1.1", "2.2.2.2")}),
+        (("--node-ip=1.1.1.1", "--node-ip=2.2.2.2"), {"--node-ip": ("2.2.2.2",)}),
+        (("--port=1", "--port=2"), {"port": 2}),
+        (("--feature-gates=A=true,B=false", "--feature-gates=B=true"), {"featureGates": {"A": True, "B": True}}),
+        (("--eviction-hard=memory.available<1Gi",), {"evictionHard": {"memory.available": "1Gi"}}),
+        (("--vmodule=prober=5",), {"logging.vmodule": ({"filePattern": "prober", "verbosity": 5},)}),
+        (
+            ("--reserved-memory=0:memory=1Gi,hugepages-2Mi=4Mi", "--reserved-memory=1:memory=2Gi"),
+            {
+                "reservedMemory": (
+                    {"numaNode": 0, "limits": {"memory": "1Gi", "hugepages-2Mi": "4Mi"}},
+                    {"numaNode": 1, "limits": {"memory": "2Gi"}},
+                )
+            },
+        ),
     ],
 )
 def test_a_flag_says_what_its_field_of_the_file_would(args: tuple[str, ...], given: dict[str, object]) -> None:
@@ -60,8 +63,8 @@ def test_a_flag_says_what_its_field_of_the_file_would(args: tuple[str, ...], giv
 
 
 def test_flags_are_shown_as_they_were_written_but_for_secrets() -> None:
-    shown = parse("--max-pods=7", "--node-ip", "1.2.3.4", "--manifest-url-header=X-Key:s3cret", read=flags.shown)
-    assert shown == {"max-pods": "7", "node-ip": "1.2.3.4"}
+    said = Flags(["--max-pods=7", "--node-ip", "1.2.3.4", "--manifest-url-header=X-Key:s3cret"])
+    assert said.shown == {"max-pods": "7", "node-ip": "1.2.3.4"}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,9 @@ def test_flags_are_shown_as_they_were_written_but_for_secrets() -> None:
         ("--port=http", "--port: 'http' is not a whole number"),
         ("--kube-reserved=cpu", "--kube-reserved: write name=value"),
         ("--register-with-taints=a=b", "--register-with-taints: write key=value:Effect"),
+        ("--feature-gates=A=maybe", "--feature-gates: A: write true or false, not 'maybe'"),
+        ("--eviction-hard=memory.available=1Gi", "--eviction-hard: write name<value"),
+        ("--reserved-memory=memory=1Gi", "--reserved-memory: write node:name=amount"),
     ],
 )
 def test_a_value_that_cannot_be_read_is_told_with_its_flag(flag: str, fault: str) -> None:
@@ -79,26 +85,58 @@ def test_a_value_that_cannot_be_read_is_told_with_its_flag(flag: str, fault: str
     assert str(caught.value).startswith(fault)
 
 
+# --- what is asked for, and what should no longer be given
+
+
+@pytest.mark.parametrize(
+    ("args", "version"),
+    [
+        ((), "false"),
+        (("--version",), "true"),
+        (("--version=raw",), "raw"),
+        (("--version=0",), "false"),
+        (("--version=v1.34.0+mine",), "v1.34.0+mine"),
+        (("--version", "--version=false"), "false"),
+    ],
+)
+def test_the_version_is_asked_for_as_of_upstreams(args: tuple[str, ...], version: str) -> None:
+    assert Flags(args).version == version
+
+
+def test_help_is_asked_for_in_two_ways() -> None:
+    assert Flags(["-h"]).asks_for_help
+    assert Flags(["--help", "--port=1"]).asks_for_help
+    assert not Flags(["--help=false"]).asks_for_help
+
+
+def test_a_flag_that_should_be_a_field_is_told_once_with_the_field() -> None:
+    said = Flags(["--max-pods=7", "--max-pods=8", "--v=2", "--root-dir=/r", "--pod-infra-container-image=pause"])
+    told = list(said.deprecated())
+    assert told[0] == "Flag --max-pods has been deprecated, set maxPods in the file that --config names"
+    assert told[1].startswith("Flag --pod-infra-container-image has been deprecated, the runtime says itself")
+    assert len(told) == 2
+
+
 # --- headers
 
 
 @pytest.mark.parametrize(
-    ("texts", "headers"),
+    ("text", "headers"),
     [
-        ((), {}),
-        (("a:hello",), {"a": ("hello",)}),
-        (("a:hello,b:again", "a:twice"), {"a": ("hello", "twice"), "b": ("again",)}),
-        (("a: with: colons ",), {"a": ("with: colons",)}),
-        ((" a :",), {"a": ("",)}),
-        (("a:b,", ""), {"a": ("b",)}),
+        ("", {}),
+        ("a:hello", {"a": ("hello",)}),
+        ("a:hello,b:again,a:twice", {"a": ("hello", "twice"), "b": ("again",)}),
+        ("a: with: colons ", {"a": ("with: colons",)}),
+        (" a :", {"a": ("",)}),
+        ("a:b,,", {"a": ("b",)}),
     ],
 )
-def test_headers_are_written_as_names_and_values(texts: tuple[str, ...], headers: dict[str, tuple[str, ...]]) -> None:
-    assert flags.headers(texts) == headers
+def test_headers_are_written_as_names_and_values(text: str, headers: dict[str, tuple[str, ...]]) -> None:
+    assert flags.headers(text) == headers
 
 
 @pytest.mark.parametrize("flag", ["s3cret", ":s3cret", " :s3cret", "a:b,s3cret"])
 def test_a_header_without_a_name_is_refused_without_showing_its_value(flag: str) -> None:
     with pytest.raises(Invalid) as caught:
-        flags.headers((flag,))
+        flags.headers(flag)
     assert "s3cret" not in str(caught.value)

@@ -57,7 +57,6 @@ FULL_ISOLATION: Final = "pykubelet.dev/FullIsolation"
 
 MEMORY_THRESHOLD: Final = Quantity.of(100 << 20, "BinarySI")
 _STORAGE_THRESHOLD: Final = 0.10000000149011612  # a tenth as Go's float32 has it: the bytes come out the same
-_MOST_IMAGES: Final = 50
 _MOST_IMAGE_NAMES: Final = 5
 
 Pressure = Literal["MemoryPressure", "DiskPressure", "PIDPressure"]
@@ -86,6 +85,14 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     max_pods: int = 110
+    pods_per_core: int = 0
+    """How many for each core, where that is less than `max_pods`; 0: any number."""
+    most_images: int = 50
+    """Images that the status names; -1: all."""
+    local_storage: bool = True
+    """Whether what pods write to the node's disk is counted and limited."""
+    attach_by_controller: bool = True
+    """Whether volumes are attached by a controller of the cluster."""
     kube_reserved: ResourceList = {}
     """What the agent and the runtime need for themselves."""
     system_reserved: ResourceList = {}
@@ -125,7 +132,7 @@ def node_object(
     troubles: Iterable[str] = (),
 ) -> Node:
     """The whole node, as for its first registration. Each of the `troubles`, a sentence, keeps it from being ready."""
-    capacity = _capacity(facts, settings.max_pods)
+    capacity = _capacity(facts, settings)
     labels = {
         HOSTNAME_LABEL: facts.hostname,
         OS_LABEL: facts.operating_system,
@@ -137,23 +144,27 @@ def node_object(
     return Node(
         kind="Node",
         api_version="v1",
-        metadata=ObjectMeta(name=settings.name, labels=labels, annotations={ATTACH_ANNOTATION: "true"}),
+        metadata=ObjectMeta(name=settings.name, labels=labels, annotations=_annotations(settings)),
         spec=NodeSpec(taints=settings.taints, provider_id=settings.provider_id),
         status=NodeStatus(
             capacity=capacity,
             allocatable=_allocatable(capacity, settings.reserved),
-            conditions=_conditions(runtime.status, capacity, now, pressures, troubles),
+            conditions=_conditions(runtime.status, now, pressures, (*troubles, *_missing(capacity, settings))),
             addresses=(
                 *(NodeAddress(type="InternalIP", address=ip) for ip in facts.ips),
                 NodeAddress(type="Hostname", address=facts.hostname),
             ),
             daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=settings.port)),
             node_info=_node_info(facts, settings, runtime.version),
-            images=_images(runtime.images),
+            images=_images(runtime.images, settings.most_images),
             runtime_handlers=_runtime_handlers(runtime.status),
             features=_features(runtime.status),
         ),
     )
+
+
+def _annotations(settings: NodeSettings) -> dict[str, str]:
+    return {ATTACH_ANNOTATION: "true"} if settings.attach_by_controller else {}
 
 
 def _node_info(facts: MachineFacts, settings: NodeSettings, version: RuntimeVersion | None) -> NodeSystemInfo:
@@ -188,22 +199,25 @@ def _features(status: RuntimeStatus) -> NodeFeatures | None:
     return None if policy is None else NodeFeatures(supplemental_groups_policy=policy)
 
 
-def _images(images: Iterable[Image]) -> tuple[ContainerImage, ...]:
+def _images(images: Iterable[Image], most: int) -> tuple[ContainerImage, ...]:
     """The largest ones: it is those that a scheduler would not have pulled once more."""
-    largest = sorted(images, key=lambda image: (-image.size, image.id))[:_MOST_IMAGES]
+    largest = sorted(images, key=lambda image: (-image.size, image.id))[: most if most >= 0 else None]
     return tuple(ContainerImage(names=image.names[:_MOST_IMAGE_NAMES], size_bytes=image.size) for image in largest)
 
 
 # --- resources
 
 
-def _capacity(facts: MachineFacts, max_pods: int) -> ResourceList:
+def _capacity(facts: MachineFacts, settings: NodeSettings) -> ResourceList:
+    most = settings.max_pods
+    if settings.pods_per_core > 0:
+        most = min(most, settings.pods_per_core * facts.cpus)
     capacity = {
         CPU: Quantity.of(facts.cpus),
         MEMORY: Quantity.of(facts.memory, "BinarySI"),
-        PODS: Quantity.of(max_pods),
+        PODS: Quantity.of(most),
     }
-    if facts.storage is not None:
+    if facts.storage is not None and settings.local_storage:
         capacity[EPHEMERAL_STORAGE] = Quantity.of(facts.storage, "BinarySI")
     for page, amount in sorted(facts.hugepages.items()):
         capacity[f"{HUGEPAGES_PREFIX}{Quantity.of(page, 'BinarySI')}"] = Quantity.of(amount, "BinarySI")
@@ -227,7 +241,6 @@ def _allocatable(capacity: ResourceList, reserved: ResourceList) -> ResourceList
 
 def _conditions(
     status: RuntimeStatus,
-    capacity: ResourceList,
     now: datetime,
     pressures: Collection[Pressure],
     troubles: Iterable[str],
@@ -238,7 +251,7 @@ def _conditions(
         reason, message = under if pressure in pressures else without
         said.append((pressure, pressure in pressures, f"Kubelet{reason}", message))
     said += _isolation(status)
-    reasons = [*_runtime_troubles(status), *troubles, *_missing(capacity)]
+    reasons = [*_runtime_troubles(status), *troubles]
     if reasons:
         message = reasons[0] if len(reasons) == 1 else f"[{', '.join(reasons)}]"
         said.append((READY, False, "KubeletNotReady", message))
@@ -271,8 +284,9 @@ def _runtime_troubles(status: RuntimeStatus) -> Iterator[str]:
         yield f"container runtime network not ready: {status.network_message or 'it gives no reason'}"
 
 
-def _missing(capacity: ResourceList) -> Iterator[str]:
-    missing = [name for name in (CPU, MEMORY, PODS, EPHEMERAL_STORAGE) if name not in capacity]
+def _missing(capacity: ResourceList, settings: NodeSettings) -> Iterator[str]:
+    needed = (CPU, MEMORY, PODS, EPHEMERAL_STORAGE) if settings.local_storage else (CPU, MEMORY, PODS)
+    missing = [name for name in needed if name not in capacity]
     if missing:
         yield f"missing node capacity for resources: {', '.join(missing)}"
 

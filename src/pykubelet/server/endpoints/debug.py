@@ -25,7 +25,7 @@ _MOST_KINDS: Final = 100
 _MOST_CALLS: Final = 100
 
 
-def routes(*, profiling: bool = True) -> tuple[Route, ...]:
+def routes(*, profiling: bool = True, debug_flags: bool = True) -> tuple[Route, ...]:
     pages: dict[str, Handler] = {
         "goroutine": _tasks,
         "heap": _heap,
@@ -39,9 +39,12 @@ def routes(*, profiling: bool = True) -> tuple[Route, ...]:
     async def disabled(_: web.Request) -> web.Response:
         return plain(405, "profiling endpoint is disabled.\n")
 
+    async def flags_disabled(_: web.Request) -> web.Response:
+        return plain(405, "flags endpoint is disabled.\n")
+
     found = [Route("GET", "/debug/pprof/", index if profiling else disabled)]
     found += [Route("GET", f"/debug/pprof/{name}", page if profiling else disabled) for name, page in pages.items()]
-    return (*found, Route("PUT", "/debug/flags/v", _set_verbosity))
+    return (*found, Route("PUT", "/debug/flags/v", _set_verbosity if debug_flags else flags_disabled))
 
 
 async def _tasks(_: web.Request) -> web.Response:

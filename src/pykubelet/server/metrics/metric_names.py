@@ -159,6 +159,7 @@ MACHINE: Final = (
         "What a container's logs take.",
         *("uid", "namespace", "pod", "container"),
     ),
+    _gauge("kubernetes_feature_enabled", "Whether a feature gate is on.", "name", "stage"),
     _gauge("kubelet_certificate_manager_client_ttl_seconds", "Until the client certificate expires; +Inf: none."),
     _gauge("kubelet_certificate_manager_server_ttl_seconds", "Until the serving certificate expires; +Inf: none."),
     _histogram(

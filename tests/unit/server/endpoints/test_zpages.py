@@ -21,7 +21,7 @@ async def test_the_configuration_in_force_is_told_with_its_defaults() -> None:
     async with client(zpages.routes(said, lambda: ["/pods", "/configz"])) as server:
         async with server.session.get("/configz") as answer:
             found = (await answer.json())["kubeletconfig"]
-        assert (found["maxPods"], found["port"], found["authentication"]["webhook"]["cacheTTL"]) == (7, 10250, "2m")
+        assert (found["maxPods"], found["port"], found["authentication"]["webhook"]["cacheTTL"]) == (7, 10250, "2m0s")
         assert "max-pods=7\n" in (await server.get("/flagz"))[1]
         statusz = (await server.get("/statusz"))[1]
         assert "Up: 1 hr 02 min 03 sec\n" in statusz

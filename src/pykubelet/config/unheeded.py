@@ -1,0 +1,144 @@
+"""The flags and fields that are taken and checked, and have no effect: each says why, and people who set one are told.
+
+They are here so that a node's existing file and command line work as they are, and so that nobody relies in vain on
+what is not done.
+"""
+
+from typing import Any, Final
+
+from pykubelet.config.option import Kind, Option
+
+K = Kind
+
+
+def _field(field: str, kind: Kind, default: Any, flag: str, why: str) -> Option:
+    return Option(field, kind, default, (), flag, vain=why)
+
+
+def _flag(flag: str, why: str, kind: Kind = K.TEXT, default: Any = "", *, is_old: bool = True) -> Option:
+    return Option("", kind, default, (), flag, vain=why, is_old=is_old)
+
+
+EVICTION_HARD: Final = {
+    "imagefs.available": "15%",
+    "imagefs.inodesFree": "5%",
+    "memory.available": "100Mi",
+    "nodefs.available": "10%",
+    "nodefs.inodesFree": "5%",
+}
+"""What a node is evicted at, unless it says otherwise: it is kept back from pods, too."""
+
+_EVICTION: Final = "pods are not evicted when the node runs short"
+_SHUTDOWN: Final = "the machine's shutdown is not held up for pods"
+_PLACING: Final = "no processors or memory of a NUMA node are set aside for single containers"
+_QOS_MEMORY: Final = "memory is not throttled or kept back by QoS class"
+_IPTABLES: Final = "kube-proxy owns the packet filter's marks; upstream's kubelet ignores it, too"
+_BUFFERS: Final = "every line of the log is written at once, to standard error"
+_CADVISOR: Final = "statistics are read when somebody asks, without cAdvisor"
+_TRACING: Final = "no traces are exported; what happens to a pod is in the journal"
+_VERIFICATION: Final = "every pull with credentials asks the registry; nothing is remembered between them"
+_YET: Final = "this version does not act on it"
+_DEAD: Final = "dead containers go with their pod or when a newer one has ended, as upstream's defaults have it"
+
+# fmt: off
+UNHEEDED: Final = (
+    _field("registryPullQPS", K.NUMBER, 5, "registry-qps", _YET),
+    _field("registryBurst", K.COUNT, 10, "registry-burst", _YET),
+    _field("syncFrequency", K.PERIOD, "1m", "sync-frequency", _YET),
+    _field("volumeStatsAggPeriod", K.DURATION, "1m", "volume-stats-agg-period", _YET),
+    _field("imageServiceEndpoint", K.TEXT, "", "image-service-endpoint", _YET),
+    _field("enableSystemLogQuery", K.TRUTH, False, "", _YET),
+    _field("kubeletCgroups", K.TEXT, "", "kubelet-cgroups", _YET),
+    _field("protectKernelDefaults", K.SWITCH, False, "protect-kernel-defaults", _YET),
+    _field("makeIPTablesUtilChains", K.TRUTH, True, "make-iptables-util-chains", _YET),
+    _field("containerLogMaxWorkers", K.NUMBER, 1, "", _YET),
+    _field("oomScoreAdj", K.NUMBER, -999, "oom-score-adj", _YET),
+    _field("maxOpenFiles", K.COUNT, 1000000, "max-open-files", _YET),
+    _field("failSwapOn", K.TRUTH, True, "fail-swap-on", _YET),
+    _field("failCgroupV1", K.TRUTH, False, "fail-cgroupv1", _YET),
+    _field("podCIDR", K.TEXT, "", "pod-cidr", _YET),
+    _field("crashLoopBackOff.maxContainerRestartPeriod", K.EXACT_DURATION, None, "", _YET),
+    # eviction
+    _field("evictionHard", K.THRESHOLDS, EVICTION_HARD, "eviction-hard", _EVICTION),
+    _field("evictionSoft", K.THRESHOLDS, None, "eviction-soft", _EVICTION),
+    _field("evictionSoftGracePeriod", K.PAIRS, None, "eviction-soft-grace-period", _EVICTION),
+    _field("evictionPressureTransitionPeriod", K.DURATION, "5m", "eviction-pressure-transition-period", _EVICTION),
+    _field("evictionMaxPodGracePeriod", K.COUNT, 0, "eviction-max-pod-grace-period", _EVICTION),
+    _field("evictionMinimumReclaim", K.PAIRS, None, "eviction-minimum-reclaim", _EVICTION),
+    _field("mergeDefaultEvictionSettings", K.TRUTH, False, "", _EVICTION),
+    _field("kernelMemcgNotification", K.SWITCH, False, "kernel-memcg-notification", _EVICTION),
+    _flag("experimental-allocatable-ignore-eviction", _EVICTION, K.TRUTH, False),
+    # shutdown of the machine
+    _field("shutdownGracePeriod", K.DURATION, "0s", "", _SHUTDOWN),
+    _field("shutdownGracePeriodCriticalPods", K.DURATION, "0s", "", _SHUTDOWN),
+    _field("shutdownGracePeriodByPodPriority", K.GRACE_PERIODS, (), "", _SHUTDOWN),
+    # processors and memory of one's own
+    _field("cpuManagerPolicy", K.TEXT, "none", "cpu-manager-policy", _PLACING),
+    _field("cpuManagerPolicyOptions", K.PAIRS, {}, "cpu-manager-policy-options", _PLACING),
+    _field("cpuManagerReconcilePeriod", K.DURATION, "10s", "cpu-manager-reconcile-period", _PLACING),
+    _field("memoryManagerPolicy", K.TEXT, "None", "memory-manager-policy", _PLACING),
+    _field("topologyManagerPolicy", K.TEXT, "none", "topology-manager-policy", _PLACING),
+    _field("topologyManagerPolicyOptions", K.PAIRS, {}, "topology-manager-policy-options", _PLACING),
+    _field("topologyManagerScope", K.TEXT, "container", "topology-manager-scope", _PLACING),
+    _field("reservedMemory", K.MEMORY, (), "reserved-memory", _PLACING),
+    _field("qosReserved", K.PAIRS, {}, "qos-reserved", _QOS_MEMORY),
+    _field("memoryThrottlingFactor", K.FLOAT, 0.9, "", _QOS_MEMORY),
+    _field("memorySwap.swapBehavior", K.TEXT, "", "", "the runtime decides how containers swap"),
+    # control groups that are not for pods
+    _field("systemCgroups", K.TEXT, "", "system-cgroups", "the processes of the system stay where they are"),
+    _field("kubeReservedCgroup", K.TEXT, "", "kube-reserved-cgroup", "reservations bind pods alone"),
+    _field("systemReservedCgroup", K.TEXT, "", "system-reserved-cgroup", "reservations bind pods alone"),
+    _flag("runtime-cgroups", "the runtime stays in the group that it is in", is_old=False),
+    # the network
+    _field("hairpinMode", K.TEXT, "promiscuous-bridge", "hairpin-mode", "the runtime's CNI plug-ins decide it"),
+    _field("iptablesMasqueradeBit", K.NUMBER, 14, "", _IPTABLES),
+    _field("iptablesDropBit", K.NUMBER, 15, "", _IPTABLES),
+    # images
+    _field("imagePullCredentialsVerificationPolicy", K.TEXT, "", "", _VERIFICATION),
+    _field("preloadedImagesVerificationAllowlist", K.LIST, (), "", _VERIFICATION),
+    _flag("pod-infra-container-image", "the runtime says itself which image its sandboxes need, and that one stays"),
+    # volumes
+    _field("volumePluginDir", K.TEXT, "/usr/libexec/kubernetes/kubelet-plugins/volume/exec/", "volume-plugin-dir",
+           "there are no FlexVolumes here"),
+    _flag("experimental-mounter-path", "volumes are mounted by the kernel's own call"),
+    # what is written about the agent
+    _field("logging.flushFrequency", K.FLUSH_PERIOD, "5s", "log-flush-frequency", _BUFFERS),
+    _field("logging.options.text.splitStream", K.SWITCH, False, "log-text-split-stream", _BUFFERS),
+    _field("logging.options.text.infoBufferSize", K.QUANTITY, "0", "log-text-info-buffer-size", _BUFFERS),
+    _field("logging.options.json.splitStream", K.SWITCH, False, "", _BUFFERS),
+    _field("logging.options.json.infoBufferSize", K.QUANTITY, "0", "", _BUFFERS),
+    _field("tracing.endpoint", K.TEXT, None, "", _TRACING),
+    _field("tracing.samplingRatePerMillion", K.NUMBER, None, "", _TRACING),
+    _field("showHiddenMetricsForVersion", K.TEXT, "", "", "no metric is hidden here"),
+    _field("enableContentionProfiling", K.SWITCH, False, "contention-profiling", "there are no locks to wait for"),
+    # the way to the API server
+    _field("contentType", K.TEXT, "application/vnd.kubernetes.protobuf", "kube-api-content-type",
+           "objects travel as JSON"),
+    # what upstream's kubelet is being rid of
+    _field("runOnce", K.SWITCH, False, "runonce", "upstream has removed it"),
+    _flag("minimum-container-ttl-duration", _DEAD, K.DURATION, "0s"),
+    _flag("maximum-dead-containers-per-container", _DEAD, K.NUMBER, 1),
+    _flag("maximum-dead-containers", _DEAD, K.NUMBER, -1),
+    _flag("lock-file", "the agent has a lock of its own in --root-dir", is_old=False),
+    _flag("exit-on-lock-contention", "the agent has a lock of its own in --root-dir", K.TRUTH, False, is_old=False),
+    _flag("housekeeping-interval", _CADVISOR, K.DURATION, "10s", is_old=False),
+    _flag("global-housekeeping-interval", _CADVISOR, K.DURATION, "1m"),
+    _flag("application-metrics-count-limit", _CADVISOR, K.NUMBER, 100),
+    _flag("boot-id-file", _CADVISOR, default="/proc/sys/kernel/random/boot_id"),
+    _flag("container-hints", _CADVISOR, default="/etc/cadvisor/container_hints.json"),
+    _flag("containerd", _CADVISOR, default="/run/containerd/containerd.sock"),
+    _flag("containerd-namespace", _CADVISOR, default="k8s.io"),
+    _flag("enable-load-reader", _CADVISOR, K.TRUTH, False),
+    _flag("event-storage-age-limit", _CADVISOR, default="default=0"),
+    _flag("event-storage-event-limit", _CADVISOR, default="default=0"),
+    _flag("log-cadvisor-usage", _CADVISOR, K.TRUTH, False),
+    _flag("machine-id-file", _CADVISOR, default="/etc/machine-id,/var/lib/dbus/machine-id"),
+    _flag("storage-driver-buffer-duration", _CADVISOR, K.DURATION, "1m"),
+    _flag("storage-driver-db", _CADVISOR, default="cadvisor"),
+    _flag("storage-driver-host", _CADVISOR, default="localhost:8086"),
+    _flag("storage-driver-password", _CADVISOR, default="root"),
+    _flag("storage-driver-secure", _CADVISOR, K.TRUTH, False),
+    _flag("storage-driver-table", _CADVISOR, default="stats"),
+    _flag("storage-driver-user", _CADVISOR, default="root"),
+)
+# fmt: on
