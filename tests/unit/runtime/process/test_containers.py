@@ -2,6 +2,7 @@
 import asyncio
 import os
 import re
+import signal
 import time
 from pathlib import Path
 
@@ -41,13 +42,19 @@ print("left", flush=True)
         ("exit 0", 0, "Completed"),
         ("exit 1", 1, "Error"),
         ("exit 255", 255, "Error"),
-        ("kill -KILL $$", 137, "Error"),
-        ("kill -SEGV $$", 139, "Error"),
+        ("exec python3 -c 'import ctypes; ctypes.string_at(0)'", 139, "Error"),
     ],
 )
 async def test_how_a_program_ends_is_known(any_machine: Machine, script: str, code: int, reason: str) -> None:
-    container, _ = await any_machine.run(script)
+    container, _ = await any_machine.run(script, env=(("PATH", os.environ["PATH"]),))
     assert (container.exit_code, container.reason) == (code, reason)
+
+
+async def test_a_program_that_is_killed_is_known_for_that(any_machine: Machine) -> None:
+    container_id = await any_machine.start("sleep 1000; true")
+    os.kill(any_machine.main(container_id).pid, signal.SIGKILL)
+    container = await ended(any_machine.runtime, UID, container_id)
+    assert (container.exit_code, container.reason) == (137, "Error")
 
 
 async def test_a_command_that_does_not_exist_is_a_start_error(any_machine: Machine) -> None:
@@ -277,7 +284,8 @@ async def test_a_command_has_its_own_output_and_code(any_machine: Machine) -> No
 
 
 async def test_a_command_that_does_not_end_is_killed(any_machine: Machine) -> None:
-    container_id = await any_machine.start("", command=("sleep", "1000"))
+    container_id = await any_machine.start("", command=any_machine.program())  # which reaps, as a first process has to
+    await any_machine.settled()
     before = len(any_machine._traces())
     began = time.monotonic()
     with pytest.raises(Retry, match=r"timed out after 0\.2 s"):

@@ -206,7 +206,8 @@ async def test_a_kernel_without_process_handles_will_do(any_machine: Machine, mo
         raise OSError(38, "Function not implemented")
 
     monkeypatch.setattr(os, "pidfd_open", no_such_call)
-    container_id = await any_machine.start("sleep 1000")
+    container_id = await any_machine.start("", command=any_machine.program())
+    await any_machine.settled()
     await any_machine.runtime.stop_container(container_id, 30)
     assert (await seen(any_machine.runtime, UID, container_id)).exit_code == 143
 

@@ -6,6 +6,8 @@ import os
 import select
 
 from . import files, kernel, program, terminal
+from .birth import Birth
+from .files import CannotRun
 from .light import signal
 from .namespaces import is_other, open_all
 
@@ -24,28 +26,23 @@ def execute(spec: ExecSpec, report: int, lifeline: int, ends: list[int], way_bac
     `ends` are its input and outputs. Without them it gets a terminal, our end of which goes along the `way_back`.
     """
     handles = open_all(spec["main"], ["user", "mnt", "pid", "uts", "ipc"])
-    sandbox_user = open_all(spec["holder"]["identity"], ["user"])["user"]
+    handles["sandbox"] = open_all(spec["holder"]["identity"], ["user"])["user"]
     if not files.is_same(spec["main"]):
         raise ProcessLookupError("the container's program is gone")
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     wake = _listen()
-    for path in spec["program"]["cgroups"]:
-        with open(path, "w", encoding="ascii") as file:
-            file.write("0")
-    if is_other(sandbox_user, "user"):
-        kernel.setns(sandbox_user, "user")
-    if is_other(handles["pid"], "pid"):
-        kernel.setns(handles["pid"], "pid")
-    said, says = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _become(spec, handles, ends or way_back, says)
-    for descriptor in (says, *(ends or [way_back]), *handles.values()):
-        os.close(descriptor)
-    failure = os.read(said, 65536).decode("utf-8", "replace")
+    birth = Birth()
+    handed = ends or [way_back]
+    if birth.start([*handed, *handles.values()]):
+        _become(spec, handles, ends or way_back, birth)
+    try:
+        child, _ = birth.child()
+        failure = birth.let_go()
+    except CannotRun as error:
+        child, failure = 0, str(error)
     if not failure:
         files.say(report, "started", {})
-    status = _wait(child, wake, lifeline)
+    status = _wait(child, wake, lifeline) if child else _CANNOT_RUN << 8
     _end_descendants()
     code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
     files.say(report, "failed" if failure else "ended", {"exit_code": code, "message": failure})
@@ -95,26 +92,30 @@ def _end_descendants() -> None:
             return
 
 
-def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int] | int, says: int) -> NoReturn:
+def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int] | int, birth: Birth) -> NoReturn:
+    """Nothing of what this machine lets us do is left when the container can see us."""
     try:
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the spawner ignores it; a terminal's user must not be ignored
-        os.setsid()
-        nested = is_other(handles["user"], "user")
-        for kind in ("uts", "ipc", "mnt"):
-            if is_other(handles[kind], kind):
-                kernel.setns(handles[kind], kind)
-        if isinstance(ends, int):
-            ends = terminal.take(ends)
-        if nested:
-            kernel.setns(handles["user"], "user")
-        for number, end in enumerate(ends):
-            os.dup2(end, number)
         wanted = spec["program"]
-        if nested:
+        program.enter_cgroups(wanted)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        others = {kind for kind, handle in handles.items() if is_other(handle, "user" if kind == "sandbox" else kind)}
+        is_nested = not os.path.sameopenfile(handles["user"], handles["sandbox"])
+        for kind in ("sandbox", "uts", "ipc", "pid", "mnt"):
+            if kind in others:
+                kernel.setns(handles[kind], "user" if kind == "sandbox" else kind)
+        if is_nested:
+            kernel.setns(handles["user"], "user")
             wanted["user"] = None  # the namespace already gives us the container's name
-        program.run(wanted, end_with_parent=True)
+        for handle in handles.values():
+            os.close(handle)
+        if not isinstance(ends, int):
+            files.take_streams(ends)
+        program.give_up(wanted)
+        birth.announce(0, forks="pid" in others)
+        os.setsid()
+        if isinstance(ends, int):
+            files.take_streams(terminal.take(ends))
+        birth.wait()
+        program.start(wanted)
     except BaseException as error:  # the boundary: this process must not go on as a copy of its parent
-        os.write(says, files.explain(error).encode("utf-8", "replace"))
-    os._exit(_CANNOT_RUN)
+        birth.fail(error, _CANNOT_RUN)

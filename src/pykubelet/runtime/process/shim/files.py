@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from .spec import Identity
 
 
+class CannotRun(Exception):
+    """The program cannot be started; the text is for the pod's author."""
+
+
 def identity(pid: int | str = "self") -> Identity:
     """The process as this machine's /proc shows it: its pid there is the one that the agent knows it by."""
     fields = stat_fields(pid)
@@ -64,19 +68,32 @@ def descendants(pid: int) -> dict[int, int]:
     return found
 
 
+def members(mounts: int) -> dict[int, int]:
+    """Everything that runs in a mount namespace: pid -> start time."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                if os.stat(f"/proc/{name}/ns/mnt").st_ino == mounts:
+                    found[int(name)] = int(stat_fields(name)[21])
+            except OSError:
+                continue
+    return found
+
+
 def kill_descendants() -> None:
     """Everything that runs below us."""
-    for pid, start in descendants(identity()["pid"]).items():
+    for pid, start in descendants(os.getpid()).items():
         kill(pid, start)
 
 
 def kill(pid: int, start: int) -> None:
-    """Through a handle: the pid may belong to somebody else by now. It is /proc's, which need not be ours."""
+    """Through a handle: the pid may belong to somebody else by now."""
     try:
-        handle = os.pidfd_open(_pid_here(pid))
+        handle = os.pidfd_open(pid)
     except OSError as error:
         if error.errno == errno.ENOSYS:
-            os.kill(_pid_here(pid), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
         return
     try:
         if int(stat_fields(pid)[21]) == start:
@@ -87,18 +104,21 @@ def kill(pid: int, start: int) -> None:
         os.close(handle)
 
 
-def _pid_here(pid: int) -> int:
-    """The number of one of /proc's processes in our own pid namespace."""
-    depth = len(_numbers("self"))
-    return _numbers(pid)[depth - 1]
+def take_streams(ends: list[int]) -> None:
+    """As input, output and errors, instead of what those were."""
+    for number, end in enumerate(ends):
+        os.dup2(end, number)
+    for end in set(ends):
+        os.close(end)
 
 
-def _numbers(pid: int | str) -> list[int]:
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if line.startswith("NSpid:"):
-                return [int(number) for number in line.split()[1:]]
-    raise ProcessLookupError(errno.ESRCH, "no such process")
+def close_all_but(kept: set[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue  # it was the one that the list was read from
 
 
 def say(report: int, what: str, facts: object) -> None:

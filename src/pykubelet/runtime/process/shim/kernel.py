@@ -35,13 +35,23 @@ _MOVE_MOUNT = 429  # these numbers are the same on every architecture
 _FSOPEN = 430
 _FSCONFIG = 431
 _FSMOUNT = 432
+_OPENAT2 = 437
 _MOUNT_SETATTR = 442
 _PIVOT_ROOT = {"x86_64": 155, "i686": 217, "armv7l": 218, "ppc64le": 203, "s390x": 217}  # elsewhere 41
+_KEYCTL = {"x86_64": 250, "i686": 288, "armv7l": 311, "ppc64le": 271, "s390x": 280}  # elsewhere 219
+_GETCWD = {"x86_64": 79, "i686": 183, "armv7l": 183, "ppc64le": 182, "s390x": 183}  # elsewhere 17
+_JOIN_SESSION_KEYRING = 1
+_CAPBSET_READ = 23
+_CAPABILITIES_VERSION = 0x20080522
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _CLOEXEC = 0x1  # of fsopen and fsmount
 _CREATE = 6  # of fsconfig
 _FROM_DESCRIPTOR = 0x4  # of move_mount
+_NO_MAGIC_LINKS = 0x2  # of openat2
+BENEATH = 0x8
+IN_ROOT = 0x10
+_PATIENCE = 64
 _ATTR_RDONLY = 0x1
 _KEPT_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC
 _TIOCSCTTY = 0x540E
@@ -90,6 +100,19 @@ def overlay(target: str, lower: str, upper: str, work: str, *, in_user_namespace
     finally:
         for handle in handles:
             os.close(handle)
+
+
+def open_inside(root: int, path: str, flags: int, how: int = IN_ROOT) -> int:
+    """Open a path without leaving a folder, whatever is put in its way meanwhile. IN_ROOT: links and `..` lead to where
+    they would if the folder were the root; BENEATH: those that lead out of it are an error."""
+    wanted = (ctypes.c_uint64 * 3)(flags | os.O_CLOEXEC, 0, how | _NO_MAGIC_LINKS)
+    arguments = (_OPENAT2, root, os.fsencode(path), ctypes.addressof(wanted), 24)
+    for _ in range(_PATIENCE):
+        try:
+            return _syscall(f"open {path}", *arguments)
+        except BlockingIOError:  # something was moved meanwhile, so that the kernel cannot tell where `..` leads
+            continue
+    return _syscall(f"open {path}", *arguments)
 
 
 def new_mount(kind: str, attributes: int = 0) -> int:
@@ -144,6 +167,37 @@ def set_name(name: str) -> None:
 def set_hostname(name: str) -> None:
     data = name.encode()
     _checked(_libc.sethostname(data, len(data)), f"set the hostname {name}")
+
+
+def is_in_bounding_set(number: int) -> bool | None:
+    """None: there is no such capability."""
+    found = int(_libc.prctl(_CAPBSET_READ, ctypes.c_ulong(number), 0, 0, 0))
+    return None if found < 0 else bool(found)
+
+
+def permitted_capabilities() -> int:
+    header, words = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), (ctypes.c_uint32 * 6)()
+    _checked(_libc.capget(header, words), "see the capabilities")
+    return words[1] | words[4] << 32
+
+
+def set_capabilities(mask: int) -> None:
+    """Permitted and effective; none is inherited, and so none is ambient."""
+    header, low, high = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0), mask & 0xFFFFFFFF, mask >> 32
+    _checked(_libc.capset(header, (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)), "set the capabilities")
+
+
+def new_session_keyring() -> None:
+    number = _KEYCTL.get(os.uname().machine, 219)
+    _syscall("get a session keyring", number, _JOIN_SESSION_KEYRING, None)
+
+
+def is_inside_root() -> bool:
+    """Whether the working folder is. Libraries would go and look for a name for it elsewhere."""
+    path = ctypes.create_string_buffer(os.pathconf("/", "PC_PATH_MAX"))
+    number = _GETCWD.get(os.uname().machine, 17)
+    _syscall("see the working folder", number, ctypes.addressof(path), len(path))
+    return path.value.startswith(b"/")
 
 
 def take_terminal(descriptor: int) -> None:

@@ -1,17 +1,21 @@
 """A container's parent: it starts the program, writes its log, reaps what it leaves behind, and notes how it ended.
 
-It outlives the agent. With a pid namespace of the container's own it is the first process in there, so that all the
-others die with it; else it is their subreaper, and finds them by walking down from itself. The agent tells it what to
-do by signals: SIGTERM asks the program to stop, SIGUSR1 kills everything, SIGHUP opens the log anew.
+It outlives the agent, and stays outside of the container: with a pid namespace of the container's own the program is
+the first process in there, and all the others die with it. Else the monitor is their subreaper, and finds them by
+walking down from itself. The agent tells it what to do by signals: SIGTERM asks the program to stop, SIGUSR1 kills
+everything, SIGHUP opens the log anew.
 """
 
 from __future__ import annotations
 
 import os
 import select
+import time
 
-from . import files, handed, kernel, program, terminal
+from . import files, handed, kernel, namespaces, program, terminal
 from .attached import Attached
+from .birth import Birth
+from .files import CannotRun
 from .light import signal, socket
 from .logs import Log, Stream
 from .root import Root
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 _HANDLED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGCHLD)
 _CHUNK = 64 * 1024
 START_ERROR = 128
+_PAUSE = 0.002
 
 
 def watch(spec: ContainerSpec, report: int) -> NoReturn:
@@ -59,8 +64,9 @@ def note_end(spec: ContainerSpec, code: int, reason: str, message: str = "") -> 
 class Monitor:
     def __init__(self, spec: ContainerSpec) -> None:
         self._spec = spec
-        self._is_init = os.getpid() == 1
+        self._shares_pids = "pid" in spec["holder"]["namespaces"]
         self._main = 0
+        self._mounts = 0
         self._status: int | None = None
         log = Log(spec["log"], size=spec["log_size"], files=spec["log_files"])
         self._log = log
@@ -76,23 +82,17 @@ class Monitor:
     def start(self) -> str:
         """-> why the program cannot run; empty when it does."""
         kernel.set_name("pk:" + self._spec["name"])
-        if not self._is_init:
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         self._listen()
-        inner, outer, program_input = _pipes(self._spec) if not self._spec["tty"] else _way_back()
-        said, says = os.pipe()
-        go, goes = os.pipe()
-        self._main = os.fork()
-        if self._main == 0:
-            os.close(goes)  # else nobody could tell us by closing it that we are not wanted
-            _become(self._spec, inner, says, go)
-        for descriptor in (*inner, says, go):
-            os.close(descriptor)
+        inner, outer, way_in = _pipes(self._spec) if not self._spec["tty"] else _way_back()
+        birth = Birth()
+        if birth.start(inner):
+            _become(self._spec, inner, birth)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # other people's containers have no business in here
         if not self._spec["tty"]:
-            self._take(outer, program_input, -1)
+            self._take(outer, way_in, -1)
             self._pipe_names = [os.readlink(f"/proc/self/fd/{each}") for each in outer]
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # what is in the container has no business in here
-        failure = self._let_go(said, goes, program_input)
+        failure = self._let_go(birth, way_in)
         if failure:
             self.abandon()
             note_end(self._spec, START_ERROR, "StartError", failure)
@@ -102,38 +102,37 @@ class Monitor:
         """Leave nothing behind."""
         self._kill_all()
         self._reap_all()
+        while self._shares_pids and self._mounts and files.members(self._mounts):
+            self._kill_all()
+            time.sleep(_PAUSE)
 
     def _take(self, outer: list[int], program_input: int, program_terminal: int) -> None:
         self._streams = {each: Stream(name, self._log) for each, name in zip(outer, ("stdout", "stderr"), strict=False)}
         self._open = set(outer)
         self._attached = Attached(self._spec["folder"], program_input, program_terminal)
 
-    def _let_go(self, said: int, goes: int, way_back: int) -> str:
-        """The program's process says who it is when its root is built; once that is on disk it may go on."""
-        first = _read_line(said)
-        if not first.startswith("pid "):
-            return first or "the process ended before the program could run"
-        if self._spec["tty"]:  # it has sent that before it spoke
+    def _let_go(self, birth: Birth, way_back: int) -> str:
+        """Once it is on disk who the program's process is, it may go on."""
+        try:
+            self._main, self._mounts = birth.child()
+        except CannotRun as error:
+            return str(error)
+        if self._spec["tty"]:
             connection = socket.socket(fileno=way_back)
-            ours = (handed.receive(connection, 1) or [-1])[0]
+            ours = (handed.receive(connection, 1) or [-1])[0]  # -1: it has failed, and will say why
             connection.close()
-            self._take([ours], ours if self._spec["stdin"] else -1, ours)
-        pid, start = first.split()[1:]
-        main = {"pid": int(pid), "start": int(start), "boot": files.boot_id()}
+            if ours >= 0:
+                self._take([ours], ours if self._spec["stdin"] else -1, ours)
         facts = {
             "monitor": files.identity(),
-            "main": main,
+            "main": files.identity(self._main),
             "own_pids": self._spec["own_pids"],
             "pipes": self._pipe_names,
             "started_at": files.now(),
         }
         files.write_once(self._spec["folder"] + "/run.json", facts)
         self._attached.listen()
-        os.write(goes, b"!")
-        os.close(goes)
-        failure = _read_line(said)
-        os.close(said)
-        return failure
+        return birth.let_go()
 
     def _listen(self) -> None:
         self._wake, waker = os.pipe()
@@ -242,13 +241,15 @@ class Monitor:
             self._status = status
 
     def _kill_all(self) -> None:
-        if self._is_init:
-            try:
-                os.kill(-1, signal.SIGKILL)
-            except ProcessLookupError:
-                return
-            return
-        files.kill_descendants()
+        """In a pid namespace of its own all of it ends with the program. In one that it shares those whose parent has
+        ended belong to the sandbox: but they have the container's files."""
+        if self._main and self._status is None:
+            os.kill(self._main, signal.SIGKILL)
+        if not (self._main and self._spec["own_pids"]):
+            files.kill_descendants()
+        if self._shares_pids and self._mounts:
+            for pid, start in files.members(self._mounts).items():
+                files.kill(pid, start)
 
     def _was_out_of_memory(self) -> bool:
         try:
@@ -278,37 +279,32 @@ def _way_back() -> tuple[list[int], list[int], int]:
     return [theirs.detach()], [], ours.detach()
 
 
-def _read_line(descriptor: int) -> str:
-    data = b""
-    while not data.endswith(b"\n"):
-        more = os.read(descriptor, 4096)
-        if not more:
-            break
-        data += more
-    return data.decode("utf-8", "replace").rstrip("\n")
-
-
-def _become(spec: ContainerSpec, ends: list[int], says: int, go: int) -> NoReturn:
+def _become(spec: ContainerSpec, ends: list[int], birth: Birth) -> NoReturn:
     """In the new process."""
     try:
-        signal.set_wakeup_fd(-1)
-        for number in (*_HANDLED, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
+        wanted = spec["program"]
+        program.enter_cgroups(wanted)
+        if not spec["tty"]:
+            files.take_streams(ends)
+        pids = namespaces.join_sandbox(spec["holder"])
+        root = Root(spec["root"]) if spec["root"] is not None else None
+        mounts = 0
+        if root is not None:
+            mounts = root.build()
+        if pids >= 0:
+            kernel.setns(pids, "pid")
+            os.close(pids)
+        elif spec["own_pids"]:
+            kernel.unshare("pid")
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        birth.announce(mounts, forks=pids >= 0 or spec["own_pids"])
         os.setsid()
-        me = files.identity()
-        program.enter_cgroups(spec["program"])
-        if spec["root"] is not None:
-            root = Root(spec["root"])
-            root.build()
+        if root is not None:
             root.finish()
+        program.give_up(wanted)
         if spec["tty"]:
-            ends = terminal.take(ends[0])
-        os.write(says, f"pid {me['pid']} {me['start']}\n".encode())
-        if os.read(go, 1) != b"!":
-            os._exit(START_ERROR)
-        for position, end in enumerate(ends):
-            os.dup2(end, position)
-        program.run(spec["program"], end_with_parent=not spec["own_pids"])
+            files.take_streams(terminal.take(ends[0]))
+        birth.wait()
+        program.start(wanted, makes_folder=True)
     except BaseException as error:  # the boundary: this process must not go on as a copy of its parent
-        os.write(says, files.explain(error).encode("utf-8", "replace") + b"\n")
-    os._exit(START_ERROR)
+        birth.fail(error, START_ERROR)

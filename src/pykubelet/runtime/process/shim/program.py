@@ -6,21 +6,14 @@ import errno
 import os
 import stat
 
-from . import kernel, namespaces, seccomp
-from .light import signal
+from . import capabilities, kernel, namespaces, seccomp
+from .files import CannotRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
     from .spec import ProgramSpec, UserSpec
-
-_HIGHEST_CAPABILITY = 63
-_IGNORED_BY_PYTHON = (13, 25)  # SIGPIPE, SIGXFSZ
-
-
-class CannotRun(Exception):
-    """The program cannot be started; the text is for the pod's author."""
 
 
 def enter_cgroups(program: ProgramSpec) -> None:
@@ -35,46 +28,50 @@ def enter_cgroups(program: ProgramSpec) -> None:
         return  # only who may raise limits can lower it
 
 
-def run(program: ProgramSpec, *, end_with_parent: bool) -> NoReturn:
-    """Become the program. Whatever is in the way is raised."""
-    for number in _IGNORED_BY_PYTHON:
-        signal.signal(number, signal.SIG_DFL)
-    os.umask(0o022)
-    user, filter_ = program["user"], program["seccomp"]
-    _drop_capabilities(program["capabilities"])
+def give_up(program: ProgramSpec) -> None:
+    """Be who the container's program is, and able to do what that may do: before anything is touched that the container
+    has a say in."""
+    user = program["user"]
     if user is not None and user["mapped"]:
         namespaces.new_user_namespace(user["uid"], user["gid"])
-    if filter_ is not None and not program["no_new_privileges"]:
-        seccomp.install(filter_)  # while we may: its rules hold for what follows, too
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+    _renew_keyring()
+    kept = capabilities.mask(program["capabilities"])
+    capabilities.lower_bounds(kept)
+    if program["seccomp"] is not None and not program["no_new_privileges"]:
+        seccomp.install(program["seccomp"])  # while we may: its rules hold for what follows, too
     if user is not None and not user["mapped"]:
         _give_streams(user)
         _become(user)
+    capabilities.keep(kept)
     if program["no_new_privileges"]:
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-    if end_with_parent:
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)
-    _enter_folder(program["cwd"])
+
+
+def start(program: ProgramSpec, *, makes_folder: bool = False) -> NoReturn:
+    """Become the program. Whatever is in the way is raised."""
+    os.umask(0o022)
+    _enter_folder(program["cwd"], makes_it=makes_folder)
     path = _look_up(program["argv"][0], program["env"].get("PATH", ""))
-    if filter_ is not None and program["no_new_privileges"]:
-        seccomp.install(filter_)
+    if program["seccomp"] is not None and program["no_new_privileges"]:
+        seccomp.install(program["seccomp"])
     try:
         os.execve(path, program["argv"], program["env"])  # noqa: S606 - no shell is wanted
     except OSError as error:
         raise CannotRun(f'exec: "{path}": {error.strerror}') from None
 
 
-def _drop_capabilities(kept: list[int] | None) -> None:
-    """From the bounding set: nothing that is executed later can have the others."""
-    if kept is None:
-        return
-    for number in range(_HIGHEST_CAPABILITY + 1):
-        if number not in kept:
-            try:
-                kernel.prctl(kernel.PR_CAPBSET_DROP, number)
-            except OSError as error:
-                if error.errno in (errno.EINVAL, errno.EPERM):
-                    return  # the kernel knows no higher ones; or we have no more rights than we may give
-                raise
+def _renew_keyring() -> None:
+    """The one that we have is the agent's. Where the calls are forbidden to us, they are to the container."""
+    try:
+        kernel.new_session_keyring()
+    except OSError as error:
+        if error.errno == errno.EDQUOT:
+            raise CannotRun(
+                "this user has as many keys as the kernel allows: raise /proc/sys/kernel/keys/maxkeys"
+            ) from None
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
 
 
 def _give_streams(user: UserSpec) -> None:
@@ -94,12 +91,26 @@ def _become(user: UserSpec) -> None:
     os.setresuid(user["uid"], user["uid"], user["uid"])
 
 
-def _enter_folder(path: str) -> None:
+def _enter_folder(path: str, *, makes_it: bool) -> None:
+    """Links are followed, but not those of /proc, which lead anywhere."""
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.makedirs(path, exist_ok=True)
-        os.chdir(path)
+        if makes_it:
+            os.makedirs(path, exist_ok=True)
+        try:
+            folder = kernel.open_inside(root, path, os.O_PATH | os.O_DIRECTORY)
+            os.fchdir(folder)
+            os.close(folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOSYS, errno.EPERM):
+                raise
+            os.chdir(path)  # before Linux 5.6, where there are no roots of their own
+        if not kernel.is_inside_root():
+            raise CannotRun(f'working directory "{path}": it is outside of the container')
     except OSError as error:
-        raise CannotRun(f'working directory "{path}": {error.strerror}') from None
+        raise CannotRun(f'working directory "{path}": {os.strerror(error.errno or 0)}') from None
+    finally:
+        os.close(root)
 
 
 def _look_up(name: str, path: str) -> str:

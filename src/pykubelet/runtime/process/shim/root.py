@@ -37,10 +37,11 @@ class Root:
         self._null = -1
         """The container's /dev/null, under whatever a volume puts over it."""
 
-    def build(self) -> None:
-        """Make it, and leave this machine's behind."""
+    def build(self) -> int:
+        """Make it, and leave this machine's behind. -> the number of its mount namespace"""
         os.umask(0)
         kernel.unshare("mnt")
+        number = os.stat("/proc/self/ns/mnt").st_ino
         kernel.mount("none", "/", flags=MS_REC | MS_SLAVE)
         sources = self._open_sources()
         old_root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -55,6 +56,7 @@ class Root:
         os.chdir("/")
         for descriptor in (*sources.values(), old_root, descriptors):
             os.close(descriptor)
+        return number
 
     def finish(self) -> None:
         """What only a process of the container's pid namespace can do."""

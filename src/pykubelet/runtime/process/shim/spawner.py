@@ -8,7 +8,7 @@ from __future__ import annotations
 import marshal
 import os
 
-from . import execute, files, handed, hold, kernel, monitor, namespaces, probe
+from . import execute, files, handed, hold, kernel, monitor, probe
 from .light import signal, socket
 
 TYPE_CHECKING = False
@@ -68,13 +68,6 @@ def _sandbox(spec: Any, report: int, _: list[int]) -> None:
 
 
 def _container(spec: Any, report: int, _: list[int]) -> None:
-    try:
-        namespaces.join_sandbox(spec["holder"])
-        if spec["own_pids"]:
-            kernel.unshare("pid")
-    except OSError as error:
-        monitor.note_end(spec, monitor.START_ERROR, "StartError", files.explain(error))
-        raise
     _leave_to_init()
     monitor.watch(spec, report)
 

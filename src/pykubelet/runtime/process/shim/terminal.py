@@ -32,7 +32,10 @@ def take(way_back: int) -> list[int]:
     """The first process of a new session makes a controlling terminal for itself, and hands our end of it back along a
     socket. -> the program's input and outputs"""
     ours, theirs = _open_pair()
-    handed.hand(socket.socket(fileno=way_back), [ours])
+    connection = socket.socket(fileno=way_back)
+    handed.hand(connection, [ours])
+    connection.close()
+    os.close(ours)
     kernel.take_terminal(theirs)
     return [theirs] * 3
 
