@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from kit.kubectl import KUBECTL, Kubectl
 from kit.local_streams import LocalConnection, LocalSession
 from pykubelet.apiserver.objects import Object, stored
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
+from pykubelet.apiserver.security.addresses import ClusterAddresses, Endpoint
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, write_kubeconfig
 from pykubelet.apiserver.security.pki import Pki
@@ -28,6 +30,8 @@ from pykubelet.apiserver.subresources.all import register_all
 from pykubelet.server.streaming.port_forward import forward
 from pykubelet.server.streaming.remote_command import serve_session
 
+OWN: Final = ("127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc", "192.0.2.77", "10.96.0.1")
+"""What the API server is called."""
 PODS: Final = "/api/v1/namespaces/default/pods"
 
 
@@ -61,16 +65,25 @@ class World:
         access = self.server.backend.access
         assert isinstance(access, ClusterAccess)
         self.access = access
-        register_all(self.server, access, self.pki)
+        self.kubelets: dict[str, Endpoint] = {}
+        """Those that an administrator has put down."""
+        self.addresses = ClusterAddresses(lambda: OWN, 0, ApiSettings().service_range, self.kubelets)
+        register_all(self.server, access, self.pki, self.addresses)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["World", None]:
         app = self.server.application()
         async with served(app, self.tls.context()) as self.port, self._kubelet() as kubelet:
-            await self.add("nodes", a_node("n1", kubelet))
+            self.addresses.port = self.port
+            await self.add_node("n1", kubelet)
             await self.add("pods", _pod("x", "n1"))
             await self.add("pods", _pod("waiting", ""))
             yield self
+
+    async def add_node(self, name: str, port: int) -> None:
+        """On this machine, as an administrator has put down."""
+        self.kubelets[name] = Endpoint(ip_address("127.0.0.1"), port)
+        await self.add("nodes", a_node(name, port))
 
     async def add(self, plural: str, obj: Object) -> None:
         backend = self.server.backend
@@ -82,7 +95,7 @@ class World:
 
     @asynccontextmanager
     async def _kubelet(self) -> AsyncGenerator[int, None]:
-        pair = self.pki.authority.server("n1", ["127.0.0.1"], now())
+        pair = self.pki.authority.server("n1", ["n1"], now())
         path = self.pki.folder / "kubelet.pem"
         path.write_bytes(pair.certificate + pair.key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

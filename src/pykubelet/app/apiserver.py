@@ -16,6 +16,7 @@ from pykubelet import __version__
 from pykubelet.apiserver.controllers.all import run_all
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.schema.resources import ROOT
+from pykubelet.apiserver.security.addresses import ClusterAddresses, kubelet_endpoints
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.pki import ADMIN
 from pykubelet.apiserver.security.serving import SERVICE_IP, apiserver_tls, serving_hosts
@@ -57,7 +58,14 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             await _import_objects(config.import_from, store)
         settings = ApiSettings(advertise_address=_advertised(config), advertise_port=config.port)
         static = {pki.admin_token(): authenticated(ADMIN, (MASTERS,))}
-        tls = apiserver_tls(pki, lambda: serving_hosts((*config.names, config.address)))
+
+        def hosts() -> list[str]:
+            return serving_hosts((*config.names, config.address))
+
+        addresses = ClusterAddresses(
+            hosts, config.port, settings.service_range, kubelet_endpoints(config.kubelet_endpoints)
+        )
+        tls = apiserver_tls(pki, hosts)
         server = ApiServer(
             store,
             settings,
@@ -67,7 +75,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         )
         access = server.backend.access
         assert isinstance(access, ClusterAccess)
-        register_all(server, access, pki, insecure_kubelets=config.insecure_kubelets)
+        register_all(server, access, pki, addresses, insecure_kubelets=config.insecure_kubelets)
         await _serve(server.application(), config, tls, stack)
         gc.collect()
         gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find

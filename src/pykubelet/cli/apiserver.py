@@ -20,11 +20,19 @@ from pykubelet.cli.common import logging_options, start_logging
 @click.option("--etcd-keyfile", default="", metavar="FILE", help="Its key.")
 @click.option("--import-from", default="", metavar="FILE", help="A state.db whose objects go into the store first.")
 @click.option("--no-scheduler", is_flag=True, help="Leave it to others to bind pods to nodes.")
+@click.option(
+    "--kubelet-endpoint",
+    "kubelet_endpoints",
+    multiple=True,
+    metavar="NODE=IP:PORT",
+    help="Where the kubelet of a node is, whatever the node itself says; repeatable.",
+)
 @click.option("--insecure-kubelets", is_flag=True, help="Believe kubelets without a certificate of ours.")
 @logging_options
 def apiserver(
     data_dir: str | None,
     names: tuple[str, ...],
+    kubelet_endpoints: tuple[str, ...],
     etcd_servers: str,
     no_scheduler: bool,
     logging_format: str,
@@ -54,6 +62,7 @@ def apiserver(
         etcd_key=given["etcd_keyfile"],
         import_from=Path(given["import_from"]).absolute() if given["import_from"] else None,
         scheduler=not no_scheduler,
+        kubelet_endpoints=kubelet_endpoints,
         insecure_kubelets=given["insecure_kubelets"],
     )
     asyncio.run(run_apiserver(config))

@@ -33,6 +33,8 @@ class ApiServerConfig(Struct, frozen=True, kw_only=True):
     import_from: Path | None = None
     """The SQLite file of a store whose objects are brought into this one first."""
     scheduler: bool = True
+    kubelet_endpoints: tuple[str, ...] = ()
+    """Where the kubelets of some nodes are, as NODE=IP:PORT, whatever the nodes themselves say."""
     insecure_kubelets: bool = False
     """Whether kubelets are believed whose serving certificate is not ours."""
 

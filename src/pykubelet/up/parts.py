@@ -17,6 +17,8 @@ def parts(folder: Folder, plan: Plan) -> list[Part]:
         return [Part(name="the node", command=_joined_agent(folder, plan), log=str(folder.log("agent")))]
     server = [*PROGRAM, "apiserver", "--data-dir", str(folder.apiserver), "--port", str(plan.api_port)]
     server += ["--bind-address", plan.bind, "--kubeconfig", str(folder.admin_kubeconfig), "--tls-san", plan.address]
+    host = f"[{plan.address}]" if ":" in plan.address else plan.address
+    server += ["--kubelet-endpoint", f"{plan.node}={host}:{plan.kubelet_port}"]
     pki = folder.apiserver / "pki"
     agent = [*_agent(folder, plan), "--kubeconfig", str(folder.node_kubeconfig)]
     agent += ["--client-ca-file", str(pki / "ca.crt")]

@@ -30,6 +30,8 @@ class Destination(Struct, frozen=True, kw_only=True):
     port: int
     target: str
     tls: ssl.SSLContext | None = None
+    name: str = ""
+    """Whose certificate has to be at the other end; empty: that of the host."""
 
 
 class Refusal(Exception):
@@ -169,7 +171,7 @@ class _End(asyncio.Protocol):
 
 
 async def _connect(to: Destination) -> _End:
-    name = to.host if to.tls is not None else None
+    name = (to.name or to.host) if to.tls is not None else None
     try:
         async with asyncio.timeout(_CONNECTING):
             _, end = await asyncio.get_running_loop().create_connection(

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from pykubelet.apiserver.security.addresses import ClusterAddresses
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.apiserver.security.serving import kubelet_context
 from pykubelet.apiserver.subresources.kubelet_proxy import KubeletProxy
 from pykubelet.apiserver.subresources.metrics import Metrics
 from pykubelet.apiserver.subresources.reviews import AUTHENTICATION, AUTHORIZATION, Reviews
+from pykubelet.apiserver.subresources.targets import Targets
 from pykubelet.apiserver.subresources.token import token_requests
 from pykubelet.apiserver.verbs.handlers import Connect, Verb
 
@@ -19,12 +21,21 @@ class HandlerTable(Protocol):
     def connect(self, group: str, plural: str, subresource: str, handler: Connect) -> None: ...
 
 
-def register_all(server: HandlerTable, access: ClusterAccess, pki: Pki, *, insecure_kubelets: bool = False) -> None:
+def register_all(
+    server: HandlerTable,
+    access: ClusterAccess,
+    pki: Pki,
+    addresses: ClusterAddresses,
+    *,
+    insecure_kubelets: bool = False,
+) -> None:
     """`insecure_kubelets`: the serving certificates of kubelets are not verified."""
     for (group, plural), verb in _reviews(access).items():
         server.answer(group, plural, "", verb)
     server.answer("", "serviceaccounts", "token", token_requests(access.tokens))
-    proxy = KubeletProxy(lambda insecure: kubelet_context(pki, insecure=insecure), insecure=insecure_kubelets)
+    proxy = KubeletProxy(
+        lambda insecure: kubelet_context(pki, insecure=insecure), Targets(addresses), insecure=insecure_kubelets
+    )
     for (group, plural, part), handler in proxy.connections().items():
         server.connect(group, plural, part, handler)
     for (group, plural), verb in Metrics(proxy.text).verbs().items():

@@ -4,7 +4,6 @@ The kubelet sees us, by our own certificate, and never the client's credentials:
 """
 
 import asyncio
-import ipaddress
 import ssl
 from collections.abc import Callable
 from typing import Any, Final
@@ -19,6 +18,7 @@ from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.calls import Call
 from pykubelet.apiserver.requests.options import flag
+from pykubelet.apiserver.subresources.targets import Target, Targets
 from pykubelet.apiserver.verbs.handlers import Connect
 from pykubelet.base.errors import Retry
 from pykubelet.web.tunnel import Destination, Headers, Refusal, tunnel
@@ -39,8 +39,6 @@ _LOG_OPTIONS: Final = (
     "stream",
 )
 _STREAMS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
-_ADDRESSES: Final = ("InternalIP", "ExternalIP", "Hostname")
-_PORT: Final = 10250
 _HOP_BY_HOP: Final = frozenset(
     (
         "connection",
@@ -65,9 +63,10 @@ _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
 class KubeletProxy:
     """Each method is a connection for the server's table."""
 
-    def __init__(self, contexts: Contexts, *, insecure: bool = False) -> None:
+    def __init__(self, contexts: Contexts, targets: Targets, *, insecure: bool = False) -> None:
         """`insecure`: kubelets are believed whatever their certificate; for trying things out."""
         self._contexts = contexts
+        self._targets = targets
         self._insecure = insecure
 
     def connections(self) -> dict[tuple[str, str, str], Connect]:
@@ -114,32 +113,27 @@ class KubeletProxy:
         """To the pod itself. Its name may be `scheme:name:port`."""
         scheme, name, port = proxied(call.info.name)
         pod = await backend.live("pods", call.info.namespace, name)
-        address = at(pod, "status.podIP", "")
-        if not address:
-            raise status.bad_request(f"pod {name} has no address yet")
-        check_proxyable(address)
-        number = port_number(pod, port)
+        to = await self._targets.pod(backend, pod, port)
         context = unverified_context() if scheme == "https" else None  # nobody can vouch for a pod's certificate
         target = _rest(request, call)
-        where = f"pod {call.info.namespace}/{name}"
         if wants_upgrade(request):
-            return await _tunnel(request, where, address, number, target, context)
-        return await _stream(request, where, address, number, target, context)
+            return await _tunnel(request, to, target, context)
+        return await _stream(request, to, target, context)
 
     async def text(self, backend: Backend, node: str, target: str) -> str:
         """What the kubelet of a node answers us, for ourselves. Raises ApiError."""
-        host, port = await endpoint(backend, node)
+        to = await self._targets.kubelet(backend, node)
         context = await asyncio.to_thread(self._contexts, self._insecure)
-        where = f"the kubelet of node {node}"
+        url = URL(f"https://{to.shown}{target}", encoded=True)
         connector = aiohttp.TCPConnector(ssl=context, force_close=True)
         async with aiohttp.ClientSession(connector=connector, timeout=_SHORT) as session:
             try:
-                async with session.get(URL(f"https://{_shown(host, port)}{target}", encoded=True)) as answer:
+                async with session.get(url, allow_redirects=False, server_hostname=to.name) as answer:
                     if answer.status != 200:
-                        raise await _refusal(answer, where)
+                        raise await _refusal(answer, to.where)
                     return await answer.text()
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise status.internal(f"{where} at {_shown(host, port)} cannot be reached: {_why(error)}") from None
+                raise _unreachable(to, _why(error)) from None
 
     async def _session(self, request: web.Request, call: Call, backend: Backend, what: str) -> web.StreamResponse:
         pod = await backend.live("pods", call.info.namespace, call.info.name)
@@ -152,9 +146,9 @@ class KubeletProxy:
     async def _upgrade(self, request: web.Request, backend: Backend, node: str, target: str) -> web.StreamResponse:
         if not wants_upgrade(request):
             raise status.bad_request("Upgrade request required")
-        host, port = await endpoint(backend, node)
+        to = await self._targets.kubelet(backend, node)
         context = await asyncio.to_thread(self._contexts, self._insecure)
-        return await _tunnel(request, f"the kubelet of node {node}", host, port, target, context)
+        return await _tunnel(request, to, target, context)
 
     async def _pass_on(
         self,
@@ -167,21 +161,9 @@ class KubeletProxy:
         says_why: bool = False,
     ) -> web.StreamResponse:
         """`says_why`: a refusal is told in the words of the API, instead of as the kubelet has put it."""
-        host, port = await endpoint(backend, node)
+        to = await self._targets.kubelet(backend, node)
         context = await asyncio.to_thread(self._contexts, self._insecure or insecure)
-        where = f"the kubelet of node {node}"
-        return await _stream(request, where, host, port, target, context, says_why=says_why)
-
-
-async def endpoint(backend: Backend, name: str) -> tuple[str, int]:
-    """Where the kubelet of a node listens."""
-    node = await backend.live("nodes", "", name)
-    addresses = at(node, "status.addresses", [])
-    for kind in _ADDRESSES:
-        for each in addresses:
-            if each.get("type") == kind and each.get("address"):
-                return each["address"], at(node, "status.daemonEndpoints.kubeletEndpoint.Port", 0) or _PORT
-    raise status.internal(f"no preferred addresses found for node {name}; known addresses: []")
+        return await _stream(request, to, target, context, says_why=says_why)
 
 
 def container_name(pod: Object, wanted: str) -> str:
@@ -212,29 +194,6 @@ def proxied(text: str) -> tuple[str, str, str]:
     raise status.bad_request(f'invalid pod request "{text}": it has to be name, name:port or https:name:port')
 
 
-def port_number(pod: Object, wanted: str) -> int:
-    """A port by its number or its name; without one, the first that the pod declares. Raises 400."""
-    if wanted.isascii() and wanted.isdigit() and 0 < int(wanted) < 65536:
-        return int(wanted)
-    ports = [port for each in pod["spec"].get("containers") or () for port in each.get("ports") or ()]
-    for port in ports:
-        if not wanted or port.get("name") == wanted:
-            return int(port["containerPort"])
-    if not wanted:
-        return 80
-    raise status.bad_request(f'pod {pod["metadata"]["name"]} has no port "{wanted}"')
-
-
-def check_proxyable(address: str) -> None:
-    """A pod must not lead us to ourselves, or to what only this machine can reach. Raises 400."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        raise status.bad_request("the pod's address cannot be read") from None
-    if found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified:
-        raise status.bad_request("address not allowed")
-
-
 def _node_of(pod: Object) -> str:
     node = at(pod, "spec.nodeName", "")
     if not node:
@@ -258,7 +217,7 @@ def _rest(request: web.Request, call: Call) -> str:
 
 
 async def _tunnel(
-    request: web.Request, where: str, host: str, port: int, target: str, context: ssl.SSLContext | None
+    request: web.Request, target: Target, path: str, context: ssl.SSLContext | None
 ) -> web.StreamResponse:
     offered = offered_protocols(request)
 
@@ -267,14 +226,14 @@ async def _tunnel(
         if offered and headers.get("Sec-WebSocket-Protocol", "") not in offered:
             raise Refusal(403, f"none of the protocols {offered} is spoken by the runtime")
 
-    to = Destination(host=host, port=port, target=target, tls=context)
+    to = Destination(host=target.host, port=target.port, target=path, tls=context, name=target.name)
     headers = [(name, value) for name, value in request.headers.items() if not _is_ours_alone(name)]
     try:
         return await tunnel(request, to, headers, answering=_ANSWERING, patience=_FLUSHING, check=check)
     except Refusal as refusal:
         return refusal.response()
     except Retry as error:
-        raise status.internal(f"{where} at {_shown(host, port)} cannot be reached: {error}") from None
+        raise _unreachable(target, str(error)) from None
 
 
 def _is_ours_alone(header: str) -> bool:
@@ -284,16 +243,14 @@ def _is_ours_alone(header: str) -> bool:
 
 async def _stream(
     request: web.Request,
-    where: str,
-    host: str,
-    port: int,
-    target: str,
+    target: Target,
+    path: str,
     context: ssl.SSLContext | None,
     *,
     says_why: bool = False,
 ) -> web.StreamResponse:
     scheme = "https" if context is not None else "http"
-    url = URL(f"{scheme}://{_shown(host, port)}{target}", encoded=True)
+    url = URL(f"{scheme}://{target.shown}{path}", encoded=True)
     headers = [(name, value) for name, value in request.headers.items() if _is_passed_on(name)]
     body: Any = request.content if request.can_read_body else None
     connector = aiohttp.TCPConnector(ssl=context if context is not None else True, force_close=True)
@@ -305,13 +262,14 @@ async def _stream(
                 headers=headers,
                 data=body,
                 allow_redirects=False,
+                server_hostname=target.name or None,
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise status.internal(f"{where} at {_shown(host, port)} cannot be reached: {_why(error)}") from None
+            raise _unreachable(target, _why(error)) from None
         async with answer:
             if says_why and answer.status >= 400:
-                raise await _refusal(answer, where)
+                raise await _refusal(answer, target.where)
             return await _copy(request, answer)
 
 
@@ -355,5 +313,5 @@ def _is_passed_on(name: str) -> bool:
     return name.lower() not in (*_HOP_BY_HOP, "content-length") and not _is_ours_alone(name)
 
 
-def _shown(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _unreachable(target: Target, why: str) -> status.ApiError:
+    return status.internal(f"{target.where} at {target.shown} cannot be reached: {why}")
