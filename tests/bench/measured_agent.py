@@ -64,7 +64,7 @@ async def measured_agent(folder: Path, server: str, endpoint: str) -> AsyncItera
     command = [*COMMAND, "run", "--kubeconfig", str(kubeconfig)]
     command += ["--port=0", "--healthz-port=0", f"--cgroup-root=/{OWN_CGROUP}"]
     command += ["--root-dir", str(folder / "state"), "--hostname-override", NODE]
-    command += ["--container-runtime-endpoint", endpoint]
+    command += ["--container-runtime-endpoint", endpoint, "--pod-logs-dir", str(folder / "state" / "logs")]
     with (folder / "agent.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log, start_new_session=True)
     agent = MeasuredAgent(process, folder)

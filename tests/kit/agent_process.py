@@ -40,6 +40,7 @@ class Node:
     def agent(self, *flags: str) -> Iterator["AgentProcess"]:
         """One that is killed at the end, unless it has ended before. What it says is in `log`."""
         run = ["run", "--root-dir", str(self.state), "--pod-manifest-path", str(self.manifests)]
+        run += ["--pod-logs-dir", str(self.state / "logs")]
         run += ["--hostname-override", NODE_NAME, "--port=0", "--healthz-port=0"]
         run += [f"--cgroup-root=/{self._cgroup_root}", *self._flags, *flags]
         with self.log.open("ab") as log:

@@ -54,7 +54,7 @@ async def machine_parts(base: Foundations, status: RuntimeStatus, node: Callable
     host = LocalHost(
         dirs,
         memory=base.facts.memory,
-        cluster_domain=config.dns.cluster_domain or "cluster.local",
+        cluster_domain=config.dns.cluster_domain,
         recursive_read_only=bool(handler and handler.recursive_read_only_mounts),
         users=users,
         logs=logs,

@@ -110,7 +110,7 @@ def make_config(
     if wrong := list(faults(values, made["feature_gates"])):
         raise Invalid("; ".join(wrong))
     root = Path(values["--root-dir"] or default_root_dir()).absolute()
-    logs = Path(values["podLogsDir"] or _default_logs(root)).absolute()
+    logs = Path(values["podLogsDir"] or _default_logs(root, values["containerRuntimeEndpoint"])).absolute()
     certificates = Path(values["--cert-dir"] or root / "pki").absolute()
     made |= {"root_dir": root, "pod_logs_dir": logs, "flags": flags or {}}
     made |= {f"{room}.node_name": node_name for room in ("client", "server.tls")} | {"node.name": node_name}
@@ -156,9 +156,11 @@ def default_root_dir() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "kubelet"
 
 
-def _default_logs(root: Path) -> Path:
-    """Upstream's folder, when the agent keeps its state where upstream does; else beside the state."""
-    return Path("/var/log/pods") if root == _UPSTREAMS_ROOT else root / "logs"
+def _default_logs(root: Path, endpoint: str) -> Path:
+    """Upstream's folder, wherever the state is. Beside the state for an ordinary user, who may not write there, and for
+    an embedded runtime with a state of its own: it must not clear away the logs of a node on the same machine."""
+    is_apart = root != _UPSTREAMS_ROOT and endpoint in ("", "process")
+    return root / "logs" if is_apart or os.geteuid() != 0 else Path("/var/log/pods")
 
 
 def _node_name(wanted: str) -> str:

@@ -56,7 +56,7 @@ HEEDED: Final = (
     Option("runtimeRequestTimeout", K.PERIOD, "2m", ("runtime.request_timeout",), "runtime-request-timeout", "",
            "For calls to the runtime"),
     Option("podLogsDir", K.TEXT, "", (), "pod-logs-dir", "PATH", "Where the containers' logs go",
-           "/var/log/pods; beside the state where that is not upstream's", is_ours=True),
+           "/var/log/pods; beside the state of an embedded runtime or an ordinary user", is_ours=True),
     Option("containerLogMaxSize", K.SIZE, "10Mi", ("runtime.log_max_size", "log_rotation.max_size"),
            "container-log-max-size", "", "A log is rotated at this size"),
     Option("containerLogMaxFiles", K.NUMBER, 5, ("runtime.log_max_files", "log_rotation.max_files"),

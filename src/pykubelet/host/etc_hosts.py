@@ -23,9 +23,7 @@ _LOCAL: Final = (
 _MODE: Final = 0o644
 
 
-async def write_etc_hosts(
-    path: str, pod: Pod, pod_ips: tuple[str, ...], *, cluster_domain: str = "cluster.local"
-) -> str | None:
+async def write_etc_hosts(path: str, pod: Pod, pod_ips: tuple[str, ...], *, cluster_domain: str = "") -> str | None:
     """Write the file anew if it says anything else. -> `path`, or None while there is nothing to say yet.
 
     On the host's network it is the host's own file, with the pod's aliases.

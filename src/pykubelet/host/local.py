@@ -30,7 +30,7 @@ class LocalHost:
         dirs: PodDirs,
         *,
         memory: int,
-        cluster_domain: str = "cluster.local",
+        cluster_domain: str = "",
         recursive_read_only: bool = False,
         users: UserNamespaces | None = None,
         logs: PodLogs | None = None,

@@ -92,6 +92,7 @@ class LocalMachine:
             machine_id=self._text(*_MACHINE_ID),
             system_uuid=self._text(*_SYSTEM_UUID),
             boot_id=self._text("proc/sys/kernel/random/boot_id"),
+            has_app_armor=self._has_app_armor(),
         )
 
     # --- inside
@@ -106,6 +107,11 @@ class LocalMachine:
             if text := content.decode(errors="replace").strip(" \t\r\n\0"):
                 return text
         return ""
+
+    def _has_app_armor(self) -> bool:
+        """Whether the kernel has it, and it is not switched off."""
+        mounted = (self._root / "sys/kernel/security/apparmor").exists()
+        return mounted and self._text("sys/module/apparmor/parameters/enabled").startswith("Y")
 
     def _storage(self) -> int | None:
         for folder in (self._root_dir, *self._root_dir.parents):

@@ -72,7 +72,7 @@ class Agent:
         self.handlers = PodHandlers(
             table=self.table,
             usage=NodeUsage(),
-            admission=_remembered(outside.node, outside.allowed_unsafe_sysctls),
+            admission=_remembered(outside),
             workers=self.workers,
             pleg=self.pleg,
             statuses=self.statuses,
@@ -192,14 +192,16 @@ def _is_meant(pod: Pod, namespace: str, name: str, uid: str) -> bool:
     return (meta.namespace, meta.name) == (namespace, name) and uid in ("", meta.uid)
 
 
-def _remembered(node: Callable[[], Node | None], sysctls: tuple[str, ...]) -> Callable[[], Admission]:
+def _remembered(outside: Dependencies) -> Callable[[], Admission]:
     """Admission is made anew only when the node has changed."""
     made: list[tuple[Node | None, Admission]] = []
 
-    def admission() -> Admission:
-        current = node()
+    def current_admission() -> Admission:
+        current = outside.node()
         if not made or made[0][0] is not current:
-            made[:] = [(current, Admission(current, allowed_unsafe_sysctls=sysctls))]
+            sysctls, has_app_armor = outside.allowed_unsafe_sysctls, outside.has_app_armor
+            admission = Admission(current, allowed_unsafe_sysctls=sysctls, has_app_armor=has_app_armor)
+            made[:] = [(current, admission)]
         return made[0][1]
 
-    return admission
+    return current_admission

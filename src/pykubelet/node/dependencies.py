@@ -54,4 +54,6 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     restored: tuple[Pod, ...] = ()
     """The pods that an earlier agent had admitted."""
     allowed_unsafe_sysctls: tuple[str, ...] = ()
+    has_app_armor: bool = False
+    """Whether the kernel can confine containers with AppArmor."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

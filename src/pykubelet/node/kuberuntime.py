@@ -169,7 +169,7 @@ class KubeRuntime:
             pod,
             attempt,
             log_root=node.log_root,
-            cluster_domain=node.dns.cluster_domain or "cluster.local",
+            cluster_domain=node.dns.cluster_domain,
             dns_servers=dns.servers,
             dns_searches=dns.searches,
             dns_options=dns.options,

@@ -51,6 +51,7 @@ def _joined_agent(folder: Folder, plan: Plan) -> list[str]:
 def _agent(folder: Folder, plan: Plan) -> list[str]:
     """What any agent in a folder of ours is told, whatever API server it has."""
     agent = [*PROGRAM, "run", "--stop-pods-on-exit", "--root-dir", str(folder.state)]
+    agent += ["--pod-logs-dir", str(folder.state / "logs")]
     agent += ["--hostname-override", plan.node, "--node-ip", plan.address]
     agent += ["--address", plan.address, "--port", str(plan.kubelet_port), "--healthz-port=0"]
     agent += ["--container-runtime-endpoint", plan.runtime, "--cluster-domain", "cluster.local"]

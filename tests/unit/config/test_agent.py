@@ -1,3 +1,4 @@
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,25 @@ def made(given: dict[str, Any]) -> Config:
     return changed(
         make_config({"--hostname-override": "n1", "--root-dir": "/r"} | given), configuration={}, feature_gates={}
     )
+
+
+@pytest.mark.parametrize(
+    ("root", "endpoint", "user", "logs"),
+    [
+        ("/var/lib/kubelet", "", 0, "/var/log/pods"),
+        ("/r", "unix:///run/containerd/containerd.sock", 0, "/var/log/pods"),
+        ("/r", "unix:///run/containerd/containerd.sock", 1000, "/r/logs"),
+        ("/r", "", 0, "/r/logs"),
+        ("/r", "process", 0, "/r/logs"),
+    ],
+)
+def test_logs_are_where_upstream_has_them_unless_the_node_is_not_the_machines_own(
+    monkeypatch: pytest.MonkeyPatch, root: str, endpoint: str, user: int, logs: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    given = {"--hostname-override": "n1", "--root-dir": root, "containerRuntimeEndpoint": endpoint}
+    assert make_config(given).pod_logs_dir == Path(logs)
+    assert make_config(given | {"podLogsDir": "/elsewhere"}).pod_logs_dir == Path("/elsewhere")
 
 
 def test_the_names_of_the_file_are_upstreams(tmp_path: Path) -> None:

@@ -245,3 +245,17 @@ def test_the_addresses_of_interfaces_are_used_when_nothing_is_routed(root: Path)
     write(root, "proc/net/if_inet6", IF_INET6)
     facts = LocalMachine("/", node_ips=("::",), root=str(root), routed=lambda family: "").read()
     assert facts.ips == ("fd00::2",)
+
+
+@pytest.mark.parametrize(
+    ("enabled", "mounted", "has"), [("Y\n", True, True), ("N\n", True, False), ("Y\n", False, False)]
+)
+def test_app_armor_counts_when_the_kernel_has_it_and_it_is_not_switched_off(
+    tmp_path: Path, enabled: str, mounted: bool, has: bool
+) -> None:
+    switch = tmp_path / "sys/module/apparmor/parameters/enabled"
+    switch.parent.mkdir(parents=True)
+    switch.write_text(enabled)
+    if mounted:
+        (tmp_path / "sys/kernel/security/apparmor").mkdir(parents=True)
+    assert LocalMachine(str(tmp_path), root=str(tmp_path)).read().has_app_armor is has

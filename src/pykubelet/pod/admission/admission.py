@@ -19,6 +19,7 @@ from pykubelet.api.rules.well_known import OS_LABEL
 from pykubelet.pod.admission.fit import NodeUsage, Shortage, amounts, shortages
 from pykubelet.pod.admission.preemption import Unreclaimable, victims
 from pykubelet.pod.admission.sysctls import Sysctls, safe_sysctls
+from pykubelet.pod.container.app_armor import app_armor_fault
 
 
 class Admitted(Struct, frozen=True):
@@ -41,11 +42,17 @@ class Admission:
     """
 
     def __init__(
-        self, node: Node | None, *, allowed_unsafe_sysctls: Iterable[str] = (), operating_system: str = "linux"
+        self,
+        node: Node | None,
+        *,
+        allowed_unsafe_sysctls: Iterable[str] = (),
+        operating_system: str = "linux",
+        has_app_armor: bool = False,
     ) -> None:
         known = node or Node()
         self._node = node
         self._os = operating_system
+        self._has_app_armor = has_app_armor
         safe = safe_sysctls(known.status.node_info.kernel_version) if operating_system == "linux" else ()
         self._sysctls = Sysctls((*safe, *allowed_unsafe_sysctls))
         allocatable = known.status.allocatable
@@ -94,6 +101,9 @@ class Admission:
             return Rejected(
                 "SupplementalGroupsPolicyNotSupported", "SupplementalGroupsPolicy=Strict is not supported in this node"
             )
+        fault = app_armor_fault(pod, has_app_armor=self._has_app_armor)
+        if fault and pod.status.phase in ("", "Pending"):  # one that runs has what it has
+            return Rejected("AppArmor", f"Cannot enforce AppArmor: {fault}")
         return None
 
     def _misplaced(self, pod: Pod, running: NodeUsage) -> Rejected | None:

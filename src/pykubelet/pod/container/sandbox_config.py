@@ -20,7 +20,7 @@ def sandbox_config(
     attempt: int,
     *,
     log_root: str,
-    cluster_domain: str = "cluster.local",
+    cluster_domain: str = "",
     dns_servers: tuple[str, ...] = (),
     dns_searches: tuple[str, ...] = (),
     dns_options: tuple[str, ...] = (),
@@ -51,7 +51,10 @@ def log_directory(pod: Pod, log_root: str) -> str:
 
 
 def hostname_and_domain(pod: Pod, cluster_domain: str) -> tuple[str, str]:
-    """What a pod is called, and the domain that this name lives in, if any: both appear in its hosts file."""
+    """What a pod is called, and the domain that this name lives in, if any: both appear in its hosts file.
+
+    In a cluster without a domain it ends in `svc.`, as upstream's does.
+    """
     spec = pod.spec
     if spec.hostname_override is not None:
         return _shortened(spec.hostname_override), ""
@@ -68,7 +71,10 @@ def kernel_hostname(pod: Pod, cluster_domain: str) -> str:
         return hostname
     fqdn = f"{hostname}.{domain}"
     if len(fqdn) > _LONGEST_FQDN:
-        raise Invalid(f"the FQDN {fqdn} has {len(fqdn)} characters, which is too long: {_LONGEST_FQDN} is the most")
+        raise Invalid(
+            f"failed to construct FQDN from pod hostname and cluster domain, FQDN {fqdn} is too long "
+            f"({_LONGEST_FQDN} characters is the max, {len(fqdn)} characters requested)"
+        )
     return fqdn
 
 

@@ -30,6 +30,7 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     machine_id: str = ""
     system_uuid: str = ""
     boot_id: str = ""
+    has_app_armor: bool = False
 
 
 class RuntimeHealth(Protocol):

@@ -6,6 +6,7 @@ import pytest
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
+from pykubelet.api.struct import changed
 from pykubelet.pod.admission.admission import Admission, Admitted, Rejected
 from pykubelet.pod.admission.fit import NodeUsage
 from unit.pod.admission_pods import ALLOCATABLE, CRITICAL, node, pod
@@ -221,6 +222,44 @@ def test_admitted(asking: Pod, where: Node) -> None:
 )
 def test_rejected(asking: Pod, where: Node, reason: str, message: str) -> None:
     assert Admission(where).admit(asking, RUNNING) == Rejected(reason, message)
+
+
+HOST = "AppArmor is not enabled on the host"
+EMPTY = "invalid empty AppArmor profile name of container c"
+ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+
+
+def confined(kind: str, name: str | None = None) -> dict[str, Any]:
+    return {"securityContext": {"appArmorProfile": {"type": kind, **({"localhostProfile": name} if name else {})}}}
+
+
+def annotated(**profiles: str) -> Pod:
+    asking = pod()
+    annotations = {f"{ANNOTATION}{name}": value for name, value in profiles.items()}
+    return changed(asking, metadata=changed(asking.metadata, annotations=annotations))
+
+
+@pytest.mark.parametrize(
+    ("asking", "without", "with_it"),
+    [
+        (pod(), "", ""),
+        (pod(**confined("Unconfined")), "", ""),
+        (pod(**confined("RuntimeDefault")), HOST, ""),
+        (pod(**confined("Localhost", "k8s-nginx")), HOST, ""),
+        (pod(**confined("Localhost", "  ")), HOST, EMPTY),
+        (pod(containers=[{"name": "c", **confined("RuntimeDefault")}]), HOST, ""),
+        (pod(containers=[{"name": "c", **confined("Unconfined")}], **confined("Unconfined")), "", ""),
+        (annotated(c="runtime/default"), HOST, ""),
+        (annotated(c="localhost/"), HOST, EMPTY),
+        (annotated(c="unconfined"), "", ""),
+    ],
+)
+def test_a_pod_that_asks_for_app_armor_needs_a_kernel_that_has_it(asking: Pod, without: str, with_it: str) -> None:
+    for has_it, fault in ((False, without), (True, with_it)):
+        expected = Rejected("AppArmor", f"Cannot enforce AppArmor: {fault}") if fault else Admitted()
+        assert Admission(node(), has_app_armor=has_it).admit(asking, RUNNING) == expected
+    running = changed(asking, status=changed(asking.status, phase="Running"))
+    assert Admission(node()).admit(running, RUNNING) == Admitted(), "one that runs is not asked again"
 
 
 def test_a_node_that_nobody_knows_yet_runs_nothing() -> None:

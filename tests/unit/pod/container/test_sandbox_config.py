@@ -60,8 +60,18 @@ def test_the_kernel_is_told_the_short_name_unless_the_pod_wants_the_long_one(
 def test_a_long_name_that_the_kernel_cannot_hold_is_refused() -> None:
     longest = pod_with("a" * 37, subdomain="sub", setHostnameAsFQDN=True)
     assert len(kernel_hostname(longest, "cluster.local")) == 64
-    with pytest.raises(Invalid, match="65 characters"):
+    too_long = (
+        r"^failed to construct FQDN from pod hostname and cluster domain, FQDN a+\.sub\.shop\.svc\.cluster\.local "
+        r"is too long \(64 characters is the max, 65 characters requested\)$"
+    )
+    with pytest.raises(Invalid, match=too_long):
         kernel_hostname(pod_with("a" * 38, subdomain="sub", setHostnameAsFQDN=True), "cluster.local")
+
+
+def test_without_a_cluster_domain_names_end_where_upstreams_do() -> None:
+    pod = pod_with(subdomain="sub", setHostnameAsFQDN=True)
+    assert hostname_and_domain(pod, "") == ("web", "sub.shop.svc.")
+    assert kernel_hostname(pod, "") == "web.sub.shop.svc."
 
 
 def test_nothing_is_no_name() -> None:
