@@ -120,7 +120,9 @@ class KubeletServer:
             places,
             PodDirs(str(config.root_dir), str(config.pod_logs_dir)),
             wanted=inside.pods,
-            settings=StatsSettings(pods_group=pods_group(config.cgroups)),
+            settings=StatsSettings(
+                pods_group=pods_group(config.cgroups), runtime_socket=_socket_path(config.runtime.endpoint)
+            ),
         )
         stack.push_async_callback(reader.close)
         return (
@@ -162,6 +164,12 @@ class KubeletServer:
             )
             routes += streams.routes()
         return (*routes, *zpages.routes(said, lambda: {route.path for route in routes}))
+
+
+def _socket_path(endpoint: str) -> str:
+    """Empty for a runtime that is no program of its own."""
+    path = endpoint.removeprefix("unix://")
+    return path if path.startswith("/") else ""
 
 
 def pods_group(settings: CgroupSettings) -> str:

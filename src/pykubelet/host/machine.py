@@ -70,6 +70,7 @@ class LocalMachine:
         self._given = checked_ips(node_ips)
         self._root = Path(root)
         self._routed = routed or route_address
+        self._cores: tuple[str, int, int] = ("", 0, 0)
 
     async def facts(self) -> MachineFacts:
         return await in_thread(self.read)
@@ -77,11 +78,14 @@ class LocalMachine:
     def read(self) -> MachineFacts:
         """As `facts`, for those who may wait."""
         memory = parse_meminfo(self._text("proc/meminfo"))
-        machine = os.uname()
+        machine, online = os.uname(), self._text("sys/devices/system/cpu/online")
+        cores, sockets = self._topology(online)
         return MachineFacts(
             hostname=(self._hostname or machine.nodename).strip().lower(),
             ips=chosen_ips(self._given, self._routed, self._interface_addresses),
-            cpus=count_cpus(self._text("sys/devices/system/cpu/online")) or os.cpu_count() or 1,
+            cpus=count_cpus(online) or os.cpu_count() or 1,
+            cpu_cores=cores,
+            cpu_sockets=sockets,
             memory=memory.get("MemTotal", 0),
             storage=self._storage(),
             swap=memory.get("SwapTotal", 0),
@@ -112,6 +116,17 @@ class LocalMachine:
         """Whether the kernel has it, and it is not switched off."""
         mounted = (self._root / "sys/kernel/security/apparmor").exists()
         return mounted and self._text("sys/module/apparmor/parameters/enabled").startswith("Y")
+
+    def _topology(self, online: str) -> tuple[int, int]:
+        """Cores and sockets; looked at again only when other cpus are there."""
+        if self._cores[0] != online:
+            folder = self._root / "sys/devices/system/cpu"
+            cores = set()
+            for cpu in folder.glob("cpu[0-9]*/topology"):
+                place = str(cpu.relative_to(self._root))
+                cores.add((self._text(f"{place}/physical_package_id"), self._text(f"{place}/core_id")))
+            self._cores = (online, len(cores), len({socket for socket, _ in cores}))
+        return self._cores[1:]
 
     def _storage(self) -> int | None:
         for folder in (self._root_dir, *self._root_dir.parents):

@@ -271,8 +271,8 @@ class GroupReader:
 
     def _io(self, amounts: Mapping[bytes, list[int]]) -> tuple[DiskIo, ...]:
         return tuple(
-            DiskIo(device=self.device(numbers.decode()), read_bytes=r, written_bytes=w, reads=rs, writes=ws)
-            for numbers, (r, w, rs, ws) in amounts.items()
+            DiskIo(device=self.device(name), numbers=name, read_bytes=r, written_bytes=w, reads=rs, writes=ws)
+            for name, (r, w, rs, ws) in ((numbers.decode(), counts) for numbers, counts in amounts.items())
         )
 
     def device(self, numbers: str) -> str:

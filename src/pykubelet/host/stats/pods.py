@@ -1,10 +1,8 @@
 """The work of one reading, all of it in one thread: control groups, networks and files of every pod, then the node."""
 
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
-from typing import Final
+from functools import cached_property, partial
 
 from msgspec import Struct
 
@@ -16,8 +14,9 @@ from pykubelet.host.stats import node
 from pykubelet.host.stats.cgroups import Folders, GroupReader, Hierarchy
 from pykubelet.host.stats.files import read
 from pykubelet.host.stats.network import interfaces
-from pykubelet.host.stats.processes import ProcessTable, descriptors
+from pykubelet.host.stats.processes import ProcessTable, looked_into
 from pykubelet.host.stats.storage import file_system, file_systems, files_in
+from pykubelet.host.stats.system import SystemReader
 from pykubelet.host.stats.volumes import FoundVolume, volume_usage
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 from pykubelet.pod.stats.stats import (
@@ -26,6 +25,7 @@ from pykubelet.pod.stats.stats import (
     GroupReading,
     ImageStore,
     Interface,
+    Loads,
     NodeReading,
     Place,
     PodReading,
@@ -38,15 +38,14 @@ from pykubelet.pod.stats.stats import (
     total,
 )
 
-_KUBELET: Final = "kubelet"
-_PODS: Final = "pods"
-
 
 class StatsSettings(Struct, frozen=True, kw_only=True):
     pods_group: str = "/kubepods"
     """The control group of all pods, as a path below the mount point."""
     fresh: float = 1.5
     """Seconds for which a reading is given to everybody who asks."""
+    runtime_socket: str = ""
+    """Where a runtime listens that is a program of its own."""
     proc: str = "/proc"
     sys: str = "/sys"
 
@@ -61,7 +60,7 @@ class PodReader:
         self._groups = GroupReader(settings.proc, settings.sys)
         self._folders: dict[str, tuple[int, Folders]] = {}
         self._rates = Rates()
-        self._started = time.time()
+        self._loads = Loads()
 
     def read(
         self,
@@ -74,12 +73,13 @@ class PodReader:
         details: bool,
     ) -> Reading:
         self._folders = {key: known for key, known in self._folders.items() if key in places}
-        disk = file_system(_existing(self._dirs.root), at) if details else None
+        disk = self._disk(_existing(self._dirs.root), at) if details else None
         image_disk = self._image_disk(images, at, disk) if details else None
         look = _Look(self._settings.proc, places, volumes, at, details, disk, image_disk)
         pods = tuple(filter(None, (self._pod(pod, look) for pod in observed)))
         reading = Reading(at=at, node=self._node(look, pods), pods=pods, has_details=details)
         self._rates.forget_others()
+        self._loads.forget_others()
         self._groups.forget_old(at)
         return reading
 
@@ -119,8 +119,8 @@ class PodReader:
         usage = self._groups.usage(folders, look.at, details=look.details)
         if place.tree and (usage.cpu is None or usage.memory is None):
             usage = _filled(usage, look.processes.tree(place.tree, look.at))
-        elif look.details:
-            usage = self._counted(usage, folders)
+        if look.details:
+            usage = self._counted(container.id, usage, folders, place, look)
         return ContainerReading(
             id=container.id,
             name=container.name,
@@ -169,11 +169,12 @@ class PodReader:
     def _node(self, look: "_Look", pods: Sequence[PodReading]) -> NodeReading:
         proc, details = self._settings.proc, look.details
         usage = node.node_usage(self._groups, self._hierarchy.everywhere("/"), look.at, details=details)
+        usage = self._with_rate("/", usage)
         reading = NodeReading(
-            usage=self._with_rate("/", usage),
+            usage=usage,
             booted=self._boot,
             groups=self._groups_between(pods, look) if details else (),
-            system=self._system(look),
+            system=self._system_parts(look, usage),
         )
         if not details:
             return reading
@@ -183,23 +184,28 @@ class PodReader:
             interfaces=interfaces(f"{proc}/1/net/dev") or interfaces(f"{proc}/net/dev") or (),
             disk=look.disk,
             images=look.images,
-            disks=file_systems(points, look.at),
+            disks=file_systems(points, look.at, proc),
             max_pid=node.max_pid(proc),
             tasks=node.tasks(proc),
         )
 
     def _image_disk(self, images: ImageStore | None, at: int, disk: Disk | None) -> Disk | None:
         """Where the runtime does not say, its images are taken to be where all else is."""
-        found = file_system(images.path, at) if images else None
+        found = self._disk(images.path, at) if images else None
         if images is None or found is None:
             return disk
-        number = os.stat(images.path).st_dev
         return changed(
             found,
-            device=self._groups.device(f"{os.major(number)}:{os.minor(number)}"),
             used=found.used if images.used is None else images.used,
             inodes_used=found.inodes_used if images.inodes_used is None else images.inodes_used,
         )
+
+    def _disk(self, path: str, at: int) -> Disk | None:
+        try:
+            number = os.stat(path).st_dev
+        except OSError:
+            return None
+        return file_system(path, at, self._groups.device(f"{os.major(number)}:{os.minor(number)}"))
 
     def _groups_between(self, pods: Sequence[PodReading], look: "_Look") -> tuple[GroupReading, ...]:
         paths: set[str] = set()
@@ -218,28 +224,21 @@ class PodReader:
             started = 0.0
         return GroupReading(group=path, usage=self._usage(path, folders, look), started=started)
 
-    def _system(self, look: "_Look") -> dict[str, GroupReading]:
-        """By upstream's names."""
+    def _system_parts(self, look: "_Look", whole: Usage) -> dict[str, GroupReading]:
         pods = self._group(self._settings.pods_group, look) if self._settings.pods_group else None
-        found = {_PODS: pods} if pods is not None and pods.usage.cpu is not None else {}
-        return {**found, _KUBELET: self._own_usage(look)}
-
-    def _own_usage(self, look: "_Look") -> GroupReading:
-        """The agent itself: its control group, or, when it shares the topmost one with everybody, its process."""
-        paths = self._hierarchy.paths(read(f"{self._settings.proc}/self/cgroup") or b"")
-        if paths and "/" not in paths.values():
-            folders = self._hierarchy.folders(paths)
-            path = self._hierarchy.path_of(folders)
-            return GroupReading(group=path, usage=self._usage(_KUBELET, folders, look), started=self._started)
-        pid = os.getpid()
-        usage = ProcessTable(self._settings.proc, (str(pid),)).usage((pid,), look.at)
-        return GroupReading(group="", usage=self._with_rate(_KUBELET, usage), started=self._started)
+        shims = {place.tree for place in look.places.values() if place.tree}
+        usage_of = partial(self._usage, look=look)
+        return self._system.read(look.at, whole, pods, shims, usage_of, self._with_rate)
 
     # --- groups
 
     @cached_property
     def _hierarchy(self) -> Hierarchy:
         return Hierarchy.found(self._settings.proc)
+
+    @cached_property
+    def _system(self) -> SystemReader:
+        return SystemReader(self._settings.proc, self._hierarchy, self._settings.runtime_socket)
 
     @cached_property
     def _boot(self) -> float:
@@ -267,11 +266,16 @@ class PodReader:
                 return own
         return None
 
-    def _counted(self, usage: Usage, folders: Folders) -> Usage:
-        pids = self._groups.pids(folders)
-        if pids is None:
+    def _counted(self, key: str, usage: Usage, folders: Folders, place: Place, look: "_Look") -> Usage:
+        if place.tree and usage.processes is not None:
+            pids = [str(pid) for pid in look.processes.below(place.tree)]
+        elif (found := self._groups.pids(folders)) is not None:
+            pids = [pid.decode() for pid in found]
+            usage = changed(usage, processes=len(pids))
+        else:
             return usage
-        return changed(usage, processes=len(pids), descriptors=descriptors(self._settings.proc, pids))
+        usage = looked_into(usage, self._settings.proc, pids, look.images.device if look.images else "")
+        return changed(usage, loads=self._loads.of(key, look.at, usage.states)) if usage.states else usage
 
     def _usage(self, key: str, folders: Folders, look: "_Look") -> Usage:
         return self._with_rate(key, self._groups.usage(folders, look.at, details=look.details))
@@ -308,7 +312,6 @@ def _filled(usage: Usage, processes: Usage) -> Usage:
         memory=memory,
         processes=processes.processes,
         threads=usage.threads if usage.threads is not None else processes.threads,
-        descriptors=processes.descriptors,
     )
 
 

@@ -1,14 +1,20 @@
-"""What processes use, added up one by one: for containers that have no control group to count for them."""
+"""What processes use, added up one by one: for containers that have no control group to count for them; and what no
+control group counts: what they have open, and whether they run or wait."""
 
 import os
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from pykubelet.host.stats.files import TICK, read
-from pykubelet.pod.stats.stats import Cpu, Memory, Usage
+from pykubelet.api.struct import changed
+from pykubelet.host.stats.files import TICK, counters, read
+from pykubelet.pod.stats.stats import Cpu, DiskIo, Memory, TaskStates, Usage
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_MOST_LINKS: Final = 10_000
+_OPEN_FILES: Final = b"Max open files"
+_STATES: Final = {b"R": "running", b"S": "sleeping", b"D": "uninterruptible", b"T": "stopped", b"t": "stopped"}
 
 
 class ProcessTable:
@@ -38,14 +44,17 @@ class ProcessTable:
         reaped = (int(waited[13]), int(waited[14])) if waited else (0, 0)
         return self.usage(self.below(pid), at, reaped=reaped)
 
-    def usage(self, pids: Collection[int], at: int, *, reaped: tuple[int, int] = (0, 0)) -> Usage:
+    def usage(
+        self, pids: Collection[int], at: int, *, reaped: tuple[int, int] = (0, 0), with_children: bool = True
+    ) -> Usage:
+        """`with_children`: with what those used that they have waited for."""
         user, system, threads, minor, major, resident, shared, alive = *reaped, 0, 0, 0, 0, 0, 0
         for pid in pids:
             fields = self._stat.get(pid)
             if fields is None:
                 continue
-            user += int(fields[11]) + int(fields[13])
-            system += int(fields[12]) + int(fields[14])
+            user += int(fields[11]) + (int(fields[13]) if with_children else 0)
+            system += int(fields[12]) + (int(fields[14]) if with_children else 0)
             minor += int(fields[7])
             major += int(fields[9])
             threads += int(fields[17])
@@ -65,7 +74,6 @@ class ProcessTable:
             ),
             processes=alive,
             threads=threads,
-            descriptors=descriptors(self._proc, pids),
         )
 
 
@@ -76,17 +84,60 @@ def stat_fields(proc: str, pid: str | int) -> list[bytes] | None:
     return fields if len(fields) > 21 and fields[0] != b"X" else None
 
 
-def descriptors(proc: str, pids: Iterable[int | bytes]) -> int | None:
-    """How many files they have open, where the kernel says so at a glance (6.2 and later). Counting them one by one
-    would take longer than all else together."""
-    found = None
+def looked_into(usage: Usage, proc: str, pids: Sequence[str], device: str) -> Usage:
+    """The same with what only the processes themselves show. `device` is where they write to for all that we know."""
+    descriptors, sockets = _open_files(proc, pids)
+    return changed(
+        usage,
+        descriptors=descriptors,
+        sockets=sockets,
+        open_files_limit=_open_files_limit(proc, pids[0]) if pids else None,
+        states=_states(proc, pids),
+        io=usage.io or _transfers(proc, pids, device),
+    )
+
+
+def _open_files(proc: str, pids: Iterable[str]) -> tuple[int | None, int | None]:
+    """How many there are, and how many of them are sockets; None where that may not be looked at."""
+    found = sockets = None
     for pid in pids:
-        with suppress(OSError):
-            size = os.stat(f"{proc}/{pid if isinstance(pid, int) else pid.decode()}/fd").st_size
-            if size == 0:
-                return None
-            found = (found or 0) + size
-    return found
+        folder = f"{proc}/{pid}/fd"
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        found, sockets = (found or 0) + len(names), sockets or 0
+        for name in names[:_MOST_LINKS]:  # one container alone must not be able to make a look take long
+            with suppress(OSError):
+                sockets += os.readlink(f"{folder}/{name}").startswith("socket:")
+    return found, sockets
+
+
+def _open_files_limit(proc: str, pid: str) -> int | None:
+    """-1: none."""
+    for line in (read(f"{proc}/{pid}/limits") or b"").splitlines():
+        if line.startswith(_OPEN_FILES):
+            soft = line[len(_OPEN_FILES) :].split()[0]
+            return int(soft) if soft.isdigit() else -1
+    return None
+
+
+def _states(proc: str, pids: Iterable[str]) -> TaskStates | None:
+    letters = [fields[0] for pid in pids if (fields := stat_fields(proc, pid)) is not None]
+    if not letters:
+        return None
+    counts = Counter(_STATES.get(letter, "") for letter in letters)
+    return TaskStates(**{name: counts[name] for name in TaskStates.__struct_fields__})
+
+
+def _transfers(proc: str, pids: Iterable[str], device: str) -> tuple[DiskIo, ...]:
+    """Kernels that throttle nobody count nothing for the groups of version 1; and those who are not root have none.
+    What children did is with whoever waited for them."""
+    told = [counters(data.replace(b":", b"")) for pid in pids if (data := read(f"{proc}/{pid}/io")) is not None]
+    if not told:
+        return ()
+    totals = [sum(each.get(name, 0) for each in told) for name in (b"read_bytes", b"write_bytes")]
+    return (DiskIo(device=device, read_bytes=totals[0], written_bytes=totals[1]),)
 
 
 def _memory(proc: str, pid: int, fields: list[bytes]) -> tuple[int, int]:

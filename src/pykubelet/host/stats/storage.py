@@ -11,7 +11,8 @@ from typing import Final
 
 from pykubelet.api.struct import changed
 from pykubelet.host.mount import MountPoint
-from pykubelet.pod.stats.stats import Disk
+from pykubelet.host.stats.files import read
+from pykubelet.pod.stats.stats import Disk, DiskActivity
 
 _BLOCK: Final = 512
 _LOOK_UP: Final = 1000
@@ -120,14 +121,30 @@ def file_system(path: str, at: int, device: str = "") -> Disk | None:
     )
 
 
-def file_systems(points: Iterable[MountPoint], at: int) -> tuple[Disk, ...]:
-    """Every one that is on a device, once."""
+def file_systems(points: Iterable[MountPoint], at: int, proc: str = "/proc") -> tuple[Disk, ...]:
+    """Every one that is on a device, once, with what the device does."""
     places: dict[str, str] = {}
     for point in points:
         if point.source.startswith("/dev/"):
             places.setdefault(point.source, point.path)
     found = (file_system(path, at, device) for device, path in places.items())
-    return tuple(disk for disk in found if disk is not None and disk.capacity)
+    activities = _activities(proc)
+    return tuple(
+        changed(disk, activity=activities.get(os.path.realpath(disk.device).removeprefix("/dev/")))
+        for disk in found
+        if disk is not None and disk.capacity
+    )
+
+
+def _activities(proc: str) -> dict[str, DiskActivity]:
+    """By the kernel's name of each device."""
+    found = {}
+    for line in (read(f"{proc}/diskstats") or b"").decode().splitlines():
+        words = line.split()
+        if len(words) >= 3 + len(DiskActivity.__struct_fields__):
+            counts = map(int, words[3:])
+            found[words[2]] = DiskActivity(**dict(zip(DiskActivity.__struct_fields__, counts, strict=False)))
+    return found
 
 
 def files_in(folder: str) -> tuple[int, int]:

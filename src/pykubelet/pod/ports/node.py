@@ -17,6 +17,9 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     """The addresses that others reach this node at, the first one preferred. At most one of each family."""
     cpus: int
     memory: int
+    cpu_cores: int = 0
+    """Cores, each of which may be several cpus; 0: unknown."""
+    cpu_sockets: int = 0
     storage: int | None = None
     """The size of the file system that pods write to."""
     swap: int = 0

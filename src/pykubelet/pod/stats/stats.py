@@ -1,6 +1,7 @@
 """What pods, containers and the node use, as values: what the kernel counts, under one name for each thing whichever
 version of control groups it was read from. And the two ports that such readings come through."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
@@ -75,10 +76,37 @@ class Memory(Struct, frozen=True, kw_only=True, gc=False):
 
 class DiskIo(Struct, frozen=True, kw_only=True, gc=False):
     device: str
+    numbers: str = ""
+    """`8:0`; empty where the processes say what they have read and written, and not on which device."""
     read_bytes: int = 0
     written_bytes: int = 0
-    reads: int = 0
-    writes: int = 0
+    reads: int | None = None
+    writes: int | None = None
+
+
+class DiskActivity(Struct, frozen=True, kw_only=True, gc=False):
+    """What a device has done since the machine was started. Times are milliseconds."""
+
+    reads: int
+    reads_merged: int
+    sectors_read: int
+    read_time: int
+    writes: int
+    writes_merged: int
+    sectors_written: int
+    write_time: int
+    in_progress: int
+    io_time: int
+    weighted_io_time: int
+
+
+class TaskStates(Struct, frozen=True, kw_only=True, gc=False):
+    """How many processes run or would like to, and what the others do."""
+
+    running: int = 0
+    sleeping: int = 0
+    stopped: int = 0
+    uninterruptible: int = 0
 
 
 class Usage(Struct, frozen=True, kw_only=True, gc=False):
@@ -95,6 +123,12 @@ class Usage(Struct, frozen=True, kw_only=True, gc=False):
     threads_max: int | None = None
     """0: no limit."""
     descriptors: int | None = None
+    sockets: int | None = None
+    open_files_limit: int | None = None
+    """The soft limit of the first process."""
+    states: TaskStates | None = None
+    loads: tuple[int, int] | None = None
+    """Thousandths of processes that ran, and that could not be interrupted, averaged over the last seconds."""
     oom_kills: int | None = None
 
 
@@ -121,6 +155,8 @@ class Disk(Struct, frozen=True, kw_only=True, gc=False):
     inodes: int | None = None
     inodes_free: int | None = None
     inodes_used: int | None = None
+    activity: DiskActivity | None = None
+    """Of a device as a whole."""
 
 
 class VolumeUsage(Struct, frozen=True, kw_only=True):
@@ -190,7 +226,7 @@ class NodeReading(Struct, frozen=True, kw_only=True):
     groups: tuple[GroupReading, ...] = ()
     """Between the node and its pods."""
     system: Mapping[str, GroupReading] = {}
-    """By upstream's names: kubelet, pods."""
+    """By upstream's names: kubelet, runtime, misc, pods."""
 
 
 class Reading(Struct, frozen=True, kw_only=True):
@@ -295,6 +331,32 @@ def _total_memory(memories: Sequence[Memory]) -> Memory:
         **{name: sum(getattr(each, name) for each in memories) for name in (*names, *more)},
         limit=None if None in limits else total(limits),
     )
+
+
+class Loads:
+    """How many processes ran of late, and how many could not be interrupted: each look counts the more, the longer ago
+    the one before it was."""
+
+    def __init__(self, *, window: float = 10.0) -> None:
+        self._window = window * 1e9
+        self._known: dict[str, tuple[int, float, float]] = {}
+        self._seen: set[str] = set()
+
+    def of(self, key: str, at: int, states: TaskStates) -> tuple[int, int]:
+        self._seen.add(key)
+        then, *before = self._known.get(key, (at, 0.0, 0.0))
+        kept = math.exp(-max(at - then, 0) / self._window)
+        running, stuck = (
+            old * kept + now * 1000 * (1 - kept)
+            for old, now in zip(before, (states.running, states.uninterruptible), strict=True)
+        )
+        self._known[key] = (at, running, stuck)
+        return round(running), round(stuck)
+
+    def forget_others(self) -> None:
+        """Those that nobody has asked about since the last call."""
+        self._known = {key: known for key, known in self._known.items() if key in self._seen}
+        self._seen = set()
 
 
 class Rates:

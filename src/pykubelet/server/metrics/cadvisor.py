@@ -10,13 +10,30 @@ from aiohttp import web
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.pod.ports.node import MachineFacts
-from pykubelet.pod.stats.stats import Cpu, Disk, DiskIo, Interface, Memory, PodReading, Pressure, Reading, Stats, Usage
+from pykubelet.pod.stats.stats import Disk, Interface, PodReading, Reading, Stats, TaskStates, Usage
 from pykubelet.server.application import Route
+from pykubelet.server.metrics.cadvisor_series import (
+    ACTIVITY,
+    CPU,
+    DISK,
+    GENERAL,
+    IO,
+    MEMORY,
+    MICRO,
+    NANO,
+    NETWORK,
+    PRESSURES,
+    SPEC,
+    Value,
+)
 from pykubelet.server.metrics.text_format import answer, escaped, family
 
 log = logging.getLogger(__name__)
 
 Facts = Callable[[], Awaitable[MachineFacts]]
+_OF_DEVICES: Final = frozenset(name for name, _, _ in ACTIVITY)
+_G: Final = "gauge"
+_C: Final = "counter"
 
 
 def routes(stats: Stats, facts: Facts) -> tuple[Route, ...]:
@@ -118,123 +135,6 @@ def _seconds(moment: datetime | None) -> float:
     return moment.timestamp() if moment else 0.0
 
 
-# --- the series
-
-_G: Final = "gauge"
-_C: Final = "counter"
-_NANO: Final = 1e-9
-_MICRO: Final = 1e-6
-
-Value = int | float | None
-_CPU: Final[tuple[tuple[str, str, Callable[[Cpu], Value]], ...]] = (
-    ("container_cpu_user_seconds_total", "Cumulative user cpu time consumed in seconds.", lambda c: c.user * _NANO),
-    (
-        "container_cpu_system_seconds_total",
-        "Cumulative system cpu time consumed in seconds.",
-        lambda c: c.system * _NANO,
-    ),
-    (
-        "container_cpu_cfs_periods_total",
-        "Number of elapsed enforcement period intervals.",
-        lambda c: c.periods if c.quota else None,
-    ),
-    (
-        "container_cpu_cfs_throttled_periods_total",
-        "Number of throttled period intervals.",
-        lambda c: c.throttled_periods if c.quota else None,
-    ),
-    (
-        "container_cpu_cfs_throttled_seconds_total",
-        "Total time duration the container has been throttled.",
-        lambda c: c.throttled * _NANO if c.quota else None,
-    ),
-)
-_MEMORY: Final[tuple[tuple[str, str, Callable[[Memory], Value]], ...]] = (
-    ("container_memory_cache", "Number of bytes of page cache memory.", lambda m: m.cache),
-    ("container_memory_rss", "Size of RSS in bytes.", lambda m: m.rss),
-    ("container_memory_kernel_usage", "Size of kernel memory allocated in bytes.", lambda m: m.kernel),
-    ("container_memory_mapped_file", "Size of memory mapped files in bytes.", lambda m: m.mapped_file),
-    ("container_memory_swap", "Container swap usage in bytes.", lambda m: m.swap),
-    ("container_memory_failcnt", "Number of memory usage hits limits", lambda m: m.failures),
-    (
-        "container_memory_usage_bytes",
-        "Current memory usage in bytes, including all memory regardless of when it was accessed",
-        lambda m: m.usage,
-    ),
-    ("container_memory_max_usage_bytes", "Maximum memory usage recorded in bytes", lambda m: m.max_usage),
-    ("container_memory_working_set_bytes", "Current working set in bytes.", lambda m: m.working_set),
-    ("container_memory_total_active_file_bytes", "Current total active file in bytes.", lambda m: m.active_file),
-    ("container_memory_total_inactive_file_bytes", "Current total inactive file in bytes.", lambda m: m.inactive_file),
-)
-_SPEC: Final[tuple[tuple[str, str, Callable[[Usage], Value]], ...]] = (
-    ("container_spec_cpu_period", "CPU period of the container.", lambda u: u.cpu.period if u.cpu else None),
-    ("container_spec_cpu_quota", "CPU quota of the container.", lambda u: u.cpu.quota or None if u.cpu else None),
-    ("container_spec_cpu_shares", "CPU share of the container.", lambda u: u.cpu.shares if u.cpu else None),
-    (
-        "container_spec_memory_limit_bytes",
-        "Memory limit for the container.",
-        lambda u: u.memory.limit or 0 if u.memory else None,
-    ),
-    (
-        "container_spec_memory_swap_limit_bytes",
-        "Memory swap limit for the container.",
-        lambda u: u.memory.swap_limit or 0 if u.memory else None,
-    ),
-    (
-        "container_spec_memory_reservation_limit_bytes",
-        "Memory reservation limit for the container.",
-        lambda u: u.memory.reservation if u.memory else None,
-    ),
-)
-_GENERAL: Final[tuple[tuple[str, str, Callable[[Usage], Value]], ...]] = (
-    ("container_last_seen", "Last time a container was seen by the exporter", lambda u: u.at // 1_000_000_000),
-    ("container_processes", "Number of processes running inside the container.", lambda u: u.processes),
-    ("container_file_descriptors", "Number of open file descriptors for the container.", lambda u: u.descriptors),
-    ("container_threads", "Number of threads running inside the container", lambda u: u.threads),
-    (
-        "container_threads_max",
-        "Maximum number of threads allowed inside the container, infinity if value is zero",
-        lambda u: u.threads_max,
-    ),
-    ("container_oom_events_total", "Count of out of memory events observed for the container", lambda u: u.oom_kills),
-)
-_PRESSURES: Final[tuple[tuple[str, str, Callable[[Usage], Pressure | None]], ...]] = (
-    ("cpu", "CPU", lambda u: u.cpu.pressure if u.cpu else None),
-    ("memory", "memory", lambda u: u.memory.pressure if u.memory else None),
-    ("io", "IO", lambda u: u.io_pressure),
-)
-_NETWORK: Final[tuple[tuple[str, str, Callable[[Interface], int]], ...]] = (
-    ("receive_bytes", "bytes received", lambda i: i.rx_bytes),
-    ("receive_packets", "packets received", lambda i: i.rx_packets),
-    ("receive_packets_dropped", "packets dropped while receiving", lambda i: i.rx_dropped),
-    ("receive_errors", "errors encountered while receiving", lambda i: i.rx_errors),
-    ("transmit_bytes", "bytes transmitted", lambda i: i.tx_bytes),
-    ("transmit_packets", "packets transmitted", lambda i: i.tx_packets),
-    ("transmit_packets_dropped", "packets dropped while transmitting", lambda i: i.tx_dropped),
-    ("transmit_errors", "errors encountered while transmitting", lambda i: i.tx_errors),
-)
-_IO: Final[tuple[tuple[str, str, Callable[[DiskIo], int]], ...]] = (
-    ("container_fs_reads_bytes_total", "Cumulative count of bytes read", lambda i: i.read_bytes),
-    ("container_fs_reads_total", "Cumulative count of reads completed", lambda i: i.reads),
-    ("container_fs_writes_bytes_total", "Cumulative count of bytes written", lambda i: i.written_bytes),
-    ("container_fs_writes_total", "Cumulative count of writes completed", lambda i: i.writes),
-)
-_DISK: Final[tuple[tuple[str, str, Callable[[Disk], Value]], ...]] = (
-    ("container_fs_inodes_free", "Number of available Inodes", lambda d: d.inodes_free),
-    ("container_fs_inodes_total", "Number of Inodes", lambda d: d.inodes),
-    (
-        "container_fs_limit_bytes",
-        "Number of bytes that can be consumed by the container on this filesystem.",
-        lambda d: d.capacity,
-    ),
-    (
-        "container_fs_usage_bytes",
-        "Number of bytes that are consumed by the container on this filesystem.",
-        lambda d: d.used,
-    ),
-)
-
-
 # --- the text
 
 
@@ -244,6 +144,7 @@ def _families(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
     yield from _specs(subjects)
     yield from _pressures(subjects)
     yield from _disks(subjects)
+    yield from _tasks(subjects)
     name = "container_cpu_usage_seconds_total"
     yield (
         name,
@@ -252,7 +153,7 @@ def _families(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
             _C,
             "Cumulative cpu time consumed in seconds.",
             [
-                f'{name}{{{s.container},cpu="total",{s.identity},{s.names}}} {s.usage.cpu.total * _NANO!r}{s.stamp}'
+                f'{name}{{{s.container},cpu="total",{s.identity},{s.names}}} {s.usage.cpu.total * NANO!r}{s.stamp}'
                 for s in subjects
                 if s.usage.cpu is not None and s.usage.cpu.total > 0
             ],
@@ -260,7 +161,7 @@ def _families(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
     )
     name = "container_memory_failures_total"
     yield name, family(name, _C, "Cumulative count of memory allocation failures.", _failures(name, subjects))
-    for short, what, count in _NETWORK:
+    for short, what, count in NETWORK:
         name = f"container_network_{short}_total"
         lines = [
             f'{name}{{{s.container},{s.identity},interface="{escaped(each.name)}",{s.names}}} {count(each)}{s.stamp}'
@@ -274,18 +175,18 @@ def _plain(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
     labelled = [(s.labels, s.stamp, s.usage) for s in subjects]
     cpus = [(labels, stamp, usage.cpu) for labels, stamp, usage in labelled if usage.cpu is not None]
     memories = [(labels, stamp, usage.memory) for labels, stamp, usage in labelled if usage.memory is not None]
-    for name, text, of_cpu in _CPU:
+    for name, text, of_cpu in CPU:
         yield _family(name, text, ((a, b, of_cpu(cpu)) for a, b, cpu in cpus))
-    for name, text, of_memory in _MEMORY:
+    for name, text, of_memory in MEMORY:
         yield _family(name, text, ((a, b, of_memory(memory)) for a, b, memory in memories))
-    for name, text, of_usage in _GENERAL:
+    for name, text, of_usage in GENERAL:
         yield _family(name, text, ((a, b, of_usage(usage)) for a, b, usage in labelled))
 
 
 def _specs(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
     """What was asked for, not what was measured: it has no time."""
     labelled = [(s.labels, s.usage) for s in subjects]
-    for name, text, value in _SPEC:
+    for name, text, value in SPEC:
         yield _family(name, text, ((labels, "\n", value(usage)) for labels, usage in labelled))
     name = "container_start_time_seconds"
     starts = ((s.labels, "\n", int(s.started) or None) for s in subjects)
@@ -293,23 +194,74 @@ def _specs(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
 
 
 def _pressures(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
-    for short, what, of in _PRESSURES:
+    for short, what, of in PRESSURES:
         found = [(s.labels, s.stamp, pressure) for s in subjects if (pressure := of(s.usage)) is not None]
         name = f"container_pressure_{short}_stalled_seconds_total"
         text = f"Total time duration no tasks in the container could make progress due to {what} congestion."
-        yield _family(name, text, ((a, b, each.full * _MICRO) for a, b, each in found))
+        yield _family(name, text, ((a, b, each.full * MICRO) for a, b, each in found))
         name = f"container_pressure_{short}_waiting_seconds_total"
         text = f"Total time duration tasks in the container have waited due to {what} congestion."
-        yield _family(name, text, ((a, b, each.some * _MICRO) for a, b, each in found))
+        yield _family(name, text, ((a, b, each.some * MICRO) for a, b, each in found))
 
 
 def _disks(subjects: list[_Subject]) -> Iterator[tuple[str, str]]:
-    transfers = [(_on_device(s, each.device), s.stamp, each) for s in subjects for each in s.usage.io]
-    for name, text, count in _IO:
-        yield _family(name, text, ((a, b, count(each)) for a, b, each in transfers))
+    lines: dict[str, list[str]] = {}
+    help_of: dict[str, str] = {}
+
+    def add(name: str, text: str, labels: str, stamp: str, value: Value) -> None:
+        help_of[name] = text
+        if value is not None:
+            lines.setdefault(name, []).append(f"{name}{{{labels}}} {value!r}{stamp}")
+
+    for s in subjects:
+        devices = {disk.device for disk in s.disks if disk.activity is not None}
+        for transfer in s.usage.io:
+            labels = _on_device(s, transfer.device)
+            for name, text, count in IO:
+                if transfer.device not in devices or name not in _OF_DEVICES:
+                    add(name, text, labels, s.stamp, count(transfer))
+        for disk in s.disks:
+            if (activity := disk.activity) is not None:
+                labels = _on_device(s, disk.device)
+                for name, text, done in ACTIVITY:
+                    add(name, text, labels, s.stamp, done(activity))
+    for name, body in lines.items():
+        yield name, family(name, _kind(name), help_of[name], body)
+    name = "container_blkio_device_usage_total"
+    yield name, family(name, _C, "Blkio Device bytes usage", _device_usage(name, subjects))
     held = [(_on_device(s, each.device), s.stamp, each) for s in subjects for each in s.disks]
-    for name, text, amount in _DISK:
+    for name, text, amount in DISK:
         yield _family(name, text, ((a, b, amount(each)) for a, b, each in held))
+
+
+def _device_usage(name: str, subjects: Iterable[_Subject]) -> Iterator[str]:
+    for s in subjects:
+        for each in s.usage.io:
+            if each.numbers:
+                major, _, minor = each.numbers.partition(":")
+                for operation, count in (("Read", each.read_bytes), ("Write", each.written_bytes)):
+                    device = f'device="{escaped(each.device)}",{s.identity},major="{major}",minor="{minor}"'
+                    whose = s.names.replace(",pod=", f',operation="{operation}",pod=')
+                    yield f"{name}{{{s.container},{device},{whose}}} {count}{s.stamp}"
+
+
+def _tasks(subjects: Iterable[_Subject]) -> Iterator[tuple[str, str]]:
+    name = "container_tasks_state"
+    states = [
+        f'{name}{{{s.labels},state="{state}"}} {getattr(s.usage.states, state)}{s.stamp}'
+        for s in subjects
+        if s.usage.states is not None
+        for state in TaskStates.__struct_fields__
+    ]
+    yield name, family(name, _G, "Number of tasks in given state", states)
+    name = "container_ulimits_soft"
+    text = "Soft ulimit values for the container root process. Unlimited if -1, except priority and nice"
+    limits = [
+        f'{name}{{{s.labels},ulimit="max_open_files"}} {s.usage.open_files_limit}{s.stamp}'
+        for s in subjects
+        if s.usage.open_files_limit is not None
+    ]
+    yield name, family(name, _G, text, limits)
 
 
 def _on_device(subject: _Subject, device: str) -> str:
@@ -327,9 +279,12 @@ def _failures(name: str, subjects: Iterable[_Subject]) -> Iterator[str]:
 
 def _family(name: str, text: str, values: Iterable[tuple[str, str, Value]]) -> tuple[str, str]:
     """The name, and all of its lines."""
-    kind = _C if name.endswith(("_total", "_failcnt")) else _G
     lines = [f"{name}{{{labels}}} {value!r}{stamp}" for labels, stamp, value in values if value is not None]
-    return name, family(name, kind, text, lines)
+    return name, family(name, _kind(name), text, lines)
+
+
+def _kind(name: str) -> str:
+    return _C if name.endswith(("_total", "_failcnt")) else _G
 
 
 def _scrape_error(count: int) -> str:
@@ -357,7 +312,17 @@ def _machine(machine: MachineFacts) -> str:
     )
     series = (
         ("machine_cpu_cores", "Number of logical CPU cores.", machine.cpus),
+        ("machine_cpu_physical_cores", "Number of physical CPU cores.", machine.cpu_cores or None),
+        ("machine_cpu_sockets", "Number of CPU sockets.", machine.cpu_sockets or None),
         ("machine_memory_bytes", "Amount of memory installed on the machine.", machine.memory),
         ("machine_swap_bytes", "Amount of swap memory available on the machine.", machine.swap),
     )
-    return "".join(family(name, _G, text, (f"{name}{{{whose}}} {value}\n",)) for name, text, value in series)
+    told = {
+        name: family(name, _G, text, (f"{name}{{{whose}}} {value}\n",))
+        for name, text, value in series
+        if value is not None
+    }
+    name = "machine_scrape_error"
+    text = "1 if there was an error while getting machine metrics, 0 otherwise."
+    told[name] = family(name, _G, text, (f"{name} 0\n",))
+    return "".join(told[name] for name in sorted(told))

@@ -129,12 +129,5 @@ def _quoted(text: str) -> str:
 
 
 def _errors(count: int) -> str:
-    """Under the name of today and under the one of before, which upstream has hidden since 1.29 but people still ask
-    for."""
-    return "".join(
-        family(name, "gauge", f"{stability} {_ERROR}", (f"{name} {count}\n",))
-        for name, stability in (
-            ("resource_scrape_error", "[STABLE]"),
-            ("scrape_error", "[ALPHA] (Deprecated since 1.29.0)"),
-        )
-    )
+    name = "resource_scrape_error"
+    return family(name, "gauge", f"[STABLE] {_ERROR}", (f"{name} {count}\n",))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,10 +10,24 @@ import pytest
 
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
+from pykubelet.host.mount import MountPoint
 from pykubelet.host.stats import StatsReader, StatsSettings
+from pykubelet.host.stats.files import TICK
+from pykubelet.host.stats.pods import PodReader
+from pykubelet.host.stats.storage import file_systems
 from pykubelet.pod.observed import ObservedPod, State
-from pykubelet.pod.stats.stats import Cpu, DiskIo, Interface, Place, PodReading, Pressure, Usage
-from unit.host.stats.trees import MADE, SECOND, Clock, FakeMachine, FakePlaces, places_of, reader_of
+from pykubelet.pod.stats.stats import (
+    Cpu,
+    DiskActivity,
+    DiskIo,
+    Interface,
+    Place,
+    PodReading,
+    Pressure,
+    TaskStates,
+    Usage,
+)
+from unit.host.stats.trees import MADE, SECOND, STAT, Clock, FakeMachine, FakePlaces, places_of, reader_of
 
 MEMORY = {
     "usage": 1_000_000,
@@ -65,8 +80,12 @@ async def test_both_versions_of_control_groups_say_the_same(machine: FakeMachine
         period=100_000,
     )
     assert changed(used.cpu, pressure=None) == counted
-    assert used.io == (DiskIo(device="/dev/vda", read_bytes=4096, written_bytes=8192, reads=1, writes=2),)
+    assert used.io == (
+        DiskIo(device="/dev/vda", numbers="254:0", read_bytes=4096, written_bytes=8192, reads=1, writes=2),
+    )
     assert (used.threads, used.threads_max, used.oom_kills, used.processes) == (6, 0, 1, 1)
+    assert (used.descriptors, used.sockets, used.open_files_limit) == (4, 2, 1024)
+    assert used.states == TaskStates(running=1)
     if machine.unified:
         assert used.cpu.pressure == Pressure(some=7_000_000, full=5, some_shares=(1.5, 0.0, 0.0))
 
@@ -197,7 +216,13 @@ async def test_the_node_has_its_limits_its_groups_and_its_own_programs(machine: 
     assert {name: each.group for name, each in node.system.items()} == {
         "pods": "/kubepods",
         "kubelet": "/system.slice/pykubelet.service",
+        "misc": "",
     }
+    misc = node.system["misc"].usage
+    assert misc.cpu == Cpu(total=0)  # on this machine every group says the same
+    assert misc.memory is not None
+    assert misc.memory.usage == 0
+    assert node.disks == ()
     assert node.disk is not None
     assert node.disk.capacity == os.statvfs(machine.root).f_blocks * os.statvfs(machine.root).f_frsize
     assert node.booted > 0
@@ -312,3 +337,75 @@ async def test_a_runtime_that_does_not_answer_is_asked_again(machine: FakeMachin
         await reader.read()
     assert len((await reader.read()).pods) == 1
     await reader.close()
+
+
+async def test_a_runtime_that_is_a_program_of_its_own_is_found_behind_its_socket(
+    machine: FakeMachine, tmp_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "runtime.sock"))
+        listening.listen()
+        machine.write(f"proc/{os.getpid()}/stat", STAT.format(pid=os.getpid()))  # it is we who listen
+        settings = StatsSettings(proc=str(machine.proc), sys=str(machine.sys), runtime_socket=listening.getsockname())
+        pods = PodReader(machine.dirs, settings, lambda path: None)
+        system = pods.read((), {}, None, {}, 10 * SECOND, details=True).node.system
+        assert set(system) == {"pods", "kubelet", "runtime", "misc"}
+        assert system["runtime"].group == "/system.slice/pykubelet.service"
+
+
+async def test_everything_on_the_machine_has_a_rate(machine: FakeMachine) -> None:
+    clock = Clock()
+    reader = reader_of(machine, {100: machine.pod("web", 100)}, clock)
+    await reader.read(details=False)
+    clock.ns += 10 * SECOND
+    system = (await reader.read(details=False)).node.system
+    await reader.close()
+    assert {name: each.usage.cpu.rate for name, each in system.items() if each.usage.cpu} == {
+        "pods": 0,
+        "kubelet": 0,
+        "misc": 0,
+    }
+
+
+async def test_shims_are_the_runtime_where_it_is_no_program_of_its_own(machine: FakeMachine) -> None:
+    seen = machine.pod("web", 100)
+    machine.process(77, "/system.slice/pykubelet.service")
+    reader = reader_of(machine, {100: seen}, Clock(), FakePlaces({"c-web": Place(pid=101, tree=77)}))
+    system = (await reader.read(details=False)).node.system
+    await reader.close()
+    assert system["runtime"].usage.cpu == Cpu(total=11 * TICK, user=5 * TICK, system=6 * TICK)  # not its children's
+
+
+async def test_where_no_group_counts_what_is_read_and_written_the_processes_say_it(machine: FakeMachine) -> None:
+    seen = machine.pod("web", 100)
+    machine.group(
+        "/kubepods/burstable/poduid-web/c-web",
+        cgroup__procs="101\n102\n",
+        blkio__throttle__io_service_bytes_recursive="Total 0\n",
+        io__stat="",
+        blkio__throttle__io_serviced_recursive="Total 0\n",
+    )
+    for pid in (101, 102):
+        machine.write(f"proc/{pid}/io", "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 4096\nwrite_bytes: 512\n")
+    pod = await read_one(machine, seen)
+    (transfer,) = pod.containers[0].usage.io
+    assert (transfer.read_bytes, transfer.written_bytes) == (8192, 1024)
+    assert (transfer.reads, transfer.writes) == (None, None)  # nobody knows
+
+
+def test_a_device_says_what_it_does(machine: FakeMachine) -> None:
+    point = MountPoint(path="/", fs_type="ext4", source="/dev/vda", root="/")
+    (disk,) = file_systems([point], 0, str(machine.proc))
+    assert disk.activity == DiskActivity(
+        reads=100,
+        reads_merged=5,
+        sectors_read=2000,
+        read_time=30,
+        writes=200,
+        writes_merged=6,
+        sectors_written=4000,
+        write_time=50,
+        in_progress=1,
+        io_time=70,
+        weighted_io_time=80,
+    )

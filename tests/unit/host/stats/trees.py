@@ -17,6 +17,13 @@ NET = (
     "    lo: 99 9 0 0 0 0 0 0 99 9 0 0 0 0 0 0\n"
     "  eth0:1000 10 1 2 0 0 0 0 2000 20 3 4 0 0 0 0\n"
 )
+STAT = "{pid} (a ) b) R 1 1 1 0 -1 0 10 0 2 0 5 6 7 8 20 0 3 0 100 1000 200 0\n"
+LIMITS = (
+    "Limit                     Soft Limit           Hard Limit           Units     \n"
+    "Max processes             unlimited            unlimited            processes \n"
+    "Max open files            1024                 524288               files     \n"
+)
+DISKS = " 254 0 vda 100 5 2000 30 200 6 4000 50 1 70 80 0 0 0 0 0 0\n 7 0 loop0 0\n"
 CALM = "avg10=0.00 avg60=0.00 avg300=0.00"
 V1 = {
     "cpuacct": {"cpuacct.usage": "5000000000\n", "cpuacct.stat": "user 300\nsystem 200\n"},
@@ -87,6 +94,7 @@ class FakeMachine:
         self.write("proc/1/net/dev", NET)
         self.write("proc/meminfo", "MemTotal: 8000 kB\nMemFree: 2000 kB\nSwapTotal: 100 kB\nSwapFree: 60 kB\n")
         self.write("proc/loadavg", "0.1 0.2 0.3 2/345 6789\n")
+        self.write("proc/diskstats", DISKS)
         self.write("proc/uptime", "1000.00 2000.00\n")
         self.write("proc/sys/kernel/pid_max", "4194304\n")
         self.write("proc/sys/kernel/threads-max", "30000\n")
@@ -118,6 +126,14 @@ class FakeMachine:
     def process(self, pid: int, path: str) -> None:
         self.write(f"proc/{pid}/cgroup", self.membership(path))
         self.write(f"proc/{pid}/net/dev", NET)
+        self.write(f"proc/{pid}/stat", STAT.format(pid=pid))
+        self.write(f"proc/{pid}/limits", LIMITS)
+        files = self.root / f"proc/{pid}/fd"
+        files.mkdir(exist_ok=True)
+        for number, what in enumerate(("/dev/null", "pipe:[1]", "socket:[2]", "socket:[3]")):
+            link = files / str(number)
+            if not link.is_symlink():
+                link.symlink_to(what)
 
     def pod(self, name: str, first_pid: int, containers: Sequence[str] = ("c",)) -> ObservedPod:
         """A pod that runs, with its groups and processes."""

@@ -1,4 +1,4 @@
-from pykubelet.pod.stats.stats import Cpu, Memory, Rates, Usage, summed
+from pykubelet.pod.stats.stats import Cpu, Loads, Memory, Rates, TaskStates, Usage, summed
 
 SECOND = 1_000_000_000
 
@@ -65,3 +65,14 @@ def test_available_is_what_the_working_set_leaves_of_the_limit() -> None:
     assert Memory(working_set=130, limit=100).available == 0
     assert Memory(working_set=30).available is None
     assert Memory(swap=2, swap_limit=5).swap_available == 3
+
+
+def test_a_load_follows_what_runs_over_ten_seconds() -> None:
+    loads, busy = Loads(), TaskStates(running=2, uninterruptible=1)
+    assert loads.of("a", 0, busy) == (0, 0)
+    assert loads.of("a", 10 * SECOND, busy) == (1264, 632)
+    assert loads.of("a", 100 * SECOND, busy) == (2000, 1000)
+    assert loads.of("a", 110 * SECOND, TaskStates()) == (736, 368)
+    loads.forget_others()
+    loads.forget_others()
+    assert loads.of("a", 120 * SECOND, busy) == (0, 0)

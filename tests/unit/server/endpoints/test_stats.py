@@ -5,12 +5,14 @@ import re
 from datetime import UTC, datetime
 
 from kit.kubelet_server import Inside, client
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.stats.stats import (
     ContainerReading,
     Cpu,
     Disk,
+    DiskActivity,
     DiskIo,
     GroupReading,
     Interface,
@@ -20,6 +22,7 @@ from pykubelet.pod.stats.stats import (
     Pressure,
     Reading,
     SandboxReading,
+    TaskStates,
     Usage,
 )
 from pykubelet.server.endpoints import stats
@@ -28,9 +31,18 @@ from pykubelet.server.metrics import cadvisor, resource_metrics
 AT = 1_700_000_000_123_000_000
 MADE = datetime(2023, 11, 14, 20, 0, 0, 500_000, tzinfo=UTC)
 FACTS = MachineFacts(
-    hostname="n1", ips=("10.0.0.1",), cpus=4, memory=8 << 30, swap=1024, machine_id="m", boot_id="b", system_uuid="s"
+    hostname="n1",
+    ips=("10.0.0.1",),
+    cpus=4,
+    cpu_cores=2,
+    cpu_sockets=1,
+    memory=8 << 30,
+    swap=1024,
+    machine_id="m",
+    boot_id="b",
+    system_uuid="s",
 )
-LINE = re.compile(r'([a-z_]+)(?:\{((?:[a-zA-Z_]+="(?:[^"\\\n]|\\.)*",?)*)\})? ([0-9.e+-]+)(?: (\d+))?')
+LINE = re.compile(r'([a-z0-9_]+)(?:\{((?:[a-zA-Z_]+="(?:[^"\\\n]|\\.)*",?)*)\})? ([0-9.e+-]+)(?: (\d+))?')
 LABEL = re.compile(r'([a-zA-Z_]+)="((?:[^"\\]|\\.)*)"')
 
 Sample = tuple[float, str | None]
@@ -43,16 +55,23 @@ def usage(total: int, quota: int = 0) -> Usage:
             total=total, user=1, system=2, quota=quota, period=100_000, shares=256, pressure=Pressure(7_000_000, 5)
         ),
         memory=Memory(usage=10, working_set=8, rss=5, page_faults=3, limit=20, swap=2, swap_limit=6),
-        io=(DiskIo(device="/dev/vda", read_bytes=1, written_bytes=2, reads=3, writes=4),),
+        io=(DiskIo(device="/dev/vda", numbers="254:0", read_bytes=1, written_bytes=2, reads=3, writes=4),),
         processes=2,
         threads=5,
         threads_max=0,
+        descriptors=9,
+        sockets=3,
+        open_files_limit=1024,
+        states=TaskStates(running=1, sleeping=4),
+        loads=(1500, 0),
         oom_kills=1,
     )
 
 
 def reading(container: str = "c") -> Reading:
     disk = Disk(at=AT, device="/dev/vda1", capacity=100, available=60, used=40, inodes=10, inodes_free=7)
+    activity = DiskActivity(**{name: 1000 + number for number, name in enumerate(DiskActivity.__struct_fields__)})
+    whole = changed(disk, device="/dev/vda", activity=activity)
     eth0 = Interface(name="eth0", rx_bytes=11, tx_bytes=12)
     box = SandboxReading(id="s1", image="pause:3", group="/kubepods/podu/s1", usage=usage(1_000))
     app = ContainerReading(
@@ -78,7 +97,9 @@ def reading(container: str = "c") -> Reading:
         uid="v", name="plain", namespace="default", created_at=MADE, group="", usage=usage(9), interfaces=(eth0,)
     )
     kubepods = GroupReading(group="/kubepods", usage=usage(4_000_000_000), started=1.0)
-    node = NodeReading(usage=usage(9_000_000_000), booted=5.0, interfaces=(eth0,), disks=(disk,), groups=(kubepods,))
+    node = NodeReading(
+        usage=usage(9_000_000_000), booted=5.0, interfaces=(eth0,), disks=(disk, whole), groups=(kubepods,)
+    )
     return Reading(at=AT, node=node, pods=(pod, plain), has_details=True)
 
 
@@ -180,7 +201,7 @@ async def test_metrics_server_finds_its_series_with_their_times() -> None:
     assert found["node_cpu_usage_seconds_total"] == {frozenset(): (9.0, stamp)}
     assert found["node_memory_working_set_bytes"] == {frozenset(): (8.0, stamp)}
     assert found["node_swap_usage_bytes"] == {frozenset(): (2.0, stamp)}
-    assert found["resource_scrape_error"] == found["scrape_error"] == {frozenset(): (0.0, None)}
+    assert found["resource_scrape_error"] == {frozenset(): (0.0, None)}
 
 
 async def test_a_failed_look_is_a_series_too() -> None:
@@ -190,7 +211,6 @@ async def test_a_failed_look_is_a_series_too() -> None:
         assert status == 200
         assert samples(text) == {
             "resource_scrape_error": {frozenset(): (1.0, None)},
-            "scrape_error": {frozenset(): (1.0, None)},
         }
         status, text = await server.get("/metrics/cadvisor")
         assert status == 200
@@ -226,11 +246,23 @@ async def test_dashboards_find_containers_pods_and_the_node() -> None:
     assert one(found["container_oom_events_total"], container="c") == (1.0, stamp)
     assert one(found["container_fs_writes_bytes_total"], container="c", device="/dev/vda") == (2.0, stamp)
     assert one(found["container_fs_usage_bytes"], device="/dev/vda1", id="/") == (40.0, stamp)
+    assert one(found["container_fs_reads_total"], container="c", device="/dev/vda") == (3.0, stamp)
+    assert one(found["container_fs_reads_total"], id="/", device="/dev/vda") == (1000.0, stamp)
+    assert one(found["container_fs_io_time_seconds_total"], device="/dev/vda") == (1.009, stamp)
+    assert one(found["container_fs_sector_writes_total"], device="/dev/vda") == (1006.0, stamp)
+    used = found["container_blkio_device_usage_total"]
+    assert one(used, container="c", device="/dev/vda", major="254", minor="0", operation="Write") == (2.0, stamp)
+    assert one(found["container_sockets"], container="c") == (3.0, stamp)
+    assert one(found["container_ulimits_soft"], container="c", ulimit="max_open_files") == (1024.0, stamp)
+    assert one(found["container_tasks_state"], container="c", state="sleeping") == (4.0, stamp)
+    assert one(found["container_cpu_load_average_10s"], container="c") == (1500.0, stamp)
     faults = found["container_memory_failures_total"]
     assert one(faults, container="c", failure_type="pgfault", scope="hierarchy") == (3.0, stamp)
     assert one(found["container_pressure_cpu_waiting_seconds_total"], container="c") == (7.0, stamp)
     (machine,) = found["machine_memory_bytes"].items()
     assert machine == (frozenset({"boot_id": "b", "machine_id": "m", "system_uuid": "s"}.items()), (8.0 * 2**30, None))
+    assert one(found["machine_cpu_physical_cores"]) == (2.0, None)
+    assert one(found["machine_cpu_sockets"]) == (1.0, None)
     assert found["container_scrape_error"] == {frozenset(): (0.0, None)}
     assert len(found["cadvisor_version_info"]) == 1
 
