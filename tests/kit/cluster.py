@@ -11,6 +11,7 @@ from pykubelet.apiserver.controllers.all import Controller
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.objects import Object, stored
 from pykubelet.apiserver.schema.resources import ROOT
+from pykubelet.apiserver.security.addresses import ClusterAddresses
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Entry, Listing
@@ -18,6 +19,10 @@ from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.base.errors import Retry
 from pykubelet.base.tasks import supervise
 
+ADDRESSES = ClusterAddresses(
+    lambda: ("api.example", "kubernetes", "kubernetes.default.svc", "10.0.0.5", "127.0.0.1"), 6443, "10.96.0.0/16", {}
+)
+"""Of an API server on a machine that it shares with others."""
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 

@@ -103,7 +103,7 @@ class RogueNode:
         if not name:
             return None
         client = ControllerClient(self.world.server.backend)
-        await CsrController(client, self.world.pki.authority).sync()
+        await CsrController(client, self.world.pki.authority, self.world.addresses).sync()
         _, found = await self.world.ask("GET", f"{REQUESTS}/{name}")
         pem = found.get("status", {}).get("certificate")
         return base64.b64decode(pem) if pem else None

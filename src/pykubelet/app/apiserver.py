@@ -83,7 +83,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(supervise("serving certificate", tls.run)),
-                tasks.create_task(run_all(server.backend, pki.authority, scheduler=config.scheduler)),
+                tasks.create_task(run_all(server.backend, pki.authority, addresses, scheduler=config.scheduler)),
             ]
             log.info("pykubelet %s serves the API at %s, with a store of %s", __version__, url(config), config.store)
             log.info("the administrator's kubeconfig is %s", config.kubeconfig)

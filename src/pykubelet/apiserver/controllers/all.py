@@ -17,6 +17,7 @@ from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduler import Scheduler
 from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
+from pykubelet.apiserver.security.addresses import ClusterAddresses
 from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
 from pykubelet.base.tasks import supervise
 from pykubelet.web.authority import Authority
@@ -28,7 +29,9 @@ class Controller(Protocol):
         ...
 
 
-def controllers(backend: Backend, authority: Authority, *, scheduler: bool = True) -> Iterator[tuple[str, Controller]]:
+def controllers(
+    backend: Backend, authority: Authority, addresses: ClusterAddresses, *, scheduler: bool = True
+) -> Iterator[tuple[str, Controller]]:
     """Without a scheduler, others bind pods."""
     client = ControllerClient(backend)
     yield "namespaces", NamespaceController(client)
@@ -36,7 +39,7 @@ def controllers(backend: Backend, authority: Authority, *, scheduler: bool = Tru
     yield "root authority", RootCa(client, authority.pem.decode())
     if scheduler:
         yield "scheduler", Scheduler(ControllerClient(backend, KUBE_SCHEDULER))
-    yield "certificate requests", CsrController(client, authority)
+    yield "certificate requests", CsrController(client, authority, addresses)
     yield "node lifecycle", NodeLifecycle(client)
     yield "pod collector", PodGarbageCollector(client)
     yield "garbage collector", GarbageCollector(client)
@@ -45,8 +48,10 @@ def controllers(backend: Backend, authority: Authority, *, scheduler: bool = Tru
     yield "expiry", Expiry(client)
 
 
-async def run_all(backend: Backend, authority: Authority, *, scheduler: bool = True) -> None:
+async def run_all(
+    backend: Backend, authority: Authority, addresses: ClusterAddresses, *, scheduler: bool = True
+) -> None:
     """Until cancelled; each starts again when it breaks."""
     async with asyncio.TaskGroup() as group:
-        for name, controller in controllers(backend, authority, scheduler=scheduler):
+        for name, controller in controllers(backend, authority, addresses, scheduler=scheduler):
             group.create_task(supervise(name, controller.run), name=name)

@@ -1,20 +1,24 @@
 """Which certificate requests are granted without asking a person, and what may be signed at all. Pure.
 
-A node may renew its own certificate; who brings a bootstrap token may ask for one for a node; and a node that is known
-here may have a serving certificate for the addresses that it has, and for no others.
+A node may renew its own certificate; who brings a bootstrap token may ask for one for a node that is not there yet; and
+a node may have a serving certificate for what it could not choose: its name, the address that it speaks from, and what
+an administrator put down. Never for what the API server, a service or another node is called by.
 """
 
 import base64
 import binascii
-import ipaddress
+from collections.abc import Callable, Mapping
 from typing import Final
 
+import msgspec
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
+from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.users import BOOTSTRAPPERS, NODE_PREFIX, NODES
+from pykubelet.apiserver.security.addresses import Address, address_of
 from pykubelet.base.errors import Invalid
 
 _USAGES: Final = {
@@ -28,7 +32,6 @@ _USAGES: Final = {
     ),
 }
 SIGNERS: Final = tuple(_USAGES)
-_ADDRESSES: Final = ("InternalIP", "ExternalIP")
 
 
 def parsed(request: Object) -> x509.CertificateSigningRequest:
@@ -67,20 +70,81 @@ def fault(request: Object, asked: x509.CertificateSigningRequest) -> str:
 
 
 def approval(request: Object, asked: x509.CertificateSigningRequest, node: Object | None) -> str:
-    """The sentence with which it is approved; empty: not by us. `node` is the one that it is for, if it is known."""
-    if fault(request, asked):
+    """The sentence with which one for a client is approved; empty: not by us. `node` is the one that it is for."""
+    if fault(request, asked) or at(request, "spec.signerName") != CLIENT_SIGNER:
         return ""
-    user, groups = at(request, "spec.username", ""), at(request, "spec.groups", [])
-    is_own = user == common_name(asked) and NODES in groups
-    if at(request, "spec.signerName") == CLIENT_SIGNER:
-        if is_own:
-            return "Auto approving self kubelet client certificate after SubjectAccessReview."
-        if BOOTSTRAPPERS in groups:
-            return "Auto approving kubelet client certificate after SubjectAccessReview."
+    if is_own(request, asked):
+        return "Auto approving self kubelet client certificate after SubjectAccessReview."
+    if BOOTSTRAPPERS in at(request, "spec.groups", []) and node is None:
+        return "Auto approving kubelet client certificate after SubjectAccessReview."
+    return ""
+
+
+def denial(request: Object, asked: x509.CertificateSigningRequest, node: Object | None) -> str:
+    """Why it is denied at once: with a bootstrap token nobody becomes a node that is there already, with all that its
+    pods may read; empty: it is not."""
+    is_first = BOOTSTRAPPERS in at(request, "spec.groups", []) and at(request, "spec.signerName") == CLIENT_SIGNER
+    if node is None or not is_first or fault(request, asked) or is_own(request, asked):
         return ""
-    if not is_own or node is None or not _answers_to(node, subject_names(asked)):
-        return ""
-    return "Auto approving kubelet serving certificate for the addresses of its node."
+    name = node["metadata"]["name"]
+    ready = ", and ready" if condition(node, "Ready").get("status") == "True" else ""
+    return (
+        f"a node {name} is there already{ready}: choose another name with --node-name, or remove that one first with "
+        f"`kubectl delete node {name}`"
+    )
+
+
+def is_own(request: Object, asked: x509.CertificateSigningRequest) -> bool:
+    """Whether a node asks for itself."""
+    return at(request, "spec.username", "") == common_name(asked) and NODES in at(request, "spec.groups", [])
+
+
+class Reserved(msgspec.Struct, frozen=True):
+    """What is somebody's already, each with whose it is."""
+
+    names: Mapping[str, str]
+    addresses: Mapping[Address, str]
+    fault: Callable[[Address], str]
+    """Why an address is nobody's at all; empty: it may be somebody's."""
+
+
+def granted(
+    asked: x509.CertificateSigningRequest, own: frozenset[Address], reserved: Reserved
+) -> tuple[list[x509.GeneralName], list[str]]:
+    """-> which of the names and addresses a node may have in its serving certificate, and why not the others
+
+    `own`: those that it has, by what others than itself say.
+    """
+    name, given, refused = common_name(asked).removeprefix(NODE_PREFIX), [], []
+    for host in subject_names(asked):
+        if isinstance(host, x509.DNSName):
+            why = _name_fault(host.value, name, reserved)
+        else:
+            why = _address_fault(str(host.value), own, reserved)
+        if why:
+            refused.append(f"{host.value}, {why}")
+        else:
+            given.append(host)
+    return given, refused
+
+
+def _name_fault(host: str, node: str, reserved: Reserved) -> str:
+    if host != node:
+        return "not the name of the node"
+    if address_of(host) is not None:
+        return "an address as a name"
+    if host.split(".")[-1] == "localhost" or host.endswith(".cluster.local") or host.split(".")[2:3] == ["svc"]:
+        return "a name that is not for nodes"
+    return reserved.names.get(host, "")
+
+
+def _address_fault(host: str, own: frozenset[Address], reserved: Reserved) -> str:
+    address = address_of(host)
+    if address is None or str(address) != host:
+        return "no plain address"
+    if why := reserved.fault(address) or reserved.addresses.get(address, ""):
+        return why
+    return "" if address in own else "not the address that the node speaks from"
 
 
 def common_name(asked: x509.CertificateSigningRequest) -> str:
@@ -93,26 +157,6 @@ def subject_names(asked: x509.CertificateSigningRequest) -> list[x509.GeneralNam
         return list(asked.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
     except x509.ExtensionNotFound:
         return []
-
-
-def _answers_to(node: Object, hosts: list[x509.GeneralName]) -> bool:
-    """Whether all these names and addresses are the node's own, by its status."""
-    addresses, names = set(), {node["metadata"]["name"]}
-    for each in at(node, "status.addresses", []):
-        if each.get("type") in _ADDRESSES:
-            try:
-                addresses.add(ipaddress.ip_address(each.get("address", "")))
-            except ValueError:
-                continue
-        else:
-            names.add(each.get("address", ""))
-    for host in hosts:
-        if isinstance(host, x509.IPAddress):
-            if host.value not in addresses:
-                return False
-        elif host.value not in names:
-            return False
-    return True
 
 
 def _values(asked: x509.CertificateSigningRequest, oid: x509.ObjectIdentifier) -> list[str]:

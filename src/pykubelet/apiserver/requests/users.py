@@ -23,6 +23,8 @@ class User(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = {}
+    address: str = ""
+    """From where the request came, as we saw it."""
 
     def info(self) -> dict[str, Any]:
         """As a UserInfo of the API."""

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
+import msgspec
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -68,7 +69,7 @@ class ClusterAccess:
         refused = await self.allowed(user, info)
         if refused:
             raise forbidden(info, refused)
-        return user or ANONYMOUS
+        return msgspec.structs.replace(user or ANONYMOUS, address=request.remote or "")
 
     async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
         """Once the object is known that would be stored, and the one that is. Raises 403."""

@@ -1,4 +1,5 @@
-"""Certificate signing requests: who asks is written down, and each part of the answer has its own way in."""
+"""Certificate signing requests: who asks is written down, and from where, and each part of the answer has its own way
+in."""
 
 import base64
 import binascii
@@ -11,6 +12,8 @@ from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
 
+SOURCE_ANNOTATION: Final = "pykubelet.dev/source-address"
+"""The address that the request came from, in the words of this server: whatever a client writes there is replaced."""
 _REQUEST: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
 _SHORTEST: Final = 600
 
@@ -33,6 +36,8 @@ class CertificateSigningRequestStrategy(Strategy):
             if key not in ("username", "uid", "groups", "extra")
         }
         obj["spec"] = {**spec, **user.info()}
+        annotations = {**at(obj, "metadata.annotations", {}), SOURCE_ANNOTATION: user.address}
+        obj["metadata"]["annotations"] = annotations
 
     async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
         for condition in at(obj, "status.conditions", ()) if subresource else ():

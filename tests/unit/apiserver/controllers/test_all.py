@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kit.cluster import START, cluster
+from kit.cluster import ADDRESSES, START, cluster
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.all import run_all
 from pykubelet.web.authority import Authority
@@ -11,7 +11,7 @@ from pykubelet.web.authority import Authority
 @virtual_time
 async def test_all_of_them_run_together() -> None:
     async with cluster() as c:
-        everything = asyncio.create_task(run_all(c.backend, Authority.make(START)))
+        everything = asyncio.create_task(run_all(c.backend, Authority.make(START), ADDRESSES))
         try:
             await c.node("n1")
             lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {}}

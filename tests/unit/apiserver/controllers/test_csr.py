@@ -5,18 +5,20 @@ import base64
 from ipaddress import ip_address
 from typing import Any
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kit.cluster import START, TestCluster, cluster, owners, running
+from kit.cluster import ADDRESSES, START, TestCluster, cluster, owners, running
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.csr import CsrController
 from pykubelet.apiserver.requests.users import authenticated
+from pykubelet.apiserver.security.addresses import ClusterAddresses, Endpoint
 from pykubelet.apiserver.writer.author import Author
 from pykubelet.apiserver.writer.writer import Writer
-from pykubelet.web.authority import Authority
+from pykubelet.web.authority import Authority, general_name
 
 REQUESTS = ("certificates.k8s.io", "certificatesigningrequests")
 
@@ -48,10 +50,10 @@ def request(
     return {"metadata": {"name": "csr"}, "spec": spec, "status": {}}
 
 
-async def answered(c: TestCluster, asked: dict[str, Any]) -> Any:
+async def answered(c: TestCluster, asked: dict[str, Any], addresses: ClusterAddresses | None = None) -> Any:
     authority = Authority.make(START)
     await c.add("certificates.k8s.io", "certificatesigningrequests", asked)
-    await CsrController(c, authority).sync()
+    await CsrController(c, authority, addresses or ADDRESSES).sync()
     return (await c.get("certificatesigningrequests", "csr", group="certificates.k8s.io"))["status"]
 
 
@@ -86,15 +88,141 @@ async def test_a_request_that_is_not_the_nodes_own_business_waits_for_a_person()
             assert await answered(c, asked) == {}, asked
 
 
-@virtual_time
-async def test_a_known_node_gets_a_serving_certificate_for_its_own_addresses() -> None:
-    hosts = (x509.DNSName("n1"), x509.IPAddress(ip_address("10.0.0.1")))
-    async with cluster() as c:
-        await c.node("n1", addresses=[{"type": "InternalIP", "address": "10.0.0.1"}])
-        status = await answered(c, request("system:node:n1", ["system:nodes"], signer="kubelet-serving", hosts=hosts))
+def serving(*hosts: str, node: str = "n1", source: str = "10.0.0.1", name: str = "csr") -> dict[str, Any]:
+    """What a node asks for that speaks from `source`."""
+    asked = request(f"system:node:{node}", ["system:nodes"], node=node, signer="kubelet-serving",
+                    hosts=tuple(map(general_name, hosts)))  # fmt: skip
+    return {**asked, "metadata": {"name": name, "annotations": {"pykubelet.dev/source-address": source}}}
 
-        certificate = x509.load_pem_x509_certificate(base64.b64decode(status["certificate"]))
-        assert list(certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value) == list(hosts)
+
+def certified(status: Any) -> list[str]:
+    """The names and addresses in the certificate that was given; none: it was not."""
+    if "certificate" not in status:
+        return []
+    certificate = x509.load_pem_x509_certificate(base64.b64decode(status["certificate"]))
+    return [
+        str(each.value) for each in certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    ]
+
+
+@virtual_time
+async def test_a_known_node_gets_a_serving_certificate_for_its_name_and_the_address_it_speaks_from() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        status = await answered(c, serving("n1", "10.0.0.1"))
+        assert certified(status) == ["n1", "10.0.0.1"]
+        assert "Left out" not in status["conditions"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        ("10.0.0.9", "not the address that the node speaks from"),
+        ("10.0.0.5", "that of the API server"),
+        ("10.0.0.2", "that of node n2"),
+        ("10.96.0.1", "an address of services"),
+        ("10.7.7.7", "that of a service"),
+        ("127.0.0.1", "a loopback address"),
+        ("169.254.169.254", "a link-local address"),
+        ("fe80::1", "a link-local address"),
+        ("::ffff:10.0.0.1", "no plain address"),
+        ("0.0.0.0", "no address of a machine"),
+        ("n2", "not the name of the node"),
+        ("localhost", "not the name of the node"),
+        ("kubernetes.default.svc", "not the name of the node"),
+        ("api.example", "not the name of the node"),
+        ("*", "not the name of the node"),
+        ("*.n1", "not the name of the node"),
+        ("N1", "not the name of the node"),
+    ],
+)
+@virtual_time
+async def test_what_is_not_the_nodes_is_left_out_whatever_it_says_of_itself(host: str, why: str) -> None:
+    async with cluster() as c:
+        claims = [{"type": "InternalIP", "address": host}, {"type": "Hostname", "address": host}]
+        await c.node("n1", addresses=claims)
+        await c.node("n2", addresses=[{"type": "InternalIP", "address": "10.0.0.2"}])
+        spec = {"clusterIP": "10.96.9.9", "clusterIPs": ["10.96.9.9"], "externalIPs": ["10.7.7.7"], "ports": []}
+        await c.add("", "services", {"metadata": {"name": "s", "namespace": "default"}, "spec": spec})
+        status = await answered(c, serving("n1", host))
+        assert certified(status) == ["n1"]
+        assert f"Left out: {general_name(host).value}, {why}." in status["conditions"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["localhost", "api.example", "kubernetes", "kubernetes.default.svc", "s.default", "s.default.svc", "x.localhost",
+     "s.default.svc.cluster.local", "a.b.svc.other.domain", "10.0.0.1", "127.0.0.1"],
+)  # fmt: skip
+@virtual_time
+async def test_a_node_is_not_called_what_others_are(node: str) -> None:
+    """Whoever has a bootstrap token chooses the name of his node."""
+    async with cluster() as c:
+        await c.node(node)
+        spec = {"clusterIP": "10.96.9.9", "clusterIPs": ["10.96.9.9"], "ports": []}
+        await c.add("", "services", {"metadata": {"name": "s", "namespace": "default"}, "spec": spec})
+        asked = serving(node, node=node) if not node[0].isdigit() else serving("x", node=node)
+        if node[0].isdigit():  # as a name, where others would look for an address
+            asked = request(f"system:node:{node}", ["system:nodes"], node=node, signer="kubelet-serving",
+                            hosts=(x509.DNSName(node),))  # fmt: skip
+        assert await answered(c, asked) == {}
+
+
+@virtual_time
+async def test_what_an_administrator_put_down_is_the_nodes() -> None:
+    kubelets = {"n1": Endpoint(ip_address("10.9.9.9"), 10250)}
+    addresses = ClusterAddresses(lambda: ("10.0.0.5",), 6443, "10.96.0.0/16", kubelets)
+    async with cluster() as c:
+        await c.node("n1")
+        status = await answered(c, serving("n1", "10.9.9.9", "10.0.0.1", source=""), addresses)
+        assert certified(status) == ["n1", "10.9.9.9"]
+
+
+@virtual_time
+async def test_a_person_may_say_yes_to_more() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        asked = serving("n1", "10.0.0.9")
+        asked["status"] = {"conditions": [{"type": "Approved", "status": "True", "reason": "KubectlApprove"}]}
+        assert certified(await answered(c, asked)) == ["n1", "10.0.0.9"]
+
+
+@virtual_time
+async def test_who_asks_again_for_what_was_left_out_has_to_wait_for_a_person() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        assert certified(await answered(c, serving("n1", "10.0.0.9", name="csr"))) == ["n1"]
+        controller = CsrController(c, Authority.make(START), ADDRESSES)
+        await c.add(*REQUESTS, serving("n1", "10.0.0.9", name="again"))
+        await c.add(*REQUESTS, serving("n1", "10.0.0.1", name="less"))
+        await controller.sync()
+        assert certified((await c.find(REQUESTS, "", "again") or {})["status"]) == []
+        assert certified((await c.find(REQUESTS, "", "less") or {})["status"]) == ["n1", "10.0.0.1"]
+        c.clock.pass_(601)
+        await controller.sync()
+        assert certified((await c.find(REQUESTS, "", "again") or {})["status"]) == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("ready", "text"), [("True", "is there already, and ready: "), ("Unknown", "is there already: ")]
+)
+@virtual_time
+async def test_nobody_becomes_a_node_that_is_there_with_a_bootstrap_token(ready: str, text: str) -> None:
+    async with cluster() as c:
+        await c.node("n1", ready=ready)
+        status = await answered(c, request("system:bootstrap:abcdef", ["system:bootstrappers"]))
+        assert "certificate" not in status
+        denied = status["conditions"][0]
+        assert (denied["type"], denied["reason"]) == ("Denied", "NodeExists")
+        assert f"a node n1 {text}" in denied["message"]
+        assert "kubectl delete node n1" in denied["message"]
+
+
+@virtual_time
+async def test_a_node_that_is_there_renews_its_own() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        assert "certificate" in await answered(c, request("system:node:n1", ["system:nodes"]))
 
 
 @virtual_time
@@ -118,7 +246,7 @@ async def test_what_is_denied_in_between_is_not_signed() -> None:
             await c.change(REQUESTS, asked, lambda live: {**live, "status": {"conditions": [denied]}}, part="approval")
 
         c.store.before_write("certificatesigningrequests/csr", deny)
-        await CsrController(c, Authority.make(START)).sync()
+        await CsrController(c, Authority.make(START), ADDRESSES).sync()
         status = (await c.find(REQUESTS, "", "csr") or {})["status"]
         assert "certificate" not in status
         assert [each["type"] for each in status["conditions"]] == ["Denied"]
@@ -142,7 +270,7 @@ async def test_approval_and_certificate_are_written_by_their_own_ways() -> None:
         await Writer(c.backend, node).ensure(
             c.resource(REQUESTS), {**asked, "metadata": {"name": "csr", "labels": {"a": "b"}}}
         )
-        await CsrController(c, Authority.make(START)).sync()
+        await CsrController(c, Authority.make(START), ADDRESSES).sync()
 
         found = await c.find(REQUESTS, "", "csr")
         assert found is not None
@@ -153,7 +281,7 @@ async def test_approval_and_certificate_are_written_by_their_own_ways() -> None:
 
 @virtual_time
 async def test_a_request_is_answered_once_the_store_is_back() -> None:
-    async with cluster() as c, running(CsrController(c, Authority.make(START)), supervised=True):
+    async with cluster() as c, running(CsrController(c, Authority.make(START), ADDRESSES), supervised=True):
         await asyncio.sleep(1)
         await c.add(*REQUESTS, request("system:bootstrap:abcdef", ["system:bootstrappers"]))
         c.store.is_away = True

@@ -9,8 +9,10 @@ async def test_whoever_asks_for_a_certificate_is_written_down(api: Api) -> None:
     request = base64.b64encode(b"-----BEGIN CERTIFICATE REQUEST-----").decode()
     spec = {"request": request, "signerName": "a.b/c", "usages": ["client auth"], "username": "somebody else"}
     path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-    _, made = await api.ask("POST", path, {"metadata": {"name": "r"}, "spec": spec})
+    forged = {"pykubelet.dev/source-address": "10.0.0.5", "mine": "kept"}
+    _, made = await api.ask("POST", path, {"metadata": {"name": "r", "annotations": forged}, "spec": spec})
     assert made["spec"]["username"] == "admin"
+    assert made["metadata"]["annotations"] == {"pykubelet.dev/source-address": "", "mine": "kept"}
     approved = {**made, "status": {"conditions": [{"type": "Approved", "status": "True"}], "certificate": "eA=="}}
     _, after = await api.ask("PUT", f"{path}/r/approval", approved)
     assert after["status"]["conditions"][0]["lastUpdateTime"]
