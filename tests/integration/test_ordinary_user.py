@@ -14,7 +14,7 @@ from kit.nobody import NOBODY, as_nobody
 
 _TESTS = Path(__file__).parents[1]
 _HERE = "unit/runtime/process"
-_ATTACKS = ("profiles",)
+_ATTACKS = ("profiles", "device_rules")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Final, Self
 from msgspec import Struct
 
 from pykubelet.api.struct import changed
+from pykubelet.runtime.process.cgroups import Cgroups
 from pykubelet.runtime.process.seccomp.numbers import spoken
 from pykubelet.runtime.process.spawner import Spawner
 from pykubelet.runtime.process.store import remove_tree
@@ -44,13 +45,14 @@ class Abilities(Struct, frozen=True, kw_only=True):
     se_linux: bool = False
 
     @classmethod
-    def plain(cls, refusal: str, limits_refusal: str) -> Self:
+    def plain(cls, refusal: str, cgroups: Cgroups) -> Self:
         return cls(
             uid=os.getuid(),
             gid=os.getgid(),
             groups=tuple(os.getgroups()),
             refusal=refusal,
-            limits_refusal=limits_refusal,
+            limits_refusal=cgroups.refusal,
+            device_rules=cgroups.device_rules,
             seccomp_refusal=seccomp_refusal(),
             se_linux=_SE_LINUX.exists(),
         )
@@ -66,7 +68,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
         return self.uid == 0 and not self.in_user_namespace
 
 
-async def probe_abilities(spawner: Spawner, root: Path, limits_refusal: str) -> Abilities:
+async def probe_abilities(spawner: Spawner, root: Path, cgroups: Cgroups) -> Abilities:
     """By really trying: the kernel's settings, security modules and containers around us all have a say."""
     refusal = ""
     for with_user_namespace in (False, True) if os.getuid() == 0 else (True,):
@@ -79,7 +81,7 @@ async def probe_abilities(spawner: Spawner, root: Path, limits_refusal: str) -> 
         facts = answer.get("allowed")
         if facts is not None:
             return changed(
-                Abilities.plain("", limits_refusal),
+                Abilities.plain("", cgroups),
                 namespaces=True,
                 in_user_namespace=with_user_namespace,
                 overlay=not facts["overlay"],
@@ -87,7 +89,7 @@ async def probe_abilities(spawner: Spawner, root: Path, limits_refusal: str) -> 
                 overlay_refusal=facts["overlay"],
             )
         refusal = answer.failure or "the probe gave no answer"
-    return Abilities.plain(refusal, limits_refusal)
+    return Abilities.plain(refusal, cgroups)
 
 
 def seccomp_refusal() -> str:

@@ -1,4 +1,5 @@
-"""Limits on memory and processor time, where this machine lets us set them: cgroup v2 as root or delegated, or v1."""
+"""Limits on memory and processor time, where this machine lets us set them: cgroup v2 as root or delegated, or v1. And
+rules for devices, which only root can set."""
 
 import contextlib
 import logging
@@ -13,11 +14,13 @@ from msgspec import Struct
 
 from pykubelet.pod.container.cgroup import FEWEST_SHARES, PERIOD, weight_of
 from pykubelet.pod.ports.runtime import Limits
+from pykubelet.runtime.process import devices
 
 log = logging.getLogger(__name__)
 
 _OURS: Final = "pykubelet"
 _WANTED: Final = ("memory", "cpu")
+_DEVICES: Final = "devices"
 _PATIENCE: Final = 2.0
 
 
@@ -39,24 +42,30 @@ class Cgroups:
         self.unified: Path | None = None
         self.legacy: dict[str, Path] = {}
         self.refusal = ""
+        """Why there are no limits; empty: there are."""
+        self.device_rules = False
         try:
             self._find(Path(mountinfo).read_text(), Path(membership).read_text())
         except OSError as error:
             self.refusal = str(error)
 
-    def place(self, name: str, parent: str, limits: Limits) -> Placement:
-        """Make a container's groups and set its limits."""
+    def place(self, name: str, parent: str, limits: Limits, *, all_devices: bool = False) -> Placement:
+        """Make a container's groups, and set its limits and rules. Raises OSError."""
         if self.unified is not None:
             folder = self._below(self.unified, parent) / name
             folder.mkdir(parents=True, exist_ok=True)
             _enable(folder.parent)
             _set_unified(folder, limits)
+            if self.device_rules and not all_devices:
+                devices.restrict(folder)
             return Placement(folders=(str(folder),), oom_events=str(folder / "memory.events"))
         folders = {}
         for controller, mount in self.legacy.items():
             folders[controller] = folder = self._below(mount, parent) / name
             folder.mkdir(parents=True, exist_ok=True)
             _set_legacy(folder, controller, limits)
+            if controller == _DEVICES and not all_devices:
+                devices.restrict(folder)
         oom_events = f"{folders['memory']}/memory.oom_control" if "memory" in folders else ""
         return Placement(folders=tuple(map(str, folders.values())), oom_events=oom_events)
 
@@ -73,10 +82,13 @@ class Cgroups:
             if kind == "cgroup2":
                 self._try_unified(mount, membership)
             elif kind == "cgroup":
-                legacy |= {each: mount for each in options.split(",") if each in _WANTED}
+                legacy |= {each: mount for each in options.split(",") if each in (*_WANTED, _DEVICES)}
         if self.unified is None:
+            rules = legacy.pop(_DEVICES, None)
             self.legacy = {controller: mount for controller, mount in legacy.items() if self._can_make(mount)}
-        if self.unified or self.legacy:
+            if rules is not None and self._can_restrict(rules):
+                self.legacy[_DEVICES], self.device_rules = rules, True
+        if self.unified or set(self.legacy) - {_DEVICES}:
             self.refusal = ""
         else:
             self.refusal = self.refusal or "there is no cgroup that may be written to"
@@ -88,7 +100,23 @@ class Cgroups:
             _enable(base)
             if self._can_make(base, _WANTED):
                 self.unified = base
+                self.device_rules = self._can_restrict(base)
                 return
+
+    def _can_restrict(self, mount: Path) -> bool:
+        probe = mount / f"{_OURS}-{secrets.token_hex(4)}"
+        try:
+            probe.mkdir()
+        except OSError:
+            return False
+        try:
+            devices.restrict(probe)
+        except OSError as error:
+            log.info("no rules for devices can be set below %s: %s", mount, error.strerror)
+            return False
+        finally:
+            probe.rmdir()
+        return True
 
     def _can_make(self, mount: Path, controllers: tuple[str, ...] = ()) -> bool:
         probe = mount / f"{_OURS}-{secrets.token_hex(4)}"

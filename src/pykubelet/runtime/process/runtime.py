@@ -36,6 +36,7 @@ from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images import Images
 from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.process import Identity, Process
+from pykubelet.runtime.process.security import context_of
 from pykubelet.runtime.process.spawner import Answer, Spawner
 from pykubelet.runtime.process.stats import ProcessPlaces
 from pykubelet.runtime.process.store import ContainerRecord, SandboxRecord, Store
@@ -116,8 +117,8 @@ class ProcessRuntime:
     async def _look(self) -> Abilities:
         assert self._cgroups is not None
         if self._isolated:
-            return await probe_abilities(self._spawner, self._root, self._cgroups.refusal)
-        return Abilities.plain("isolation is switched off", self._cgroups.refusal)
+            return await probe_abilities(self._spawner, self._root, self._cgroups)
+        return Abilities.plain("isolation is switched off", self._cgroups)
 
     # --- what there is
 
@@ -260,12 +261,15 @@ class ProcessRuntime:
     def _place(self, container: Container) -> None:
         """Limits that cannot be set are among the limitations; they keep nothing from running."""
         assert self._cgroups is not None
-        if self._cgroups.refusal:
-            return
-        config = container.record.config
-        parent = container.sandbox.record.config.cgroup_parent
-        placement = self._cgroups.place(container.id, parent, config.limits)
-        container.record = self._store.change(container.record, placement=placement)
+        config, sandbox = container.record.config, container.sandbox.record.config
+        placement = self._cgroups.place(
+            container.id,
+            sandbox.cgroup_parent,
+            config.limits,
+            all_devices=bool(context_of(sandbox.pod, config.name).privileged),
+        )
+        if placement.folders:
+            container.record = self._store.change(container.record, placement=placement)
 
     async def stop_container(self, container_id: str, grace: float) -> None:
         await self._open()

@@ -29,12 +29,12 @@ class ProcessPlaces:
 
 
 def by_controller(folders: Sequence[str]) -> dict[str, str]:
-    """A placement has one folder of version 2, or those for memory and processor time of version 1, below mount points
-    that carry the names of their controllers."""
+    """A placement has one folder of version 2, or those for memory, processor time and devices of version 1, below
+    mount points that carry the names of their controllers."""
     found: dict[str, str] = {}
     for folder in folders:
         parts = folder.split("/")
-        names = [part for part in parts if {"memory", "cpu"} & set(part.split(","))]
+        names = [part for part in parts if {"memory", "cpu", "devices"} & set(part.split(","))]
         for name in names[0].split(",") if names else ("",):
             found[name] = folder
     return found
