@@ -49,6 +49,9 @@ class ObjectServer(ListWatchServer):
             return self._review(resource, content["spec"])
         if resource == "events":
             return web.json_response(content, status=201)
+        if request.path.endswith("/token"):
+            status = {"token": "t", "expirationTimestamp": "2999-01-01T00:00:00Z"}
+            return web.json_response({**content, "status": status}, status=201)
         if request.method == "POST":
             return await self._create(resource, namespace, content)
         item = self.objects.get((resource, f"{namespace}/{name}"))
@@ -113,8 +116,8 @@ class LoopbackApi:
     def reviews(self) -> list[str]:
         return [*self._server.reviews]
 
-    def apply(self, pod: dict[str, Any]) -> None:
-        self._do(self._server.apply(pod))
+    def apply(self, item: dict[str, Any], resource: str = "pods") -> None:
+        self._do(self._server.apply(item, resource))
 
     def ask_to_delete(self, name: str) -> None:
         self._do(self._server.ask_to_delete(name))

@@ -337,7 +337,7 @@ def _drop_chain(chain: str) -> None:
 
 
 def _has_images(endpoint: str, names: list[str]) -> bool:
-    with _cri_caller(endpoint) as call:
+    with cri_caller(endpoint) as call:
         for name in names:
             request = cri.ImageStatusRequest(image=cri.ImageSpec(image=name))
             if not call("ImageService/ImageStatus", request, cri.ImageStatusResponse).HasField("image"):
@@ -347,7 +347,7 @@ def _has_images(endpoint: str, names: list[str]) -> bool:
 
 def _remove_sandboxes(endpoint: str) -> None:
     service = "RuntimeService"
-    with _cri_caller(endpoint) as call:
+    with cri_caller(endpoint) as call:
         listed = call(f"{service}/ListPodSandbox", cri.ListPodSandboxRequest(), cri.ListPodSandboxResponse)
         for sandbox in listed.items:
             with suppress(grpc.RpcError):
@@ -358,12 +358,12 @@ def _remove_sandboxes(endpoint: str) -> None:
                 call(f"{service}/RemovePodSandbox", remove, cri.RemovePodSandboxResponse)
 
 
-class _Call(Protocol):
+class CriCall(Protocol):
     def __call__(self, method: str, request: Message, reply: type[Reply]) -> Reply: ...
 
 
 @contextmanager
-def _cri_caller(endpoint: str) -> Iterator[_Call]:
+def cri_caller(endpoint: str) -> Iterator[CriCall]:
     with grpc.insecure_channel(endpoint, options=[("grpc.default_authority", "localhost")]) as channel:
 
         def call(method: str, request: Message, reply: type[Reply]) -> Reply:
