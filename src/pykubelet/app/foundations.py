@@ -14,6 +14,8 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.config.agent import Config
 from pykubelet.host.machine import LocalMachine
+from pykubelet.host.prepare import prepare_machine
+from pykubelet.host.threads import in_thread
 from pykubelet.node.journal_log import log_moment
 from pykubelet.node.log_recorder import LogRecorder
 from pykubelet.pod.journal_rule import rule
@@ -40,6 +42,7 @@ class Foundations(Struct, frozen=True, kw_only=True):
 async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
     """Until the stack is unwound. Raises Invalid when the agent cannot start as configured."""
     _check_sources(config)
+    await in_thread(prepare_machine, config.machine)
     _make_folders(config)
     stack.callback(_only_agent_here(config.root_dir).close)
     machine = LocalMachine(str(config.root_dir), hostname=config.node.name, node_ips=config.node_ips)

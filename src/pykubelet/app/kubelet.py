@@ -14,12 +14,14 @@ from pykubelet.app.agent import agent_parts, chores, dependencies
 from pykubelet.app.foundations import Foundations, lay_foundations
 from pykubelet.app.machine import MachineParts, machine_parts
 from pykubelet.base.errors import Retry
+from pykubelet.base.service_manager import keep_watchdog, tell_ready, watchdog_period
 from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
 from pykubelet.config.feature_gates import stages
 from pykubelet.host.dirs import PodDirs
 from pykubelet.node.agent import Agent
 from pykubelet.node.census import take_census
+from pykubelet.node.sync_loop import STUCK_AFTER
 from pykubelet.pod.ports.runtime import RuntimeStatus, RuntimeVersion
 from pykubelet.server.control_socket import control_socket
 
@@ -43,6 +45,7 @@ async def run_kubelet(config: Config) -> None:
         if kubelet is None:
             log.info("stopping before anything was started")
             return
+        tell_ready()
         gc.collect()
         gc.freeze()  # what is here now stays: no need to look through it again and again
         async with asyncio.TaskGroup() as tasks:
@@ -74,6 +77,7 @@ class Kubelet:
         """Once everything has been started."""
         self._running: list[asyncio.Task[Any]] = []
         self._server_parts: dict[str, Work] = {}
+        self._watchdog = watchdog_period() if base.config.watchdog else 0.0
 
     @classmethod
     async def build(cls, config: Config, stack: AsyncExitStack) -> "Kubelet":
@@ -87,6 +91,8 @@ class Kubelet:
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
         """Start everything, as soon as the runtime answers."""
+        if self._watchdog:
+            self._start(tasks, {"watchdog": partial(keep_watchdog, self._watchdog, self._troubles)})
         base, parts, reporter = self._base, self._parts, self._parts.reporter
         version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
@@ -155,6 +161,11 @@ class Kubelet:
     def _gates(self) -> Mapping[tuple[str, ...], float]:
         gates = self._base.config.feature_gates
         return {(name, stage): float(gates[name]) for name, stage in stages().items()}
+
+    def _troubles(self) -> str:
+        """What keeps the agent from being well, if anything."""
+        lateness = self.agent.loop.lateness if self.agent else 0.0
+        return f"the sync loop has not come round for {lateness:.0f} s" if lateness > STUCK_AFTER else ""
 
     def _start(self, tasks: asyncio.TaskGroup, parts: Mapping[str, Work]) -> None:
         self._running += [tasks.create_task(supervise(name, part)) for name, part in parts.items()]

@@ -47,7 +47,7 @@ async def machine_parts(base: Foundations, status: RuntimeStatus, node: Callable
     logs = PodLogs(str(config.pod_logs_dir), links=_LINKS if str(config.pod_logs_dir) == _LOGS else None)
     handler = next((each for each in status.handlers if not each.name), None)
     users = None
-    if any(each.user_namespaces for each in status.handlers):
+    if config.user_namespaces and any(each.user_namespaces for each in status.handlers):
         space = await in_thread(subordinate_ids, config.users_per_pod)
         users = UserNamespaces(dirs, checked_space(space, config.node.max_pods))
         await users.load()

@@ -121,7 +121,9 @@ class KubeletServer:
             PodDirs(str(config.root_dir), str(config.pod_logs_dir)),
             wanted=inside.pods,
             settings=StatsSettings(
-                pods_group=pods_group(config.cgroups), runtime_socket=_socket_path(config.runtime.endpoint)
+                pods_group=pods_group(config.cgroups),
+                runtime_socket=_socket_path(config.runtime.endpoint),
+                volume_period=config.volume_stats_period,
             ),
         )
         stack.push_async_callback(reader.close)
@@ -158,7 +160,7 @@ class KubeletServer:
                 inside,
                 runtime,
                 runtime.capabilities.streams,
-                checkpoints=config.root_dir / "checkpoints" / "containers",
+                checkpoints=config.root_dir / "checkpoints" / "containers" if options.checkpoints else None,
                 idle=options.stream_idle,
                 enabled=options.debugging,
             )

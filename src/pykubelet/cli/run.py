@@ -3,9 +3,8 @@
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -34,10 +33,8 @@ def run(arguments: Sequence[str]) -> None:
 
 def kubelet(arguments: Sequence[str]) -> int:
     """Behaves as Go's program of that name does on a command line. -> the exit code."""
-    from pykubelet.config.agent import UPSTREAMS_DEFAULTS
-
     try:
-        run_agent(arguments, _KUBELET, UPSTREAMS_DEFAULTS)
+        run_agent(arguments, _KUBELET)
     except Invalid as error:
         message = str(error).replace("\n", "\\n")  # it may quote what somebody else wrote
         click.echo(f"{_KUBELET}: {message}", err=True)
@@ -54,7 +51,7 @@ def called() -> None:
     main(prog_name="pykubelet")
 
 
-def run_agent(arguments: Sequence[str], program: str, defaults: Mapping[str, Any] = MappingProxyType({})) -> None:
+def run_agent(arguments: Sequence[str], program: str) -> None:
     """Until it is told to stop. Raises Invalid."""
     try:
         flags = Flags(arguments)
@@ -81,8 +78,9 @@ def run_agent(arguments: Sequence[str], program: str, defaults: Mapping[str, Any
         format="json" if given.get("logging.format") == "json" else "text",
         modules={each["filePattern"]: each["verbosity"] for each in given.get("logging.vmodule", ())},
     )
-    config = make_config(given, defaults=defaults, flags=flags.shown, version=flags.version)
-    for sentence in flags.deprecated() if program == _KUBELET else ():
+    is_kubelet = program == _KUBELET
+    config = make_config(given, is_kubelet=is_kubelet, flags=flags.shown, version=flags.version)
+    for sentence in flags.deprecated() if is_kubelet else ():
         log.warning("%s", sentence)
     tell_what_is_in_vain(given)
     asyncio.run(run_kubelet(config))

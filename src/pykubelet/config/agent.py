@@ -9,7 +9,6 @@ import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, structs
@@ -27,10 +26,12 @@ from pykubelet.config.values import cpu_set, setting
 from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.credential_providers import CredentialProviderSettings
 from pykubelet.host.dns import HostDnsSettings
+from pykubelet.host.prepare import MachineSettings
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.node.images import ImagePullSettings
 from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.pod.images.image_gc import ImageGcSettings
+from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.node.node_object import KUBELET_VERSION, NodeSettings
 from pykubelet.runtime.settings import RuntimeSettings
 from pykubelet.server.settings import ServerSettings
@@ -45,6 +46,9 @@ _UPSTREAMS_ROOT: Final = Path("/var/lib/kubelet")
 
 UPSTREAMS_DEFAULTS: Final[Mapping[str, Any]] = {
     "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+    "failSwapOn": True,
+    "maxOpenFiles": 1_000_000,
+    "oomScoreAdj": -999,
     "podLogsDir": "/var/log/pods",
     "serializeImagePulls": True,
 }
@@ -63,6 +67,14 @@ class Config(Struct, frozen=True, kw_only=True):
     stop_pods_on_exit: bool = False
     users_per_pod: int = 65536
     """Of a pod with a user namespace of its own."""
+    user_namespaces: bool = True
+    """Whether pods may have their own, where the runtime can do that."""
+    resync_period: float = 60.0
+    volume_stats_period: float = 60.0
+    watchdog: bool = True
+    """Whether the service manager is told again and again that the agent is well, if it wants that."""
+    machine: MachineSettings
+    restart_waits: RestartWaits
     feature_gates: Mapping[str, bool] = {}
     """All of upstream's, and whether each is on."""
     static_pods: StaticPodSettings
@@ -90,13 +102,16 @@ class Config(Struct, frozen=True, kw_only=True):
 def make_config(
     given: Mapping[str, Any],
     *,
-    defaults: Mapping[str, Any] = MappingProxyType({}),
+    is_kubelet: bool = False,
     flags: Mapping[str, str] | None = None,
     version: str = "",
 ) -> Config:
-    """From what file and flags give, by the options' keys, and defaults other than the table's. `flags` are for people
-    who ask; a `version` that begins with a v is what the node says instead of ours. Raises Invalid."""
-    values = {option.key: option.default for option in OPTIONS} | dict(defaults)
+    """From what file and flags give, by the options' keys, as an agent of our own or as one that is called kubelet.
+    `flags` are for people who ask; a `version` that begins with a v is what the node says instead of ours. Raises
+    Invalid."""
+    values = {option.key: option.default for option in OPTIONS}
+    if is_kubelet:
+        values.update(UPSTREAMS_DEFAULTS)
     assert given.keys() <= values.keys(), given.keys() - values.keys()
     values.update(given)
     _default_by_others(values, given)
@@ -123,8 +138,19 @@ def make_config(
         made["node.taints"] = (*made["node.taints"], _UNINITIALIZED)
     if version.startswith("v"):
         made["node.kubelet_version"] = _reported(version)
+    gates = made["feature_gates"]
+    made |= {path: gates[name] for name, path in feature_gates.SWITCHES.items() if path}
+    made |= _restart_waits(gates, read.get("crashLoopBackOff.maxContainerRestartPeriod"))
+    made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
     made["configuration"] = configz({**values, "podLogsDir": str(logs)})
     return _built(Config, made)
+
+
+def _restart_waits(gates: Mapping[str, bool], longest: float | None) -> dict[str, float]:
+    waits = RestartWaits(first=1.0, longest=60.0) if gates["ReduceDefaultCrashLoopBackOffDecay"] else RestartWaits()
+    if gates["KubeletCrashLoopBackOffMax"] and longest is not None:
+        waits = RestartWaits(first=min(waits.first, longest), longest=longest)
+    return {"restart_waits.first": waits.first, "restart_waits.longest": waits.longest}
 
 
 def _reported(version: str) -> str:

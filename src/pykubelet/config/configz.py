@@ -39,7 +39,7 @@ def _written(option: Option, value: Any) -> Any:
     if value is None:
         return None
     match option.kind:
-        case Kind.PERIOD | Kind.DURATION | Kind.EXACT_DURATION:
+        case Kind.PERIOD | Kind.DURATION | Kind.EXACT_DURATION | Kind.SIGNED_DURATION:
             return format_duration(parse_duration(value))
         case Kind.FLUSH_PERIOD:
             return format_duration(parse_duration(value) if isinstance(value, str) else value / 1e9)

@@ -17,8 +17,16 @@ log = logging.getLogger(__name__)
 _EVERY: Final = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
 """Gates that stand for all of a stage; one that is named itself is not among them."""
 
-SWITCHES: Final[Mapping[str, str]] = {}
-"""The gates that change something here, and the setting that each turns on or off."""
+SWITCHES: Final[Mapping[str, str]] = {
+    "ContainerCheckpoint": "server.checkpoints",
+    "KubeletFineGrainedAuthz": "server.auth.fine_grained",
+    "SystemdWatchdog": "watchdog",
+    "UserNamespacesSupport": "user_namespaces",
+    # what may be configured, or how long waits are, depends on these
+    **dict.fromkeys(("CustomCPUCFSQuotaPeriod", "ImageMaximumGCAge", "RotateKubeletServerCertificate"), ""),
+    **dict.fromkeys(("KubeletCrashLoopBackOffMax", "ReduceDefaultCrashLoopBackOffDecay"), ""),
+}
+"""The gates that change something here, and the setting that each turns on or off, where it is one."""
 
 
 class Gate(NamedTuple):

@@ -157,7 +157,7 @@ def _said(value: object, path: str = "") -> Iterator[tuple[str, Any]]:
 def _is_unset(option: Option, value: Any) -> bool:
     """Upstream takes nothing and zero for the default, where it cannot tell them from what was not written."""
     match option.kind:
-        case Kind.PERIOD | Kind.DURATION:
+        case Kind.PERIOD | Kind.DURATION | Kind.SIGNED_DURATION:
             try:
                 return parse_duration(value) == 0
             except ValueError:

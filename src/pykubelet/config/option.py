@@ -26,6 +26,8 @@ class Kind(Enum):
     DURATION = auto()
     EXACT_DURATION = auto()
     """Zero is a duration like any other."""
+    SIGNED_DURATION = auto()
+    """It may be negative."""
     FLUSH_PERIOD = auto()
     """A duration, or a number of nanoseconds."""
     SIZE = auto()

@@ -42,22 +42,10 @@ _DEAD: Final = "dead containers go with their pod or when a newer one has ended,
 
 # fmt: off
 UNHEEDED: Final = (
-    _field("registryPullQPS", K.NUMBER, 5, "registry-qps", _YET),
-    _field("registryBurst", K.COUNT, 10, "registry-burst", _YET),
-    _field("syncFrequency", K.PERIOD, "1m", "sync-frequency", _YET),
-    _field("volumeStatsAggPeriod", K.DURATION, "1m", "volume-stats-agg-period", _YET),
-    _field("imageServiceEndpoint", K.TEXT, "", "image-service-endpoint", _YET),
     _field("enableSystemLogQuery", K.TRUTH, False, "", _YET),
     _field("kubeletCgroups", K.TEXT, "", "kubelet-cgroups", _YET),
-    _field("protectKernelDefaults", K.SWITCH, False, "protect-kernel-defaults", _YET),
     _field("makeIPTablesUtilChains", K.TRUTH, True, "make-iptables-util-chains", _YET),
-    _field("containerLogMaxWorkers", K.NUMBER, 1, "", _YET),
-    _field("oomScoreAdj", K.NUMBER, -999, "oom-score-adj", _YET),
-    _field("maxOpenFiles", K.COUNT, 1000000, "max-open-files", _YET),
-    _field("failSwapOn", K.TRUTH, True, "fail-swap-on", _YET),
-    _field("failCgroupV1", K.TRUTH, False, "fail-cgroupv1", _YET),
     _field("podCIDR", K.TEXT, "", "pod-cidr", _YET),
-    _field("crashLoopBackOff.maxContainerRestartPeriod", K.EXACT_DURATION, None, "", _YET),
     # eviction
     _field("evictionHard", K.THRESHOLDS, EVICTION_HARD, "eviction-hard", _EVICTION),
     _field("evictionSoft", K.THRESHOLDS, None, "eviction-soft", _EVICTION),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykubelet.api.durations import parse_duration
+from pykubelet.api.rules.well_known import KUBELET_LABELS
 from pykubelet.api.validation.names import label_value, qualified_name
 from pykubelet.config.configz import MASKED
 from pykubelet.config.values import cpu_set
@@ -81,7 +82,7 @@ def faults(values: Values, gates: Mapping[str, bool]) -> Iterator[str]:
 
 def _of_single_values(values: Values) -> Iterator[str]:
     for name in _NOT_NEGATIVE:
-        if values[name] < 0:
+        if (values[name] or 0) < 0:
             yield f"{name}: must not be negative, got {values[name]}"
     for name, (low, high) in _BETWEEN.items():
         if values[name] is not None and not low <= values[name] <= high:
@@ -194,22 +195,13 @@ def _of_pairs(values: Values) -> Iterator[str]:
 
 
 _OWN_PREFIXES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_OWN_LABELS: Final = frozenset(
-    {
-        *("kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os"),
-        *("beta.kubernetes.io/arch", "beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
-        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
-        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
-    }
-)
-"""Those of Kubernetes' own labels that a node may give itself."""
 
 
 def _of_labels(labels: Mapping[str, str]) -> Iterator[str]:
     for name, value in labels.items():
         domain = name.rpartition("/")[0]
         is_kubernetes = domain in ("kubernetes.io", "k8s.io") or domain.endswith((".kubernetes.io", ".k8s.io"))
-        is_own = name in _OWN_LABELS or any(domain == own or domain.endswith(f".{own}") for own in _OWN_PREFIXES)
+        is_own = name in KUBELET_LABELS or any(domain == own or domain.endswith(f".{own}") for own in _OWN_PREFIXES)
         if is_kubernetes and not is_own:
             yield f"--node-labels: {name} is not for a node to give itself; there are *.{' and *.'.join(_OWN_PREFIXES)}"
         for problem in (*qualified_name(name), *label_value(value)):

@@ -1,7 +1,7 @@
 """What is made of a value that a file or a flag gives: seconds of a duration, bytes of a size, and so on."""
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from pykubelet.api.durations import parse_duration
@@ -19,26 +19,16 @@ def setting(option: Option, value: Any) -> Any:
     match option.kind:
         case Kind.PERIOD:
             return _seconds(option.key, value) or _seconds(option.key, option.default)
-        case Kind.DURATION | Kind.EXACT_DURATION:
-            return _seconds(option.key, value)
+        case Kind.SIGNED_DURATION:
+            return _seconds(option.key, value.removeprefix("-")) * (-1 if value.startswith("-") else 1)
         case Kind.FLUSH_PERIOD:
             return _seconds(option.key, value if isinstance(value, str) else f"{value}ns")
-        case Kind.SIZE:
-            return _bytes(option.key, value)
-        case Kind.ADDRESS:
-            _check_address(option.key, value)
-        case Kind.ADDRESSES:
-            for address in value:
-                _check_address(option.key, address)
-        case Kind.RESOURCES:
-            return _amounts(option.key, value)
-        case Kind.QUANTITY:
-            return _quantity(option.key, str(value))
         case Kind.GATES:
             return feature_gates(value)
         case Kind.VMODULE:
             return tuple((each["filePattern"], each["verbosity"]) for each in value)
-    return value
+    made = _MADE.get(option.kind)
+    return made(option.key, value) if made else value
 
 
 def _seconds(name: str, text: str) -> float:
@@ -51,9 +41,9 @@ def _seconds(name: str, text: str) -> float:
     return seconds
 
 
-def _quantity(name: str, text: str) -> int:
+def _quantity(name: str, written: str | int) -> int:
     try:
-        return parse_quantity(text).value
+        return parse_quantity(str(written)).value
     except ValueError as error:
         _refuse(name, error)
 
@@ -65,11 +55,16 @@ def _bytes(name: str, text: str) -> int:
     return amount
 
 
-def _check_address(name: str, text: str) -> None:
+def _address(name: str, text: str) -> str:
     try:
         ipaddress.ip_address(text)
     except ValueError:
         _refuse(name, f"{text!r} is not an address")
+    return text
+
+
+def _addresses(name: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_address(name, text) for text in texts)
 
 
 def _amounts(name: str, given: Mapping[str, str]) -> ResourceList:
@@ -88,6 +83,17 @@ def _amounts(name: str, given: Mapping[str, str]) -> ResourceList:
 
 def _refuse(name: str, reason: object) -> NoReturn:
     raise Invalid(f"{name}: {reason}") from None
+
+
+_MADE: Final[Mapping[Kind, Callable[[str, Any], Any]]] = {
+    Kind.DURATION: _seconds,
+    Kind.EXACT_DURATION: _seconds,
+    Kind.SIZE: _bytes,
+    Kind.QUANTITY: _quantity,
+    Kind.ADDRESS: _address,
+    Kind.ADDRESSES: _addresses,
+    Kind.RESOURCES: _amounts,
+}
 
 
 def cpu_set(name: str, text: str) -> frozenset[int]:

@@ -20,10 +20,10 @@ from pykubelet.api.objects import Lease
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
+from pykubelet.base.rate_limit import TokenBucket
 from pykubelet.kube.answers import no_answer, refusal
 from pykubelet.kube.credentials import Credentials, Grant
 from pykubelet.kube.errors import BadAnswer, TooLarge
-from pykubelet.kube.rate_limit import TokenBucket
 from pykubelet.pod.moments import ApiAnswered, ApiRequested, Journal
 
 T = TypeVar("T")

@@ -19,9 +19,9 @@ from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.base.journal import About
+from pykubelet.base.rate_limit import TokenBucket
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import AlreadyExists, ApiError
-from pykubelet.kube.rate_limit import TokenBucket
 from pykubelet.pod.moments import LONGEST_MESSAGE, EventRecorded, Journal
 
 log = logging.getLogger(__name__)

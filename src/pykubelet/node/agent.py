@@ -68,7 +68,7 @@ class Agent:
         self._qos = QosCgroups(outside.cgroups, self._active_pods) if outside.cgroups is not None else None
         own_syncer = outside.runtime.capabilities.syncer
         syncer = own_syncer(self._reporter) if own_syncer else self._pod_sync(deadlines)
-        self.workers = PodWorkers(syncer, journal, tasks)
+        self.workers = PodWorkers(syncer, journal, tasks, resync_period=outside.resync_period)
         self.handlers = PodHandlers(
             table=self.table,
             usage=NodeUsage(),

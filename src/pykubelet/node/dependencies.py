@@ -8,7 +8,9 @@ from msgspec import Struct
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
+from pykubelet.node.images import ImagePullSettings
 from pykubelet.pod.container.dns import DnsSettings
+from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses
 from pykubelet.pod.ports.machine import Checkpoint, LogFiles, PodCgroups, PodHost
@@ -42,8 +44,10 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     objects: PodObjects | None = None
     classes: RuntimeClasses | None = None
     keyring: Keyring | None = None
-    most_pulls: int | None = None
-    """Images that may be pulled at once; None: any number."""
+    image_pulls: ImagePullSettings = ImagePullSettings()
+    restart_waits: RestartWaits = RestartWaits()
+    resync_period: float = 60.0
+    """Seconds after which a pod is looked at of which there is no news."""
     image_used: Callable[[str], None] = lambda image_id: None
     """An image is about to be used: it must not be cleared away now."""
     cgroups: PodCgroups | None = None

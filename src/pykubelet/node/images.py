@@ -13,6 +13,7 @@ from pykubelet.api.image import parse_image
 from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.base.rate_limit import TokenBucket
 from pykubelet.base.timed import CANCELLED
 from pykubelet.node.not_started import NotStarted
 from pykubelet.pod import moments as m
@@ -54,6 +55,9 @@ class ImagePullSettings(Struct, frozen=True, kw_only=True):
     serialize: bool = False
     max_parallel: int | None = None
     """None: any number."""
+    qps: float = 5.0
+    """Pulls that may begin in a second, after as many as `burst` at once; 0: any number."""
+    burst: int = 10
 
     @property
     def most_at_once(self) -> int | None:
@@ -61,8 +65,8 @@ class ImagePullSettings(Struct, frozen=True, kw_only=True):
 
 
 class Images:
-    """Pods that wait for the same image share one pull; at most `most_pulls` go on at once (None: any number, 1: one
-    after the other). The credentials of `pull_secrets` are tried first, then those of `keyring`."""
+    """Pods that wait for the same image share one pull; how many go on at once and how often one begins, is for
+    `settings` to say. The credentials of `pull_secrets` are tried first, then those of `keyring`."""
 
     def __init__(
         self,
@@ -73,7 +77,7 @@ class Images:
         *,
         now: Callable[[], datetime],
         keyring: Keyring | None = None,
-        most_pulls: int | None = None,
+        settings: ImagePullSettings | None = None,
     ) -> None:
         self._runtime = runtime
         self._recorder = recorder
@@ -81,7 +85,9 @@ class Images:
         self._pull_secrets = pull_secrets
         self._now = now
         self._keyring = keyring
-        self._room = asyncio.Semaphore(most_pulls) if most_pulls else None
+        settings = settings or ImagePullSettings()
+        self._room = asyncio.Semaphore(settings.most_at_once) if settings.most_at_once else None
+        self._pace = TokenBucket(settings.qps, settings.burst)
         self._turns: dict[str, _Turn] = {}
         self._backoffs: dict[str, ImageBackoff] = {}
         """By uid."""
@@ -175,6 +181,8 @@ class Images:
                 if self._room.locked():
                     self._note(pod, m.Awaiting("pull slot", name))
                 await stack.enter_async_context(self._room)
+            # A registry that is asked too often sends everybody away: rather wait than fail.
+            await self._pace.wait()
             began = loop.time()
             try:
                 image = await self._try_credentials(name, credentials)

@@ -91,10 +91,11 @@ class KubeRuntime:
             partial(fetch_pull_secrets, outside.objects, outside.recorder),
             now=outside.now,
             keyring=outside.keyring,
-            most_pulls=outside.most_pulls,
+            settings=outside.image_pulls,
         )
         self._killer = killer
         self._starts = StartQueue()
+        self._waits = outside.restart_waits
         self._crash_loops: dict[str, CrashLoops] = {}
         """By uid."""
 
@@ -213,7 +214,7 @@ class KubeRuntime:
     async def _start(self, pod: Pod, container: Container, observed: ObservedPod, place: _Place) -> None:
         uid, now = pod.metadata.uid, self._now()
         key, before = crash_loop_key(container), last_exit(observed, container.name)
-        loops = self._crash_loops.get(uid, CrashLoops())
+        loops = self._crash_loops.get(uid) or CrashLoops(self._waits)
         finished = loops.last_end(key, before.finished_at if before else None)
         wait = loops.wait(key, finished, now)
         if wait > 0:

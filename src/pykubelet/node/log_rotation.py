@@ -1,6 +1,7 @@
 """Every ten seconds: look at the logs of the containers that run, and rotate those that have grown too large. For
 runtimes that leave that to the agent, as those that speak CRI do; logs are kept tidy for all."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -24,6 +25,8 @@ class RotationSettings(Struct, frozen=True, kw_only=True):
     max_files: int = 5
     """Of one container, with the one that is written to."""
     period: float = 10.0
+    max_workers: int = 1
+    """Logs that are rotated at a time: packing is work for a whole processor, and pods need that more."""
 
     def __post_init__(self) -> None:
         if self.max_files < 2:
@@ -51,7 +54,7 @@ class Logs(Protocol):
 
 
 class LogRotation:
-    """One log after the other: packing is work for a whole processor, and pods need that more."""
+    """As many logs at a time as the settings allow."""
 
     def __init__(
         self,
@@ -97,19 +100,28 @@ class LogRotation:
     async def _rotate_all(self, paths: Mapping[str, str]) -> None:
         self._complaints = {key: said for key, said in self._complaints.items() if key in paths}
         sizes = await self._logs.sizes(paths.values())
-        for container_id, path in paths.items():
-            size = sizes.get(path, 0)
-            try:
-                if size is None:  # an agent was killed between moving it away and saying so
-                    await self._runtime.reopen_log(container_id)
-                elif size >= self._settings.max_size:
-                    await self._rotate(container_id, path)
-            except NotFound:  # it has gone since it was seen
-                continue
-            except PykubeletError as error:
-                self._complain(container_id, error)
-            else:
-                self._complaints.pop(container_id, None)
+        left = iter(paths.items())
+
+        async def work() -> None:
+            for container_id, path in left:
+                await self._rotate_one(container_id, path, sizes.get(path, 0))
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(min(self._settings.max_workers, len(paths))):
+                tasks.create_task(work())
+
+    async def _rotate_one(self, container_id: str, path: str, size: int | None) -> None:
+        try:
+            if size is None:  # an agent was killed between moving it away and saying so
+                await self._runtime.reopen_log(container_id)
+            elif size >= self._settings.max_size:
+                await self._rotate(container_id, path)
+        except NotFound:  # it has gone since it was seen
+            pass
+        except PykubeletError as error:
+            self._complain(container_id, error)
+        else:
+            self._complaints.pop(container_id, None)
 
     async def _rotate(self, container_id: str, path: str) -> None:
         await self._logs.make_room(path, self._settings.max_files)

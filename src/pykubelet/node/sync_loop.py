@@ -18,6 +18,8 @@ from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
 log = logging.getLogger(__name__)
 
 TICK: Final = 1.0
+STUCK_AFTER: Final = 120.0
+"""Seconds. A loop that has not come round for so long will not do so by itself."""
 _SLICE: Final = 0.0005
 
 

@@ -26,7 +26,6 @@ from pykubelet.pod.ports.syncer import Synced, Syncer
 
 log = logging.getLogger(__name__)
 
-_RESYNC: Final = 60.0
 _RETRY: Final = (1.0, 10.0)
 
 
@@ -65,6 +64,7 @@ class PodWorker:
         journal: Journal,
         turnstile: Turnstile,
         *,
+        resync_period: float = 60.0,
         predecessors: "Iterable[PodWorker]" = (),
     ) -> None:
         self.wish = wish
@@ -73,6 +73,7 @@ class PodWorker:
         self._syncer = syncer
         self._journal = journal
         self._turnstile = turnstile
+        self._resync_period = resync_period
         self._predecessors = list(predecessors)
         self._news = asyncio.Event()
         self._step: asyncio.Task[Any] | None = None
@@ -204,7 +205,7 @@ class PodWorker:
             seconds = max(self._backoff.next(), getattr(outcome, "after", None) or 0.0)
             self._note(m.Resting(seconds))
             return seconds
-        resync = _RESYNC * random.uniform(1.0, 1.5)
+        resync = self._resync_period * random.uniform(1.0, 1.5)
         due = outcome.again_in if isinstance(outcome, Synced) else None
         return resync if due is None else min(due, resync)
 

@@ -17,7 +17,9 @@ class PodWorkers:
     `on_released` is told of each pod that has ended, `on_gone` of each uid of which nothing is left.
     """
 
-    def __init__(self, syncer: Syncer, journal: Journal, tasks: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, syncer: Syncer, journal: Journal, tasks: asyncio.TaskGroup, *, resync_period: float = 60.0
+    ) -> None:
         self.on_released: Callable[[Pod], None] = lambda pod: None
         self.on_gone: Callable[[str], None] = lambda uid: None
         self.comes_back: Callable[[str], bool] = lambda uid: False
@@ -25,6 +27,7 @@ class PodWorkers:
         self._syncer = syncer
         self._journal = journal
         self._tasks = tasks
+        self._resync_period = resync_period
         self.tasks: set[asyncio.Task[None]] = set()
         self._turnstile = Turnstile()
         self._workers: dict[str, PodWorker] = {}
@@ -80,6 +83,7 @@ class PodWorkers:
             self._syncer,
             self._journal,
             self._turnstile,
+            resync_period=self._resync_period,
             predecessors=[other for other in others if other is not None and not other.released.is_set()],
         )
         self._workers[wish.pod.metadata.uid] = worker

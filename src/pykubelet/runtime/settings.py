@@ -11,6 +11,8 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     """What every runtime is told."""
 
     endpoint: str
+    image_endpoint: str = ""
+    """Where images are asked for; empty: of the runtime itself."""
     root: Path
     """For the runtime's own state."""
     log_root: Path

@@ -45,6 +45,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     """Logs, exec and the like."""
     system_logs: bool = True
     profiling: bool = True
+    checkpoints: bool = True
+    """Whether containers can be checkpointed."""
     debug_flags: bool = True
     """Whether the log's verbosity can be changed."""
     stream_idle: float = 14400.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykubelet.base.log import LogFormat, configure_logging
+from pykubelet.base.log import LogFormat, configure_logging, set_verbosity
 
 FORGED = "2026-01-01T00:00:00.000Z INFO    app: all is well"
 LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z (INFO   |WARNING|ERROR  |DEBUG  ) ([a-z_.]+): (.*)")
@@ -117,3 +117,19 @@ def test_configuring_twice_does_not_say_everything_twice() -> None:
     log, stream = logged_to()
     log.info("once")
     assert stream.getvalue().count("once") == 1
+
+
+def test_single_modules_may_tell_more_or_less_than_all_others() -> None:
+    stream = io.StringIO()
+    configure_logging(verbosity=2, modules={"test_*": 5, "pykubelet/node/*": 4}, stream=stream)
+    logging.getLogger("pykubelet.anything").debug("by the file's name")
+    logging.getLogger("pykubelet.node.prober").debug("by the path")
+    quiet = logging.getLogger("pykubelet.kube.watch")
+    quiet.handle(quiet.makeRecord(quiet.name, logging.DEBUG, "/src/watch.py", 1, "how", (), None))
+    quiet.handle(quiet.makeRecord(quiet.name, logging.INFO, "/src/watch.py", 1, "what", (), None))
+    assert [line.rpartition(": ")[2] for line in stream.getvalue().splitlines()] == [
+        *("by the file's name", "by the path", "what"),
+    ]
+    set_verbosity(4)
+    quiet.handle(quiet.makeRecord(quiet.name, logging.DEBUG, "/src/watch.py", 1, "how", (), None))
+    assert stream.getvalue().endswith(": how\n")

@@ -8,15 +8,17 @@ import pytest
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import check_reserved
 from pykubelet.base.errors import Invalid
-from pykubelet.config.agent import Config, make_config
+from pykubelet.config.agent import Config, make_config, tell_what_is_in_vain
 from pykubelet.config.kubelet_configuration import load_configuration
 from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.credential_providers import CredentialProviderSettings
 from pykubelet.host.dns import HostDnsSettings
+from pykubelet.host.prepare import MachineSettings
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.node.images import ImagePullSettings
 from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.pod.images.image_gc import ImageGcSettings
+from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.node.node_object import NodeSettings
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.runtime.settings import RuntimeSettings
@@ -46,6 +48,8 @@ def config(**fields: Any) -> Config:
         "credential_providers": CredentialProviderSettings(),
         "cgroups": CgroupSettings(),
         "dns": HostDnsSettings(),
+        "machine": MachineSettings(),
+        "restart_waits": RestartWaits(),
         "server": ServerSettings(tls=TlsSettings(cert_dir=pki, node_name="n1")),
     }
     return Config(root_dir=root, pod_logs_dir=logs, **rooms | fields)
@@ -268,6 +272,63 @@ def test_what_does_not_go_together_is_refused(given: dict[str, Any], fault: str)
     with pytest.raises(Invalid) as caught:
         made(given)
     assert str(caught.value).startswith(fault)
+
+
+# --- what follows from several
+
+
+def test_processors_that_are_not_for_pods_count_instead_of_those_reserved_by_number() -> None:
+    found = made({"reservedSystemCPUs": "0-1,4", "kubeReserved": {"cpu": "1", "memory": "1Gi"}})
+    assert {name: str(amount) for name, amount in found.node.reserved.items()} == {"cpu": "3", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("gates", "longest", "waits"),
+    [
+        ({}, None, RestartWaits(first=10.0, longest=300.0)),
+        ({"KubeletCrashLoopBackOffMax": True}, "60s", RestartWaits(first=10.0, longest=60.0)),
+        ({"KubeletCrashLoopBackOffMax": True}, "4s", RestartWaits(first=4.0, longest=4.0)),
+        ({"ReduceDefaultCrashLoopBackOffDecay": True}, None, RestartWaits(first=1.0, longest=60.0)),
+    ],
+)
+def test_gates_shorten_the_wait_of_what_keeps_failing(
+    gates: dict[str, bool], longest: str | None, waits: RestartWaits
+) -> None:
+    given = {"featureGates": gates, "crashLoopBackOff.maxContainerRestartPeriod": longest}
+    assert made(given).restart_waits == waits
+
+
+def test_a_gate_turns_its_setting_off() -> None:
+    off = made({"featureGates": dict.fromkeys(("ContainerCheckpoint", "KubeletFineGrainedAuthz"), False)})
+    assert (off.server.checkpoints, off.server.auth.fine_grained) == (False, False)
+    off = made({"featureGates": dict.fromkeys(("SystemdWatchdog", "UserNamespacesSupport"), False)})
+    assert (off.watchdog, off.user_namespaces) == (False, False)
+
+
+def test_an_agent_that_is_called_kubelet_does_as_kubelets_do_to_a_machine() -> None:
+    own, kubelet = make_config({"--root-dir": "/r"}), make_config({"--root-dir": "/r"}, is_kubelet=True)
+    assert own.machine == MachineSettings()
+    assert kubelet.machine == MachineSettings(
+        fail_swap_on=True, kernel="set", oom_score_adj=-999, max_open_files=1_000_000
+    )
+    assert make_config({"protectKernelDefaults": True}).machine.kernel == "check"
+    assert kubelet.runtime.endpoint == "unix:///run/containerd/containerd.sock"
+    assert kubelet.pod_logs_dir == Path("/var/log/pods")
+    assert kubelet.image_pulls.most_at_once == 1
+    assert make_config({"maxParallelImagePulls": 3}, is_kubelet=True).image_pulls.most_at_once == 3
+    assert not kubelet.server.auth.anonymous  # nobody is let in for want of a file
+
+
+def test_a_node_that_a_cloud_has_to_complete_says_so() -> None:
+    (taint,) = made({"--cloud-provider": "external"}).node.taints
+    assert (taint.key, taint.effect) == ("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule")
+
+
+def test_what_is_given_in_vain_is_told_but_not_what_is_so_anyway(caplog: pytest.LogCaptureFixture) -> None:
+    tell_what_is_in_vain({"hairpinMode": "none", "contentType": "application/vnd.kubernetes.protobuf", "maxPods": 7})
+    assert [record.getMessage() for record in caplog.records] == [
+        "hairpinMode has no effect: the runtime's CNI plug-ins decide it"
+    ]
 
 
 # --- what people are shown

@@ -91,7 +91,7 @@ KINDS: dict[str, set[Kind]] = {
     "string": {K.TEXT, K.ADDRESS, K.SIZE},
     "*string": {K.TEXT_OR_NOTHING, K.TEXT},
     "[]string": {K.LIST, K.ADDRESSES},
-    "v1.Duration": {K.DURATION, K.PERIOD},
+    "v1.Duration": {K.DURATION, K.PERIOD, K.SIGNED_DURATION},
     "*v1.Duration": {K.EXACT_DURATION},
     "v1.TimeOrMetaDuration": {K.FLUSH_PERIOD},
     "resource.QuantityValue": {K.QUANTITY},

@@ -2,7 +2,7 @@ import asyncio
 import gzip
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,6 +17,7 @@ from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.host.logs import PodLogs
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
+from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 from pykubelet.pod.ports.runtime import ContainerConfig
 
 
@@ -176,3 +177,44 @@ async def test_a_container_that_has_gone_since_it_was_seen_is_nothing_to_complai
 def test_settings_that_make_no_sense_are_refused(fields: dict[str, int]) -> None:
     with pytest.raises(Invalid, match="containerLog"):
         RotationSettings(**fields)
+
+
+class SlowLogs:
+    """Twelve logs, all of them too large."""
+
+    def __init__(self) -> None:
+        self.now = self.most = self.moved = 0
+
+    def path(self, namespace: str, pod: str, uid: str, container: str, attempt: int) -> str:
+        return f"{pod}/{container}"
+
+    async def sizes(self, paths: Iterable[str]) -> dict[str, int | None]:
+        return dict.fromkeys(paths, 1000)
+
+    async def make_room(self, path: str, most: int) -> None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(1)
+        self.now -= 1
+
+    async def move_away(self, path: str, stamp: str) -> str:
+        self.moved += 1
+        return f"{path}.{stamp}"
+
+    async def put_back(self, moved: str, path: str) -> None: ...
+
+    async def tidy(self, pods: Iterable[ObservedPod]) -> None: ...
+
+
+@pytest.mark.parametrize("workers", [1, 3, 20])
+@virtual_time
+async def test_no_more_logs_are_rotated_at_a_time_than_people_allow(workers: int) -> None:
+    logs, runtime = SlowLogs(), FakeRuntime()
+    containers = tuple(
+        ObservedContainer(id=f"c{number}", name=f"c{number}", state=State.RUNNING, sandbox_id="s")
+        for number in range(12)
+    )
+    pod = ObservedPod(uid="u", name="web", namespace="default", containers=containers)
+    rotation = LogRotation(runtime, logs, RotationSettings(max_size=100, max_workers=workers))
+    await rotation.turn([pod])
+    assert (logs.moved, logs.most) == (12, min(workers, 12))

@@ -13,7 +13,7 @@ from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
-from pykubelet.node.images import Images
+from pykubelet.node.images import ImagePullSettings, Images
 from pykubelet.node.not_started import NotStarted
 from pykubelet.pod.moments import Journal, Noted, PullBegun, PullEnded, PullProgressed
 from pykubelet.pod.ports.runtime import Image, PullCredentials
@@ -56,12 +56,12 @@ class Ring:
 
 
 class Pulling:
-    def __init__(self, runtime: Puller, ring: Ring | None = None, most_pulls: int | None = None) -> None:
+    def __init__(self, runtime: Puller, ring: Ring | None = None, settings: ImagePullSettings | None = None) -> None:
         now = loop_clock()
         self.events = Events()
         self.journal = Journal(now=now)
         self.images = Images(
-            runtime, self.events, self.journal, self._secrets, now=now, keyring=ring, most_pulls=most_pulls
+            runtime, self.events, self.journal, self._secrets, now=now, keyring=ring, settings=settings
         )
         self.secrets_asked = 0
 
@@ -192,7 +192,7 @@ async def test_a_pod_gets_no_image_through_anothers_credentials_when_it_has_to_a
 async def test_serial_pulls_go_one_after_the_other_and_tell_how_long_they_waited() -> None:
     runtime = Puller()
     runtime.delays["pull_image"] = 5
-    pulling = Pulling(runtime, most_pulls=1)
+    pulling = Pulling(runtime, settings=ImagePullSettings(serialize=True))
     await asyncio.gather(*(pulling.ensure(wanting(name, f"{name}:1")) for name in ("a", "b")))
     assert runtime.most == 1
     told = [message for _, reason, message in pulling.events.all if reason == "Pulled"]
@@ -200,6 +200,14 @@ async def test_serial_pulls_go_one_after_the_other_and_tell_how_long_they_waited
         'Successfully pulled image "a:1" in 5s (5s including waiting). Image size: 1 bytes.',
         'Successfully pulled image "b:1" in 5s (10s including waiting). Image size: 1 bytes.',
     ]
+
+
+@virtual_time
+async def test_a_registry_is_not_asked_more_often_than_allowed() -> None:
+    pulling, loop = Pulling(Puller(), settings=ImagePullSettings(qps=0.5, burst=2)), asyncio.get_running_loop()
+    began = loop.time()
+    await asyncio.gather(*(pulling.ensure(wanting(name, f"{name}:1")) for name in "abc"))
+    assert loop.time() - began == 2.0  # two at once, and the third when its turn comes
 
 
 @virtual_time

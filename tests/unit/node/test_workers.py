@@ -61,11 +61,11 @@ class Notes:
 
 
 @asynccontextmanager
-async def node() -> AsyncIterator[tuple[PodWorkers, Notes]]:
+async def node(resync_period: float = 60.0) -> AsyncIterator[tuple[PodWorkers, Notes]]:
     notes = Notes()
     tasks = asyncio.TaskGroup()
     async with tasks:
-        workers = PodWorkers(notes, Journal(), tasks)
+        workers = PodWorkers(notes, Journal(), tasks, resync_period=resync_period)
         yield workers, notes
         for task in list(tasks._tasks):
             task.cancel()
@@ -92,6 +92,14 @@ async def test_a_pod_is_synced_at_once_and_again_about_every_minute() -> None:
         times = [at for at, what, _ in notes.log if what == "sync"]
         assert times[0] == 0.0
         assert 4 <= len(times) <= 7
+
+
+@virtual_time
+async def test_people_decide_how_often_a_pod_is_looked_at_of_which_there_is_no_news() -> None:
+    async with node(resync_period=600.0) as (workers, notes):
+        workers.tell(pod())
+        await asyncio.sleep(1700)
+        assert 2 <= len([at for at, what, _ in notes.log if what == "sync"]) <= 3
 
 
 @virtual_time

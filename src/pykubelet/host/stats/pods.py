@@ -42,6 +42,8 @@ from pykubelet.pod.stats.stats import (
 class StatsSettings(Struct, frozen=True, kw_only=True):
     pods_group: str = "/kubepods"
     """The control group of all pods, as a path below the mount point."""
+    volume_period: float = 60.0
+    """Seconds for which what was added up of a volume holds; negative: volumes are not looked at."""
     fresh: float = 1.5
     """Seconds for which a reading is given to everybody who asks."""
     runtime_socket: str = ""

@@ -41,7 +41,7 @@ class StatsReader:
         self._wanted = wanted
         self._settings = settings or StatsSettings()
         self._now = now
-        self._meter = FolderMeter()
+        self._meter = FolderMeter(period=self._settings.volume_period)
         self._pods = PodReader(dirs, self._settings, self._meter.known)
         self._turn = asyncio.Lock()
         self._newest: Reading | None = None
@@ -70,8 +70,9 @@ class StatsReader:
         observed = [pod for pod in await self._observe() if pod.is_running]
         places, images = await self._find_places(observed, details)
         specs = {pod.metadata.uid: pod for pod in self._wanted()} if details else {}
-        volumes = await in_thread(pod_volumes, self._dirs, observed, specs) if details else {}
-        if details:
+        has_volumes = details and self._settings.volume_period >= 0
+        volumes = await in_thread(pod_volumes, self._dirs, observed, specs) if has_volumes else {}
+        if has_volumes:
             await self._meter.refresh(measured_folders(volumes), patience=_PATIENCE)
         return await in_thread(self._pods.read, observed, places, images, volumes, self._now(), details=details)
 

@@ -6,7 +6,6 @@ most failures happen once.
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
 
 from msgspec import Struct
 
@@ -17,9 +16,17 @@ from pykubelet.api.struct import changed
 from pykubelet.pod.container.hash import container_hash
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
 
-FIRST_WAIT: Final = 10.0
-LONGEST_WAIT: Final = 300.0
-FORGOTTEN_AFTER: Final = timedelta(seconds=2 * LONGEST_WAIT)
+
+class RestartWaits(Struct, frozen=True, kw_only=True):
+    """Seconds that a container waits which keeps failing."""
+
+    first: float = 10.0
+    longest: float = 300.0
+
+    @property
+    def forgotten_after(self) -> timedelta:
+        """A container that has stayed up for so long begins anew."""
+        return timedelta(seconds=2 * self.longest)
 
 
 def restarts_on_failure(pod: Pod) -> bool:
@@ -59,6 +66,7 @@ class _Loop(Struct, frozen=True):
 class CrashLoops(Struct, frozen=True):
     """How often the containers of one pod have been restarted lately: a value, which the pod's worker keeps."""
 
+    waits: RestartWaits = RestartWaits()
     loops: Mapping[str, _Loop] = {}
     failed_starts: Mapping[str, datetime] = {}
     """Of containers that have not been started since: a runtime need not show an end of what never ran."""
@@ -76,7 +84,7 @@ class CrashLoops(Struct, frozen=True):
         loop = self.loops.get(key)
         if loop is None or finished_at is None:
             return 0.0
-        allowed_at = min(finished_at + timedelta(seconds=loop.wait), loop.restarted_at + FORGOTTEN_AFTER)
+        allowed_at = min(finished_at + timedelta(seconds=loop.wait), loop.restarted_at + self.waits.forgotten_after)
         # A clock that was set back must not make anybody wait longer than the longest.
         return min(max((allowed_at - now).total_seconds(), 0.0), loop.wait)
 
@@ -88,14 +96,15 @@ class CrashLoops(Struct, frozen=True):
     def started(self, key: str, finished_at: datetime | None, now: datetime) -> "CrashLoops":
         """A container that had ended at `finished_at` is being started again: should it end once more, it waits longer.
 
-        A container that has stayed up for FORGOTTEN_AFTER begins anew, and is no longer remembered.
+        A container that has stayed up for long enough begins anew, and is no longer remembered.
         """
-        remembered = {each: loop for each, loop in self.loops.items() if now - loop.restarted_at < FORGOTTEN_AFTER}
+        limit = self.waits.forgotten_after
+        remembered = {each: loop for each, loop in self.loops.items() if now - loop.restarted_at < limit}
         if finished_at is not None:
             before = remembered.get(key)
-            wait = min(before.wait * 2, LONGEST_WAIT) if before else FIRST_WAIT
+            wait = min(before.wait * 2, self.waits.longest) if before else self.waits.first
             remembered[key] = _Loop(wait, now)
-        return CrashLoops(remembered, {each: at for each, at in self.failed_starts.items() if each != key})
+        return CrashLoops(self.waits, remembered, {each: at for each, at in self.failed_starts.items() if each != key})
 
 
 def crash_loop_key(container: Container) -> str:

@@ -30,6 +30,7 @@ def make(settings: RuntimeSettings) -> Runtime:
     )
     return CriRuntime(
         settings.endpoint,
+        image_endpoint=settings.image_endpoint,
         machine=Machine(kernel=limited, security=security),
         deadline=settings.request_timeout,
         journal=settings.journal,

@@ -22,8 +22,9 @@ SERVICE: Final = "runtime.v1.ImageService"
 class Images:
     """Asks, and remembers only which user each image names: an image never changes."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, runtime: Channel | None = None) -> None:
         self._channel = channel
+        self._runtime = runtime or channel
         self._users: dict[str, str] = {}
 
     async def image(self, name: str) -> Image | None:
@@ -78,7 +79,7 @@ class Images:
         """The id of the image that sandboxes are made from; empty when the runtime does not say, or has it no more."""
         request = cri.StatusRequest(verbose=True)
         try:
-            answer = await self._channel.call("runtime.v1.RuntimeService/Status", request, cri.StatusResponse)
+            answer = await self._runtime.call("runtime.v1.RuntimeService/Status", request, cri.StatusResponse)
         except Unimplemented:
             return ""
         name = sandbox_image_name(answer.info)

@@ -51,22 +51,26 @@ class CriRuntime:
         self,
         endpoint: str,
         *,
+        image_endpoint: str = "",
         machine: Machine | None = None,
         deadline: float = DEADLINE,
         journal: Journal | None = None,
     ) -> None:
         self._channel = Channel(endpoint, deadline=deadline, journal=journal)
+        self._image_channel = self._channel
+        if image_endpoint not in ("", endpoint):
+            self._image_channel = Channel(image_endpoint, deadline=deadline, journal=journal)
         self._deadline = deadline
         self._machine = machine or Machine()
         self._observer = Observer(self._channel, now=partial(datetime.now, UTC))
         self.capabilities = Capabilities(
             streams=CriStreams(self._channel),
-            places=CriPlaces(self._channel),
+            places=CriPlaces(self._channel, self._image_channel),
             cgroup_driver=self._cgroup_driver,
             reopens_logs=True,
             keeps_images=True,
         )
-        self._images = Images(self._channel)
+        self._images = Images(self._image_channel, self._channel)
 
     async def version(self) -> RuntimeVersion:
         try:
@@ -230,6 +234,8 @@ class CriRuntime:
 
     async def close(self) -> None:
         await self._channel.close()
+        if self._image_channel is not self._channel:
+            await self._image_channel.close()
 
     # --- inside
 

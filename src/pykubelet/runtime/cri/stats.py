@@ -32,8 +32,9 @@ class _Info(Struct, frozen=True):
 class CriPlaces:
     """Asks once about each container: its first process stays the same as long as it runs."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, image_channel: Channel | None = None) -> None:
         self._channel = channel
+        self._image_channel = image_channel or channel
         self._known: dict[str, Place] = {}
         self._layers: Mapping[str, tuple[int, int]] = {}
         self._layers_at = float("-inf")
@@ -48,7 +49,7 @@ class CriPlaces:
     async def images(self) -> ImageStore | None:
         request = cri.ImageFsInfoRequest()
         try:
-            answer = await self._channel.call(
+            answer = await self._image_channel.call(
                 f"{images.SERVICE}/ImageFsInfo", request, cri.ImageFsInfoResponse, deadline=_PATIENCE
             )
         except (Invalid, Retry):

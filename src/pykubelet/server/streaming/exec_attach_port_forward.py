@@ -32,7 +32,7 @@ class ContainerStreams:
         runtime: Runtime,
         streams: Streams,
         *,
-        checkpoints: Path,
+        checkpoints: Path | None,
         idle: float = 14400.0,
         enabled: bool = True,
     ) -> None:
@@ -46,7 +46,7 @@ class ContainerStreams:
 
     def routes(self) -> tuple[Route, ...]:
         pod, container = "/{namespace}/{pod}", "/{container}"
-        found = [Route("POST", f"/checkpoint{pod}{container}", self._checkpoint)]
+        found = [Route("POST", f"/checkpoint{pod}{container}", self._checkpoint)] if self._checkpoints else []
         for uid in ("", "/{uid}"):
             found.append(Route("POST", f"/run{pod}{uid}{container}", self._checked(self._run)))
             for method in ("GET", "POST"):
@@ -118,6 +118,7 @@ class ContainerStreams:
     async def _checkpoint(self, request: web.Request) -> web.StreamResponse:
         pod, name = self._pod(request), request.match_info["container"]
         container_id = self._container(request)
+        assert self._checkpoints is not None  # else there is no such route
         self._checkpoints.mkdir(mode=0o700, parents=True, exist_ok=True)
         full_name = f"{pod.metadata.name}_{pod.metadata.namespace}"
         path = self._checkpoints / f"checkpoint-{full_name}-{name}-{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}.tar"

@@ -131,6 +131,16 @@ async def test_a_pod_has_its_own_group_its_network_and_what_its_containers_wrote
     assert pod.ephemeral.inodes_used == 2 * 6 + 1 + 1
 
 
+async def test_volumes_are_left_alone_where_people_want_that(machine: FakeMachine) -> None:
+    machine.write("kubelet/pods/uid-web/volumes/kubernetes.io~empty-dir/cache/file", "x" * 5000)
+    seen = machine.pod("web", 100)
+    for period, names in ((60.0, ["cache"]), (-1.0, [])):
+        reader = reader_of(machine, {100: seen}, Clock(), volume_period=period)
+        (pod,) = (await reader.read()).pods
+        assert [each.name for each in pod.volumes] == names
+        await reader.close()
+
+
 async def test_a_slice_of_systemd_is_the_pods_own_group_too(machine: FakeMachine) -> None:
     uid = "5d9a4b1e-0000-4000-8000-00000000cafe"
     above = "/kubepods.slice/kubepods-besteffort.slice"

@@ -191,10 +191,14 @@ def places_of(pods: Mapping[int, ObservedPod]) -> FakePlaces:
 
 
 def reader_of(
-    machine: FakeMachine, pods: Mapping[int, ObservedPod], clock: Clock, places: FakePlaces | None = None
+    machine: FakeMachine,
+    pods: Mapping[int, ObservedPod],
+    clock: Clock,
+    places: FakePlaces | None = None,
+    volume_period: float = 60.0,
 ) -> StatsReader:
     async def observe() -> Sequence[ObservedPod]:
         return tuple(pods.values())
 
-    settings = StatsSettings(proc=str(machine.proc), sys=str(machine.sys), fresh=0.0)
+    settings = StatsSettings(proc=str(machine.proc), sys=str(machine.sys), fresh=0.0, volume_period=volume_period)
     return StatsReader(observe, places or places_of(pods), machine.dirs, settings=settings, now=clock)

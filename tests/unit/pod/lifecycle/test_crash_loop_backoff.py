@@ -8,10 +8,8 @@ from pykubelet.api.container import Container, ResourceRequirements
 from pykubelet.api.quantity import Quantity
 from pykubelet.api.struct import changed
 from pykubelet.pod.lifecycle.crash_loop_backoff import (
-    FIRST_WAIT,
-    FORGOTTEN_AFTER,
-    LONGEST_WAIT,
     CrashLoops,
+    RestartWaits,
     crash_loop_key,
     crash_loop_message,
     last_exit,
@@ -19,6 +17,8 @@ from pykubelet.pod.lifecycle.crash_loop_backoff import (
 )
 from pykubelet.pod.observed import ObservedContainer, State
 from unit.pod.seen_pods import NOON, container, created, exited, observed, pod, running, seen, unknown
+
+FIRST_WAIT, LONGEST_WAIT, FORGOTTEN_AFTER = 10.0, 300.0, timedelta(minutes=10)
 
 
 def after(seconds: float) -> datetime:
@@ -203,3 +203,12 @@ def test_an_unchanged_container_keeps_waiting() -> None:
 def test_people_are_told_in_the_words_they_know(length: float, text: str) -> None:
     expected = f"back-off {text} restarting failed container=c pod=web_default(uid-web)"
     assert crash_loop_message(pod("c"), "c", length) == expected
+
+
+def test_a_node_may_have_shorter_waits() -> None:
+    loops, now, waits = CrashLoops(RestartWaits(first=1.0, longest=3.0)), NOON, []
+    for _ in range(4):
+        loops = loops.started("c", now, now)
+        waits.append(loops.length("c"))
+    assert waits == [1.0, 2.0, 3.0, 3.0]
+    assert loops.started("c", after(7), after(7)).length("c") == 1.0  # it was up for more than twice the longest

@@ -159,6 +159,31 @@ def test_pods_get_what_the_thresholds_of_eviction_leave() -> None:
     }
 
 
+def test_a_small_machine_takes_as_many_pods_as_its_cores_can_bear() -> None:
+    cpus = FACTS.cpus
+    assert str(made(settings={"pods_per_core": 3}).status.capacity["pods"]) == str(3 * cpus)
+    assert str(made(settings={"pods_per_core": 3, "max_pods": 2}).status.capacity["pods"]) == "2"
+
+
+def test_storage_that_is_not_counted_is_no_resource_and_not_missed() -> None:
+    node = made(settings={"local_storage": False})
+    assert "ephemeral-storage" not in node.status.capacity
+    assert condition(node, "Ready").status == "True"
+
+
+def test_who_attaches_volumes_is_said_in_an_annotation() -> None:
+    name = "volumes.kubernetes.io/controller-managed-attach-detach"
+    assert made().metadata.annotations == {name: "true"}
+    assert made(settings={"attach_by_controller": False}).metadata.annotations == {}
+
+
+@pytest.mark.parametrize(("most", "told"), [(-1, 60), (0, 0), (7, 7)])
+def test_as_many_images_are_named_as_people_want(most: int, told: int) -> None:
+    images = tuple(Image(id=f"i{number}", names=(f"i{number}",), size=number) for number in range(60))
+    report = RuntimeReport(status=HEALTHY.status, images=images)
+    assert len(made(runtime=report, settings={"most_images": most}).status.images) == told
+
+
 def test_huge_pages_are_not_memory_for_pods() -> None:
     status = made(changed(FACTS, hugepages={2 << 20: 1 << 30, 1 << 30: 0})).status
     assert (str(status.capacity["hugepages-2Mi"]), str(status.capacity["hugepages-1Gi"])) == ("1Gi", "0")

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from pykubelet.kube.rate_limit import TokenBucket
+from pykubelet.base.rate_limit import TokenBucket
 
 
 def test_a_burst_goes_at_once_and_the_rest_at_the_rate() -> None:

@@ -1,0 +1,100 @@
+"""What this machine has to be like before pods run on it, and what of that the agent sees to itself: swap, the version
+of control groups, the kernel's own settings, and what the agent may use."""
+
+import logging
+import os
+import resource
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from pykubelet.base.errors import Invalid
+
+log = logging.getLogger(__name__)
+
+TUNABLES: Final = {
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+    "kernel/keys/root_maxkeys": 1000000,
+    "kernel/keys/root_maxbytes": 25000000,
+}
+"""What kubelets expect of the kernel: it rather ends a process than refuse memory, and restarts when it is lost."""
+
+
+class MachineSettings(Struct, frozen=True, kw_only=True):
+    fail_swap_on: bool = False
+    """Refuse to run where there is swap: limits of memory would not mean what they say."""
+    fail_cgroup_v1: bool = False
+    kernel: Literal["leave", "set", "check"] = "leave"
+    """What is done about the kernel's own settings."""
+    oom_score_adj: int | None = None
+    """Of the agent itself; None: as it was started with."""
+    max_open_files: int | None = None
+
+
+def prepare_machine(
+    settings: MachineSettings, *, proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")
+) -> None:
+    """Blocks. Raises Invalid when pods cannot run here as configured."""
+    if settings.fail_swap_on and _has_swap(proc):
+        raise Invalid("this machine has swap: turn it off (swapoff -a), or allow it with --fail-swap-on=false")
+    if settings.fail_cgroup_v1 and not (cgroups / "cgroup.controllers").exists():
+        raise Invalid("this machine has cgroup v1: boot it with cgroup v2, or allow it with --fail-cgroupv1=false")
+    if settings.kernel != "leave":
+        _see_to_kernel(proc / "sys", may_change=settings.kernel == "set")
+    if settings.oom_score_adj is not None:
+        _write(proc / "self" / "oom_score_adj", settings.oom_score_adj, "oomScoreAdj")
+    if settings.max_open_files is not None:
+        _limit_files(settings.max_open_files)
+
+
+def _has_swap(proc: Path) -> bool:
+    """The first line is a heading."""
+    try:
+        return len((proc / "swaps").read_text().strip().splitlines()) > 1
+    except FileNotFoundError:  # a kernel without swap
+        return False
+
+
+def _see_to_kernel(folder: Path, *, may_change: bool) -> None:
+    wrong = []
+    for name, wanted in TUNABLES.items():
+        shown = name.replace("/", ".")
+        try:
+            found = int((folder / name).read_text())
+        except (OSError, ValueError):
+            log.warning("the kernel's setting %s cannot be read", shown)
+            continue
+        if found == wanted:
+            continue
+        if may_change:
+            _write(folder / name, wanted, shown)
+        else:
+            wrong.append(f"{shown} is {found}, not {wanted}")
+    if wrong:
+        raise Invalid(f"protectKernelDefaults: {', '.join(wrong)}; set them with sysctl")
+
+
+def _limit_files(wanted: int) -> None:
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+    except (OSError, ValueError):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
+        log.warning(
+            "maxOpenFiles: %d cannot be had, the machine allows %d (it was %d)", wanted, min(wanted, hard), soft
+        )
+
+
+def _write(path: Path, value: int, name: str) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(fd, str(value).encode())
+        finally:
+            os.close(fd)
+    except OSError as error:
+        log.warning("%s cannot be set to %d: %s", name, value, error.strerror)
