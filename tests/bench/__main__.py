@@ -2,7 +2,7 @@
 
 import sys
 
-from bench import agent, api, config_maps, cri, http, merge, process, stats, store
+from bench import agent, api, config_maps, cri, freeze, http, merge, process, stats, store
 
 SUITES = {
     "merge": merge.run,
@@ -14,6 +14,7 @@ SUITES = {
     "store": store.run,
     "api": api.run,
     "config-maps": config_maps.run,
+    "freeze": freeze.run,
 }
 
 

@@ -16,7 +16,8 @@ from pykubelet.base.errors import Invalid
 
 MAX_BYTES: Final = 10 << 20
 _MAX_DEPTH: Final = 100
-_MAX_VALUES: Final = 1_000_000  # after aliases are expanded
+_MAX_VALUES: Final = 500_000  # after aliases are expanded
+_MAX_WRITTEN: Final = 250_000  # keys and values as they stand there: each takes as long as twenty of JSON
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -131,7 +132,11 @@ def _child(node: _Node, step: str) -> _Node | None:
 def _read_json(text: str) -> Any:
     try:
         value = json.loads(
-            text, object_pairs_hook=_members_once, parse_constant=_no_constant, parse_float=_finite_float
+            text,
+            object_pairs_hook=_members_once,
+            parse_constant=_no_constant,
+            parse_float=_finite_float,
+            parse_int=_short_int,
         )
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
@@ -159,6 +164,12 @@ def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> Any:
     raise DocumentError(f"{name} is not a JSON number")
+
+
+def _short_int(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER:
+        raise DocumentError("holds a number that is too long")
+    return int(text)
 
 
 def _finite_float(text: str) -> float:
@@ -207,7 +218,9 @@ class _Builder:
         self._earlier = 0  # the weight of the documents before this one
 
     def documents(self, events: Iterator[Any]) -> Iterator[Document]:
-        for event in events:
+        for written, event in enumerate(events):
+            if written > _MAX_WRITTEN:
+                raise DocumentError(f"holds more than {_MAX_WRITTEN:,} keys and values", *_place(event))
             match event:
                 case yaml.ScalarEvent():
                     self._scalar(event)

@@ -15,6 +15,8 @@ _TAG: Final = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _HEX_LENGTH: Final = {"sha256": 64, "sha384": 96, "sha512": 128}
 _ID: Final = re.compile(r"[a-f0-9]{64}")
 _LONGEST_NAME: Final = 255
+_LONGEST_TEXT: Final = 1024
+"""With a tag and a digest."""
 
 
 class ImageName(Struct, frozen=True, gc=False):
@@ -30,6 +32,8 @@ class ImageName(Struct, frozen=True, gc=False):
 
 def parse_image(text: str) -> ImageName:
     """The full name behind what people write. Raises ValueError with the reason."""
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"image name {text[:40]!r}... is longer than {_LONGEST_NAME} characters")
     if _ID.fullmatch(text):
         raise ValueError(f"{text!r} is an image id, not a name")
     rest, at, digest = text.partition("@")

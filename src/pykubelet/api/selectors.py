@@ -5,6 +5,7 @@ A selector is a tuple of requirements that all have to hold; the empty one selec
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -51,7 +52,11 @@ class Requirement(Struct, frozen=True, gc=False):
 
 Selector = tuple[Requirement, ...]
 
+MOST_REQUIREMENTS: Final = 1_000
+_MOST_WORDS: Final = 10_000
+"""Of a selector: each object is asked all of it, for as long as somebody watches."""
 _WORD: Final = re.compile(r"\s*(=>|==|=|!=|!|,|\(|\)|<|>|[^\s=!,()<>]+|$)")
+_FIELD: Final = re.compile(r"([^=!\\]+)(==|!=|=)((?:[^=\\,]|\\.)*)", re.DOTALL)
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _STRUCT_OPERATORS: Final[Mapping[str, Operator]] = {
     "In": "in",
@@ -79,14 +84,16 @@ def parse_fields(text: str, supported: Callable[[str], bool] = lambda field: Tru
     for part in _split_unescaped(text):
         if not part.strip():
             continue
-        match = re.fullmatch(r"\s*([^=!\\]+?)(==|!=|=)((?:[^=\\,]|\\.)*)", part, re.DOTALL)
+        match = _FIELD.fullmatch(part.lstrip())
         if match is None:
-            raise ValueError(f"{part!r} is not a field selector: write field=value or field!=value")
+            raise ValueError(f"{part[:100]!r} is not a field selector: write field=value or field!=value")
         field, operator, value = match.groups()
         if not supported(field):
             raise ValueError(f"field {field!r} cannot be selected by")
         plain = re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
         requirements.append(Requirement(field, "!=" if operator == "!=" else "=", (plain,)))
+        if len(requirements) > MOST_REQUIREMENTS:
+            raise ValueError(f"a field selector may have at most {MOST_REQUIREMENTS:,} requirements")
     return tuple(requirements)
 
 
@@ -127,7 +134,9 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._words = _WORD.findall(text)
+        self._words = [found[1] for found in islice(_WORD.finditer(text), _MOST_WORDS + 1)]
+        if len(self._words) > _MOST_WORDS:
+            raise self._fault(f"has more than {_MOST_WORDS:,} words")
         self._next = 0
 
     def selector(self) -> Selector:
@@ -136,6 +145,8 @@ class _Parser:
             return ()
         while True:
             requirements.append(self._requirement())
+            if len(requirements) > MOST_REQUIREMENTS:
+                raise self._fault(f"has more than {MOST_REQUIREMENTS:,} requirements")
             word = self._take()
             if word == "":
                 return tuple(requirements)

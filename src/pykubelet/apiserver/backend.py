@@ -1,11 +1,15 @@
 """The objects behind the requests, as they are read from the cache or the store: plain JSON for whoever decides."""
 
-from collections.abc import Callable
+import asyncio
+import copy
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
+from typing import Any, Final, TypeVar, cast
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, encode, listed, loaded, sent
 from pykubelet.apiserver.requests.access import AccessControl, AllowAll
+from pykubelet.apiserver.requests.beside import Across, Beside
 from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.settings import ApiSettings
@@ -13,6 +17,11 @@ from pykubelet.apiserver.store.port import Entry, Store
 from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.apiserver.strategies.all import strategies
 from pykubelet.apiserver.strategies.base import Strategy
+
+T = TypeVar("T")
+
+LIGHT: Final = 32 << 10
+"""Bytes of an object that are worked on at once. What is larger would keep everybody else waiting."""
 
 
 class Backend:
@@ -32,9 +41,26 @@ class Backend:
         self.now = now
         self.access: AccessControl = AllowAll()
         self._strategies = strategies(self.resources)
+        self._beside: Beside | None = Beside()
+        """None: this is the one for the thread."""
 
     def strategy(self, resource: Resource) -> Strategy:
         return self._strategies[resource]
+
+    async def aside(self, who: str, weight: int, work: Callable[["Backend"], Coroutine[Any, Any, T]]) -> T:
+        """Do it at once when it is about so many bytes only, else beside the loop, with the backend that goes there."""
+        if weight <= LIGHT or self._beside is None:
+            return await work(self)
+        there = self._across(asyncio.get_running_loop())
+        return await self._beside.run(who, lambda: work(there))
+
+    def _across(self, loop: asyncio.AbstractEventLoop) -> "Backend":
+        made = copy.copy(self)
+        made.store = cast(Store, Across(self.store, loop))
+        made.cache = cast(WatchCache, Across(self.cache, loop))
+        made.access = cast(AccessControl, Across(self.access, loop))
+        made._beside = None
+        return made
 
     # --- forms
 

@@ -3,31 +3,33 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any, Final, cast
 
-import msgspec
 from aiohttp import web
 
 from pykubelet.api.codec import DecodeError
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
-from pykubelet.apiserver.objects import Object, encode
+from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, Accept, accepted, content_type
+from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, Accept, accepted, content_type
+from pykubelet.apiserver.requests.request_body import read_body
 from pykubelet.apiserver.requests.request_info import RequestInfo, request_info
 from pykubelet.apiserver.requests.surrogates import whole
 from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Expired
-from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
+from pykubelet.apiserver.verbs.bodies import read_ahead
 from pykubelet.apiserver.verbs.create import create
 from pykubelet.apiserver.verbs.delete import delete, delete_collection
 from pykubelet.apiserver.verbs.handlers import Connect, Place, Verb
 from pykubelet.apiserver.verbs.patch import patch
+from pykubelet.apiserver.verbs.payload import Payload, payload, payload_weight
 from pykubelet.apiserver.verbs.read import get, list_
 from pykubelet.apiserver.verbs.update import update
 from pykubelet.apiserver.verbs.watch import watch
@@ -46,8 +48,10 @@ VERBS: Final[dict[str, Verb]] = {
     "watch": watch,
 }
 _PATIENCE: Final = 30.0
-"""Seconds in which a watcher has to take what it is told."""
-_BODY_SECONDS: Final = 60.0
+"""Seconds in which a client has to take what it is told."""
+_PIECE: Final = 256 << 10
+"""Of an answer."""
+_READING: Final = ("get", "list", "watch")
 _SHARED_PARTS: Final = ("status", "finalize", "approval", "ephemeralcontainers", "resize")
 """Parts that are read and written like the object itself."""
 
@@ -100,11 +104,21 @@ class RequestHandler:
             return await self.connections[place](request, call, self._backend)
         accept = accepted(request.headers.get("Accept", ""))
         body = await read_body(request, self._backend.settings.most_body_bytes)
-        call = _call(request, info, resource, user, body, accept)
-        answer = await self._verb(place, resource, info)(self._backend, call)
-        if answer.stream is not None:
-            return await self._stream(request, answer.stream)
-        return self._response(call, answer)
+        ask = partial(_call, request, info, resource, user, b"" if info.verb in _READING else body, accept)
+        done = await self._answer(place, self._verb(place, resource, info), ask, user.name, len(body))
+        if isinstance(done, Payload):
+            return await _response(request, done)
+        return await self._stream(request, done)
+
+    async def _answer(
+        self, place: Place, verb: Verb, ask: Callable[[], Call], who: str, weight: int
+    ) -> Payload | AsyncIterator[bytes]:
+        """What is large is worked on beside the loop, from the first look at the text to the last byte to send."""
+        backend = self._backend
+        if place not in self.answers:
+            return await backend.aside(who, weight, lambda there: _done(there, verb, ask(), weight))
+        call = await backend.aside(who, weight, lambda _: read_ahead(ask()))
+        return await _done(backend, verb, call, weight)  # which may know more than the backend that goes there
 
     def _verb(self, place: Place, resource: Resource, info: RequestInfo) -> Verb:
         if place in self.answers:
@@ -112,33 +126,6 @@ class RequestHandler:
         if resource.is_stored and (not info.subresource or info.subresource in _SHARED_PARTS):
             return VERBS[info.verb]
         return _not_here
-
-    def _response(self, call: Call, answer: Answer) -> web.Response:
-        headers = [("Cache-Control", "no-cache, private")]
-        headers += [("Warning", f'299 - "{_quoted(text)}"') for text in dict.fromkeys(call.warnings)]
-        if answer.data is not None and call.accept.media == JSON and not call.query.get("pretty"):
-            headers.append(("Content-Type", JSON))
-            return web.Response(status=answer.code, body=answer.data, headers=headers)
-        obj = answer.obj if answer.obj is not None else msgspec.json.decode(answer.data or b"{}")
-        obj = self._transformed(call, obj)
-        headers.append(("Content-Type", call.accept.media))
-        body = msgspec.yaml.encode(obj) if call.accept.media == YAML else encode(obj)
-        if call.accept.media == JSON and call.query.get("pretty") not in (None, "", "0", "false"):
-            body = msgspec.json.format(body, indent=2)
-        return web.Response(status=answer.code, body=body, headers=headers)
-
-    def _transformed(self, call: Call, obj: Object) -> Object:
-        accept, kind = call.accept, obj.get("kind", "")
-        if accept.transform == "Table" and kind == f"{call.resource.kind}List":
-            include = wanted_objects(call.query)
-            return table(call.resource, obj["items"], obj["metadata"], accept.version, include, self._backend.now())
-        if not accept.transform or kind != call.resource.kind:
-            return obj
-        if accept.transform == "Table":
-            metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-            include = wanted_objects(call.query)
-            return table(call.resource, [obj], metadata, accept.version, include, self._backend.now())
-        return partial_metadata(obj, accept.version)
 
     async def _stream(self, request: web.Request, lines: AsyncIterator[bytes]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
@@ -200,6 +187,32 @@ async def _pump(response: web.StreamResponse, lines: AsyncIterator[bytes], patie
     await response.write_eof()
 
 
+async def _done(backend: Backend, verb: Verb, call: Call, weight: int) -> Payload | AsyncIterator[bytes]:
+    answer = await verb(backend, call)
+    if answer.stream is not None:
+        return answer.stream
+    weight = max(weight, payload_weight(call, answer))
+    return await backend.aside(call.user.name, weight, lambda there: payload(there, call, answer))
+
+
+async def _response(request: web.Request, made: Payload) -> web.StreamResponse:
+    if len(made.body) <= _PIECE:
+        return web.Response(status=made.code, body=made.body, headers=made.headers)
+    response = web.StreamResponse(status=made.code, headers=made.headers)
+    response.content_length = len(made.body)
+    await response.prepare(request)
+    for start in range(0, len(made.body), _PIECE):  # encrypted and kept for a slow client piece by piece
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await response.write(made.body[start : start + _PIECE])
+        except TimeoutError:
+            log.info("%s: its client does not take the answer, and is let go", request.path)
+            if request.transport is not None:
+                request.transport.abort()
+            break
+    return response
+
+
 async def _not_here(backend: Backend, call: Call) -> Answer:
     """A part that this server does not serve by itself, of an object that may not even exist."""
     if call.info.name:
@@ -236,30 +249,6 @@ def _check_place(resource: Resource, info: RequestInfo) -> None:
         raise status.method_not_allowed()
 
 
-async def read_body(request: web.Request, most: int) -> bytes:
-    """Raises 400, 408 and 413."""
-    if (request.content_length or 0) > most:
-        raise status.too_large(most)
-    parts, size = [], 0
-    try:
-        if request.content.is_eof():  # as most are by now: there is nothing to wait for
-            body = request.content.read_nowait()
-            if len(body) > most:
-                raise status.too_large(most)
-            return body
-        async with asyncio.timeout(_BODY_SECONDS):
-            async for part in request.content.iter_any():
-                size += len(part)
-                if size > most:
-                    raise status.too_large(most)
-                parts.append(part)
-    except TimeoutError:
-        raise ApiError(408, "Timeout", f"the body has not come within {_BODY_SECONDS:g} s", {}) from None
-    except web.RequestPayloadError as error:
-        raise status.bad_request(f"the body cannot be read: {error}") from None
-    return b"".join(parts)
-
-
 def _call(request: web.Request, info: RequestInfo, resource: Resource, user: User, body: bytes, accept: Accept) -> Call:
     media = content_type(request.headers.get("Content-Type", ""))
     return Call(
@@ -283,8 +272,3 @@ def _failure(error: ApiError) -> web.Response:
     except UnicodeEncodeError:  # it quotes what a client sent
         body = json.dumps(error.status()).encode()
     return web.Response(status=error.code, body=body, headers=headers)
-
-
-def _quoted(text: str) -> str:
-    plain = "".join(each if " " <= each <= "~" else "?" for each in text)
-    return plain.replace("\\", "\\\\").replace('"', '\\"')

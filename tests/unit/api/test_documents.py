@@ -349,6 +349,19 @@ def test_a_text_that_is_too_large_is_refused_unread() -> None:
     assert refused(b"[" * (MAX_BYTES + 1)).reason == "is larger than 10 MiB"
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["a,", "{},", "1.5,", "!!str a,"])
+def test_more_keys_and_values_than_anybody_writes_are_refused(part: str) -> None:
+    assert refused(f"a: [{part * 300_000}]").reason.startswith("holds more than 250,000 keys and values")
+    assert refused("---\na\n" * 300_000).reason.startswith("holds more than 250,000 keys and values")
+
+
+@pytest.mark.timeout(5)
+def test_a_number_of_json_that_is_too_long_is_refused() -> None:
+    assert refused(f'{{"a": {"9" * 401}}}').reason == "holds a number that is too long"
+    assert read(f'{{"a": {"9" * 400}}}') == {"a": int("9" * 400)}
+
+
 # --- places of fields
 
 MANIFEST = """\

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -5,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.meta import LabelSelector, LabelSelectorRequirement
-from pykubelet.api.selectors import from_struct, matches, parse_fields, parse_labels, requirement
+from pykubelet.api.selectors import Selector, from_struct, matches, parse_fields, parse_labels, requirement
 
 LABELS = {"app": "web", "tier": "front", "size": "10", "empty": ""}
 
@@ -121,3 +122,19 @@ def test_labels_and_expressions_of_a_struct_hold_together() -> None:
 def test_an_expression_that_makes_no_sense_is_refused(operator: str, values: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="operator"):
         requirement("key", operator, values)
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(
+    ("parse", "text", "why"),
+    [
+        (parse_labels, ",".join(f"a{n}=b" for n in range(1001)), "more than 1,000 requirements"),
+        (parse_labels, f"a in ({','.join(map(str, range(6000)))})", "more than 10,000 words"),
+        (parse_labels, "a(" * 100_000, "words"),
+        (parse_fields, ",".join(["a=b"] * 1001), "at most 1,000 requirements"),
+        (parse_fields, " " * 100_000 + "x", "is not a field selector"),
+    ],
+)
+def test_a_selector_that_takes_long_is_refused_quickly(parse: Callable[[str], Selector], text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse(text)

@@ -1,5 +1,8 @@
 """A whole pod, as its author wants to create it: everything that is wrong with it, in one go."""
 
+from itertools import islice
+from typing import Final
+
 from pykubelet.api.field_errors import FieldError, InvalidObject, forbidden, required
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec
@@ -39,12 +42,14 @@ from pykubelet.api.validation.security import validate_host_users, validate_pod_
 from pykubelet.api.validation.volumes import validate_volumes
 from pykubelet.api.validation.windows import validate_host_process, validate_os
 
+MOST_FAULTS: Final = 1000
+"""That are told of one object: nobody reads more, and each takes time to find and to tell."""
 _DEFAULTS = PodValidationOptions()
 
 
 def validate_pod(pod: Pod, options: PodValidationOptions = _DEFAULTS) -> tuple[FieldError, ...]:
     """Everything that forbids the creation of this pod, which has its defaults already."""
-    return tuple(_pod(pod, options))
+    return tuple(islice(_pod(pod, options), MOST_FAULTS))
 
 
 def check_pod(pod: Pod) -> None:
@@ -57,7 +62,7 @@ def validate_pod_spec(
     spec: PodSpec, meta: ObjectMeta | None, path: str, options: PodValidationOptions = _DEFAULTS
 ) -> tuple[FieldError, ...]:
     """A pod's spec, or a template's, for which there is no metadata of the pod yet."""
-    return tuple(_spec(spec, meta, path, options))
+    return tuple(islice(_spec(spec, meta, path, options), MOST_FAULTS))
 
 
 def validate_ephemeral_containers(spec: PodSpec) -> tuple[FieldError, ...]:

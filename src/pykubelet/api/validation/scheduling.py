@@ -1,5 +1,6 @@
 """What a pod says about the nodes it may run on: affinity, spreading, tolerations, gates."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -53,11 +54,13 @@ def validate_scheduling_gates(gates: Sequence[PodSchedulingGate], path: str) -> 
 
 
 def validate_topology_spread(constraints: Sequence[TopologySpreadConstraint], path: str) -> Errors:
+    left = Counter((each.topology_key, each.when_unsatisfiable) for each in constraints)
     for index, constraint in enumerate(constraints):
         place = f"{path}[{index}]"
         yield from _spread_constraint(constraint, place)
         pair = (constraint.topology_key, constraint.when_unsatisfiable)
-        if any(pair == (other.topology_key, other.when_unsatisfiable) for other in constraints[index + 1 :]):
+        left[pair] -= 1
+        if left[pair]:
             yield duplicate(f"{place}.{{topologyKey, whenUnsatisfiable}}", " and ".join(pair))
         yield from _spread_details(constraint, place)
 

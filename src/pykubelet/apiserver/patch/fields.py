@@ -5,8 +5,9 @@ that has these keys, `v:"x"` for the item that is this value. A set of fields is
 does not mean owning `spec`.
 """
 
+import heapq
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -21,6 +22,9 @@ Fields: TypeAlias = frozenset[Path]
 NO_FIELDS: Final[Fields] = frozenset()
 
 _SELF: Final = "."
+_AT_ONCE: Final = 10_000
+_REMEMBERED: Final = 1000
+"""Fields of a set that is worth to be remembered: what is larger is rare, and would fill the memory."""
 _RANK: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 # As the JSON of Go has them inside of strings.
 _ESCAPED: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -53,11 +57,14 @@ def _text(plain: Json) -> str:
 
 def encoded(fields: Fields) -> dict[str, Any]:
     """As FieldsV1, a tree in which `.` marks a field that is owned beside some of its own fields."""
+    if len(fields) > _REMEMBERED:
+        return _collapsed(tree(fields))
     return dict(copied(_encoded(fields)))
 
 
 def decoded(tree_: Json) -> Fields:
-    return _decoded(msgspec.json.encode(tree_))
+    text = msgspec.json.encode(tree_)
+    return _decoded(text) if len(text) <= 100 * _REMEMBERED else frozenset(_paths(tree_, ()))
 
 
 # Objects of one template have the same fields, and each is read and written many times.
@@ -93,8 +100,17 @@ def has_inner(node: dict[str, Any]) -> bool:
 
 
 def _collapsed(node: dict[str, Any]) -> dict[str, Any]:
-    inner = {key: _collapsed(node[key]) for key in sorted(node, key=_place) if key != _SELF}
+    inner = {key: _collapsed(node[key]) for key in _sorted(node) if key != _SELF}
     return {_SELF: {}, **inner} if _SELF in node and inner else inner
+
+
+def _sorted(elements: Collection[str]) -> Iterable[str]:
+    """In pieces when there are many: one long step would keep everybody waiting."""
+    if len(elements) <= _AT_ONCE:
+        return sorted(elements, key=_place)
+    every = list(elements)
+    pieces = [sorted(every[start : start + _AT_ONCE], key=_place) for start in range(0, len(every), _AT_ONCE)]
+    return heapq.merge(*pieces, key=_place)
 
 
 def _place(element: str) -> tuple[int, str]:

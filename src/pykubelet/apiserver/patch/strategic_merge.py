@@ -59,10 +59,11 @@ def _retain_keys(original: dict[str, Any], patch: dict[str, Any]) -> None:
     retained = patch.pop(_RETAIN)
     if not isinstance(retained, list):
         raise PatchRefused("invalid patch format of retainKeys")
+    names = {each for each in retained if isinstance(each, str)}
     for key, value in patch.items():
-        if value is not None and not key.startswith((_DELETE_FROM, _ORDER)) and key not in retained:
+        if value is not None and not key.startswith((_DELETE_FROM, _ORDER)) and key not in names:
             raise PatchRefused("invalid patch format of retainKeys")
-    for key in [key for key in original if key not in retained]:
+    for key in [key for key in original if key not in names]:
         del original[key]
 
 

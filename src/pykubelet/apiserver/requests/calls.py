@@ -10,6 +10,7 @@ from pykubelet.apiserver.requests.options import WriteOptions, write_options
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.schema.schema import Json
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -24,6 +25,8 @@ class Call(msgspec.Struct, frozen=True):
     user_agent: str
     warnings: list[str]
     """What the client is told besides the answer."""
+    ahead: tuple[Json, list[str]] | None = None
+    """What is in the body, and which names are in one map twice, where that was looked at before."""
 
     def write_options(self) -> WriteOptions:
         return write_options(self.query, self.dry_run, self.info.verb, self.user_agent)

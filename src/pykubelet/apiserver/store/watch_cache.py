@@ -197,6 +197,11 @@ class WatchCache:
             return await self._store.list(prefix, limit=limit, start_key=start_key)
         return self._page(prefix, limit, start_key)
 
+    def weight(self, prefix: str, most: int = 0) -> int:
+        """Of the entries below a prefix, or the first of them: about how many bytes whoever lists them has to bear."""
+        entries = self._page(prefix, most, "").entries
+        return sum([len(entry.value) for entry in entries])
+
     def _page(self, prefix: str, limit: int, start_key: str) -> Listing:
         first = bisect_left(self._keys, max(prefix, start_key))
         after = prefix_end(prefix)

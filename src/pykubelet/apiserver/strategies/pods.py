@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from pykubelet.api.codec import convert, to_builtins
+from pykubelet.api.codec import DecodeError, convert, to_builtins
 from pykubelet.api.defaults import default_pod
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
 from pykubelet.api.pod import Pod, PodSpec
@@ -26,6 +26,7 @@ _CHANGEABLE: Final = (
     "`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+_MOST_CONTAINERS: Final = 1000
 _OPTIONS: Final = PodValidationOptions()
 _CONDITION_TIMES: Final = ("lastProbeTime", "lastTransitionTime")
 
@@ -44,6 +45,7 @@ class PodStrategy(Strategy):
     }
 
     def normal(self, obj: Object) -> Object:
+        _check_amount(obj)
         cleaned = clean(obj, self.resource.schema)
         result: Object = overlay(cleaned, to_builtins(default_pod(convert(Pod, cleaned))))
         spec = result["spec"]
@@ -156,6 +158,14 @@ class PodStrategy(Strategy):
         found = super().fields(obj)
         found["spec.hostNetwork"] = found["spec.hostNetwork"] or "false"
         return found
+
+
+def _check_amount(obj: Object) -> None:
+    """Two bytes of text are a container, and a thousand of memory once it has its defaults."""
+    spec = obj.get("spec") or {}
+    kinds = ("containers", "initContainers", "ephemeralContainers")
+    if sum(len(spec.get(kind) or ()) for kind in kinds) > _MOST_CONTAINERS:
+        raise DecodeError(f"has more than {_MOST_CONTAINERS:,} containers", "spec")
 
 
 def _spec(obj: Object) -> PodSpec:

@@ -1,15 +1,18 @@
 """What clients send, made into objects: of the right kind and shape, with a word about fields nobody knows."""
 
-import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
 from pykubelet.api.documents import DocumentError, read_documents
 from pykubelet.apiserver import status
+from pykubelet.apiserver.backend import LIGHT
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.calls import Call
+from pykubelet.apiserver.requests.json_text import check_amount, is_hard, read_json, read_patiently
 from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML
 from pykubelet.apiserver.schema.protobuf import from_protobuf
 from pykubelet.apiserver.schema.schema import (
@@ -30,6 +33,8 @@ from pykubelet.apiserver.strategies.base import Strategy, normal
 from pykubelet.base.errors import Invalid
 
 _MEDIA: Final = (JSON, YAML, PROTOBUF)
+MOST_FAULTS: Final = 100
+"""Unknown fields and names that are there twice that a client is told of, as upstream."""
 _SHOWN: Final = 1000
 _META: Final = ("name", "namespace", "generateName", "uid", "resourceVersion")
 
@@ -37,15 +42,27 @@ _META: Final = ("name", "namespace", "generateName", "uid", "resourceVersion")
 def read_object(call: Call, strategy: Strategy, *, kind: str = "", api_version: str = "") -> Object:
     """The object in the body. Raises 400 and 415."""
     want, version = kind or call.resource.kind, api_version or call.resource.api_version
-    value, duplicates = parsed(call, want)
-    if not _is_flat(call) and is_too_deep(value):
-        raise status.bad_request("the object provided is nested too deeply")
+    value, duplicates = call.ahead or _bounded(call, want)
     obj = _of_kind(value, want, version)
     validation = call.write_options().validation
     schema = call.resource.schema if not kind else ANYTHING
     is_known = check_shape(obj, want, version, schema)
     told_unknown(call, () if is_known else unknown_fields(obj, schema), want, version, validation, duplicates)
     return obj if kind else normal(strategy, obj)
+
+
+async def read_ahead(call: Call) -> Call:
+    """With a look at the body if that takes long."""
+    if len(call.body) <= LIGHT:
+        return call
+    return msgspec.structs.replace(call, ahead=_bounded(call, call.resource.kind))
+
+
+def _bounded(call: Call, kind: str) -> tuple[Json, list[str]]:
+    value, duplicates = parsed(call, kind)
+    if not _is_flat(call) and is_too_deep(value):
+        raise status.bad_request("the object provided is nested too deeply")
+    return value, duplicates
 
 
 def parsed(call: Call, kind: str) -> tuple[Json, list[str]]:
@@ -55,10 +72,11 @@ def parsed(call: Call, kind: str) -> tuple[Json, list[str]]:
         duplicates: list[str] = []
         try:
             if call.query.get("fieldValidation") == "Ignore":
-                return msgspec.json.decode(data), []
-            if (plain := _without_loss(data)) is not None:
+                return read_json(data), []
+            check_amount(data)
+            if not is_hard(data) and (plain := _without_loss(data)) is not None:
                 return plain, []
-            return json.loads(data, object_pairs_hook=lambda pairs: _map(pairs, duplicates)), duplicates
+            return read_patiently(data, lambda pairs: _map(pairs, duplicates)), duplicates
         except (ValueError, UnicodeError, RecursionError) as error:
             raise _unreadable(data, kind, str(error)) from None
     if call.content_type in (YAML, "text/yaml", "application/x-yaml"):
@@ -93,8 +111,10 @@ def _without_loss(data: bytes) -> Json:
 def _map(pairs: list[tuple[str, Any]], duplicates: list[str]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        duplicates += [name for name in found if names.count(name) > 1]
+        left = MOST_FAULTS - len(duplicates)
+        if left > 0:
+            counted = Counter(name for name, _ in pairs)
+            duplicates += islice((name for name in found if counted[name] > 1), left)
     return found
 
 
@@ -150,7 +170,7 @@ def told_unknown(
     """Refuse fields that nobody knows, or warn of them, or let them pass: as the client wishes."""
     if validation == "Ignore":
         return
-    faults = [f'unknown field "{name}"' for name in unknown]
+    faults = [f'unknown field "{name}"' for name in islice(unknown, MOST_FAULTS)]
     faults += [f'duplicate field "{name}"' for name in duplicates]
     if not faults:
         return

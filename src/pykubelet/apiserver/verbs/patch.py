@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
@@ -16,6 +14,7 @@ from pykubelet.apiserver.patch.merge_patch import apply_merge_patch
 from pykubelet.apiserver.patch.server_side_apply import apply
 from pykubelet.apiserver.patch.strategic_merge import apply_strategic_merge_patch
 from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.json_text import read_json
 from pykubelet.apiserver.requests.options import META_GROUP, WriteOptions
 from pykubelet.apiserver.schema.schema import Json, copied, unknown_fields
 from pykubelet.apiserver.status import ApiError
@@ -130,8 +129,8 @@ def _check_options(call: Call, options: WriteOptions) -> None:
 
 def _patched(call: Call) -> Patched:
     try:
-        body: Json = msgspec.json.decode(call.body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        body = read_json(call.body)
+    except (ValueError, RecursionError) as error:
         raise status.bad_request(f"error decoding patch: {error}") from None
 
     def make(old: Object | None) -> Json:

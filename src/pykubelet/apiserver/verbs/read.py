@@ -13,6 +13,9 @@ from pykubelet.apiserver.verbs.selection import Selection, selection
 from pykubelet.base.errors import Retry
 
 _CHUNK = 500
+_PLAIN = 64
+_LOOKED_INTO = 8
+"""How many bytes of a list cost as much as one of an object that is written."""
 
 
 async def get(backend: Backend, call: Call) -> Answer:
@@ -30,6 +33,18 @@ async def get(backend: Backend, call: Call) -> Answer:
 async def list_(backend: Backend, call: Call) -> Answer:
     options = list_options(call.query, call.info.verb)
     chosen = selection(backend.strategy(call.resource), options)
+    weight = list_weight(backend, call, options, chosen)
+    return await backend.aside(call.user.name, weight, lambda there: _listed(there, call, options, chosen))
+
+
+def list_weight(backend: Backend, call: Call, options: ListOptions, chosen: Selection) -> int:
+    """A selector looks at all of them. What goes out as it is costs little."""
+    most = options.limit if chosen.is_everything else 0
+    weight = backend.cache.weight(call.resource.folder(call.info.namespace), most)
+    return weight // (_PLAIN if chosen.is_everything and not call.accept.transform else _LOOKED_INTO)
+
+
+async def _listed(backend: Backend, call: Call, options: ListOptions, chosen: Selection) -> Answer:
     entries, metadata = await page(backend, call, options, chosen)
     resource = call.resource
     if not call.accept.transform:

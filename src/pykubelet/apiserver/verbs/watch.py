@@ -14,6 +14,7 @@ from pykubelet.apiserver.requests.options import ListOptions, list_options, revi
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Expired
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
+from pykubelet.apiserver.verbs.read import list_weight
 from pykubelet.apiserver.verbs.selection import Selection, selection
 from pykubelet.base.errors import PykubeletError, Retry
 
@@ -33,7 +34,8 @@ async def watch(backend: Backend, call: Call) -> Answer:
     chosen = selection(backend.strategy(call.resource), options)
     watcher = _Watcher(backend, call, options, chosen)
     seconds = options.timeout or backend.settings.watch_seconds * random.uniform(1.0, 2.0)
-    first = await watcher.begin()
+    weight = list_weight(backend, call, options, chosen)
+    first = await backend.aside(call.user.name, weight, watcher.begin)
     return Answer(200, stream=watcher.lines(first, seconds))
 
 
@@ -47,9 +49,9 @@ class _Watcher:
         self._form = _Form(backend, call)
         self._since = 0
 
-    async def begin(self) -> list[bytes]:
+    async def begin(self, backend: Backend) -> list[bytes]:
         """Where the watch starts; what it tells first. Raises ApiError while the answer can still be one."""
-        options, cache = self._options, self._backend.cache
+        options, cache = self._options, backend.cache
         wanted = revision(options.version)
         if wanted and not options.initial_events:
             self._since = wanted

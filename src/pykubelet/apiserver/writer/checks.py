@@ -1,8 +1,10 @@
 """What every write has to fulfil, whatever the kind: who the object is, which version it replaces, what holds it."""
 
+from itertools import islice
 from typing import Any, Final
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
+from pykubelet.api.validation.pod import MOST_FAULTS
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.options import Preconditions
@@ -49,7 +51,7 @@ def update_faults(
     strategy: Strategy, identity: list[FieldError], obj: Object, old: Object, part: str
 ) -> list[FieldError]:
     errors = [*identity, *_finalizer_faults(obj, old)] * 2  # once for every object, and once for those of this kind
-    own = list(strategy.validate_update(obj, old, part))  # which looks at the metadata, too
+    own = list(islice(strategy.validate_update(obj, old, part), MOST_FAULTS))  # which looks at the metadata, too
     if own:
         errors += [each for each in strategy.validate_meta(obj) if each.field in _REPEATED] * 3
     return [*errors, *own]
@@ -58,7 +60,8 @@ def update_faults(
 def _finalizer_faults(obj: Object, old: Object) -> list[FieldError]:
     if not at(old, "metadata.deletionTimestamp"):
         return []
-    new = [each for each in at(obj, "metadata.finalizers", []) if each not in at(old, "metadata.finalizers", [])]
+    held = set(at(old, "metadata.finalizers", []))
+    new = [each for each in at(obj, "metadata.finalizers", []) if each not in held]
     if not new:
         return []
     detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {new}"

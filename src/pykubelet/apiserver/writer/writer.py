@@ -5,9 +5,11 @@ store.
 """
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 
 from pykubelet.api.validation import names
+from pykubelet.api.validation.pod import MOST_FAULTS
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at, loaded, name_suffix, new_uid, of_entry, stored, timestamp
@@ -104,7 +106,7 @@ class Writer:
             metadata.pop(name, None)
         metadata["uid"], metadata["creationTimestamp"] = new_uid(), timestamp(backend.now())
         strategy.prepare_create(obj, backend.now())
-        errors = list(strategy.validate(obj))
+        errors = list(islice(strategy.validate(obj), MOST_FAULTS))
         if errors:
             raise status.invalid(resource.kind, resource.group, metadata.get("name", ""), errors)
         key = resource.key(metadata.get("namespace", ""), metadata["name"])
@@ -159,8 +161,19 @@ class Writer:
         `how` gives it with its defaults. `is_tracked`: whoever changes a field comes to own it. Raises 403, 404, 409
         and 422.
         """
+        entry = await self.backend.read(resource, namespace, name)
+        return await self.backend.aside(
+            self.author.user.name,
+            len(entry.value),
+            lambda backend: Writer(backend, self.author)._change(
+                resource, entry, how, part=part, is_tracked=is_tracked, is_patch=is_patch
+            ),
+        )
+
+    async def _change(
+        self, resource: Resource, entry: Entry, how: Change, *, part: str, is_tracked: bool, is_patch: bool
+    ) -> Object:
         backend, strategy = self.backend, self.backend.strategy(resource)
-        entry = await backend.read(resource, namespace, name)
         while True:
             old = backend.object_of(resource, entry.value, entry.revision)
             given = how(old)

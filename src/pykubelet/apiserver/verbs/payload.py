@@ -1,0 +1,81 @@
+"""An answer as the bytes that go to the client: in the form that it asked for, with what it is told besides."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from pykubelet.apiserver.backend import LIGHT, Backend
+from pykubelet.apiserver.objects import Object, encode
+from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.media_types import JSON, YAML
+from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
+
+MOST_YAML: Final = 3 << 20
+"""Bytes, as JSON, of what is written as YAML: that takes a hundred times as long as to read it."""
+_LONGEST_WARNINGS: Final = 4096
+_LONGEST_WARNING: Final = 256
+
+
+class Payload(msgspec.Struct, frozen=True):
+    code: int
+    body: bytes
+    headers: list[tuple[str, str]]
+
+
+def payload_weight(call: Call, answer: Answer) -> int:
+    """How many bytes have to be worked on to make it."""
+    if call.accept.media == YAML:
+        return LIGHT + 1
+    return len(answer.data or b"") if call.query.get("pretty") else 0
+
+
+async def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
+    headers = [("Cache-Control", "no-cache, private")]
+    headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(dict.fromkeys(call.warnings))]
+    headers.append(("Content-Type", call.accept.media))
+    if answer.data is not None and call.accept.media == JSON and not call.query.get("pretty"):
+        return Payload(answer.code, answer.data, headers)
+    obj = answer.obj if answer.obj is not None else msgspec.json.decode(answer.data or b"{}")
+    obj = _transformed(backend, call, obj)
+    body = encode(obj)
+    if call.accept.media == YAML:
+        if len(body) > MOST_YAML:
+            raise ApiError(406, "NotAcceptable", f"{len(body)} bytes are too many to be written as YAML: ask for JSON")
+        body = msgspec.yaml.encode(obj)
+    elif call.query.get("pretty") not in (None, "", "0", "false"):
+        body = msgspec.json.format(body, indent=2)
+    return Payload(answer.code, body, headers)
+
+
+def _transformed(backend: Backend, call: Call, obj: Object) -> Object:
+    accept, kind = call.accept, obj.get("kind", "")
+    if accept.transform == "Table" and kind == f"{call.resource.kind}List":
+        include = wanted_objects(call.query)
+        return table(call.resource, obj["items"], obj["metadata"], accept.version, include, backend.now())
+    if not accept.transform or kind != call.resource.kind:
+        return obj
+    if accept.transform == "Table":
+        metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+        return table(call.resource, [obj], metadata, accept.version, wanted_objects(call.query), backend.now())
+    return partial_metadata(obj, accept.version)
+
+
+def _shortened(warnings: Iterable[str]) -> list[str]:
+    """As many as clients are told: they come in the head of the answer, which has limits of its own."""
+    every = list(warnings)
+    if sum(map(len, every)) <= _LONGEST_WARNINGS:
+        return every
+    told, left = [], _LONGEST_WARNINGS
+    for text in every:
+        left -= min(len(text), _LONGEST_WARNING)
+        if left < 0:
+            break
+        told.append(text[:_LONGEST_WARNING])
+    return told
+
+
+def _quoted(text: str) -> str:
+    plain = "".join(each if " " <= each <= "~" else "?" for each in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"')
