@@ -28,6 +28,8 @@ class Kind(msgspec.Struct, frozen=True):
     """The field that says which one; none: the value itself does, if it is a text."""
     way: str = ""
     """By which kind of volume, where that is the only way."""
+    needs_name: bool = False
+    """Whether it is none without one."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -115,7 +117,9 @@ def _within(value: Any, place: _Place, path: str) -> Iterator[Found]:
             yield from _within(each, place, f"{path}[{index}]")
         return
     if place.kind is not None and value not in (None, ""):
-        yield Found(path, place.kind, _name(value, place.kind))
+        name = _name(value, place.kind)
+        if name or not place.kind.needs_name:
+            yield Found(path, place.kind, name)
     if not isinstance(value, Mapping):
         return
     for field in value:
@@ -163,6 +167,8 @@ def _kind(owner: type, field: msgspec.inspect.Field) -> Kind | None:
     if owner is PodSpec and field.name in _ACCOUNTS:
         return Kind("serviceaccounts")
     kinds = field_types(field.type)
+    if owner is PodSpec and field.name == "image_pull_secrets":
+        return Kind("secrets", "name", needs_name=True)
     if LocalObjectReference in kinds:
         return _SECRET if "secret" in field.name else _UNKNOWN
     if owner in _SORTED and kinds and not all(each in REFERENCES or each in _ALONE for each in kinds):

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from pykubelet.api.rules.object_references import object_references
 from pykubelet.api.rules.well_known import MIRROR_ANNOTATION, NOT_READY_TAINT, UNREACHABLE_TAINT
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at, name_suffix
@@ -96,10 +97,11 @@ def _check_mirror(pod: Object) -> None:
     spec = pod["spec"]
     if spec.get("serviceAccountName"):
         raise _forbidden(pod, "a mirror pod may not reference service accounts")
-    for volume in spec.get("volumes", ()):
-        sources = at(volume, "projected.sources", [])
-        if "secret" in volume or any("secret" in source for source in sources):
-            raise _forbidden(pod, "a mirror pod may not reference secrets")
+    kinds = [each.kind for each in object_references(spec)]
+    if any(each.plural == "secrets" for each in kinds):
+        raise _forbidden(pod, "a mirror pod may not reference secrets")
+    if any(each.plural == "serviceaccounts" for each in kinds):
+        raise _forbidden(pod, "a mirror pod may not use ServiceAccountToken volume projections")
 
 
 def _mount_token(spec: dict[str, Any]) -> None:

@@ -54,5 +54,4 @@ def _objects_of_volume(volume: Volume) -> Iterator[tuple[ObjectKind, str]]:
 def api_references(spec: PodSpec) -> Iterator[tuple[str, str]]:
     """The fields that need an API server, each with the kind of object that it asks for."""
     for found in object_references(to_builtins(spec)):
-        if found.name or not found.path.startswith("spec.imagePullSecrets"):  # an empty one means nothing
-            yield found.path, _WORDS.get(found.kind.plural, found.kind.plural)
+        yield found.path, _WORDS.get(found.kind.plural, found.kind.plural)
