@@ -54,7 +54,7 @@ class FolderOutside:
         self._fails_until = asyncio.get_running_loop().time() + OUTAGE
         next(self._folder.iterdir()).touch()
 
-    def read(self, path: str) -> bytes | None:
+    def read(self, path: str) -> tuple[bytes | None, int]:
         if asyncio.get_running_loop().time() < self._fails_until:
             raise OSError(errno.EIO, "Input/output error")
         return self._read(path)

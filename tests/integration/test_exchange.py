@@ -31,7 +31,7 @@ Recorded = dict[str, Any]
 
 def uid_of(manifest: Recorded, node: str, folder: str) -> str:
     path = f"{folder}/{manifest['metadata']['name']}.json"
-    (pod,) = read_manifest(json.dumps(manifest).encode(), Place(node_name=node, source="file", origin=path))
+    (pod,) = read_manifest(json.dumps(manifest).encode(), Place(node_name=node, source="file", origin=path)).pods
     return pod.metadata.uid
 
 

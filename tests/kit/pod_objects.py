@@ -34,13 +34,13 @@ class MemoryObjects:
         while True:
             yield await self.changed.get()
 
-    async def secret(self, namespace: str, name: str, *, fresh: bool = False) -> Secret:
+    async def secret(self, pod: Pod, name: str, *, fresh: bool = False) -> Secret:
         self._ask("secret", name, fresh)
         if name not in self.secrets:
             raise NotFound(f'secret "{name}" not found')
         return self.secrets[name]
 
-    async def config_map(self, namespace: str, name: str, *, fresh: bool = False) -> ConfigMap:
+    async def config_map(self, pod: Pod, name: str, *, fresh: bool = False) -> ConfigMap:
         self._ask("configmap", name, fresh)
         if name not in self.config_maps:
             raise NotFound(f'configmap "{name}" not found')

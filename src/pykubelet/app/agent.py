@@ -18,11 +18,12 @@ from pykubelet.node.log_rotation import LogRotation, RotationSettings
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.pleg import Pleg
-from pykubelet.pod.ports.api import Keyring
+from pykubelet.pod.ports.api import Keyring, PodObjects
 from pykubelet.pod.ports.runtime import Capabilities
 from pykubelet.pod.ports.syncer import PodSource
 from pykubelet.pod.status.pod_status import NodeFacts
 from pykubelet.sources.files import FileSource
+from pykubelet.sources.static_objects import StaticObjects
 
 
 class AgentParts(Struct, frozen=True, kw_only=True):
@@ -33,15 +34,20 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     checkpoint: PodCheckpoint
     image_gc: ImageGc
     keyring: Keyring | None
+    objects: PodObjects | None
+    """What pods use besides themselves."""
 
 
 def agent_parts(base: Foundations, troubles: Callable[[], Iterable[str]]) -> AgentParts:
     """`troubles` are what keeps the node from being ready. Raises Invalid."""
     config, plugins = base.config, base.config.credential_providers
     reporter = _reporter(base, troubles)
+    objects = base.api.objects if base.api else None
+    static = StaticObjects(objects) if config.static_pods.path else None
     return AgentParts(
         reporter=reporter,
-        sources=_sources(base, reporter.ownership),
+        sources=_sources(base, reporter.ownership, static),
+        objects=static or objects,
         checkpoint=PodCheckpoint(
             config.root_dir / "checkpoints" / "pods", machine=f"{base.facts.machine_id} {base.facts.system_uuid}"
         ),
@@ -75,7 +81,7 @@ def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, r
         node=lambda: reporter.node,
         node_info=node_info,
         api=api.pods if api else None,
-        objects=api.objects if api else None,
+        objects=parts.objects,
         classes=api.classes if api else None,
         keyring=parts.keyring,
         image_pulls=config.image_pulls,
@@ -121,11 +127,11 @@ def _reporter(base: Foundations, troubles: Callable[[], Iterable[str]]) -> NodeR
     )
 
 
-def _sources(base: Foundations, ownership: Ownership) -> dict[str, PodSource]:
+def _sources(base: Foundations, ownership: Ownership, objects: StaticObjects | None) -> dict[str, PodSource]:
     sources: dict[str, PodSource] = {}
     static, name = base.config.static_pods, base.config.node.name
     if static.path:
-        sources[FILE_SOURCE] = FileSource(static.path, name, period=static.file_check_period)
+        sources[FILE_SOURCE] = FileSource(static.path, name, period=static.file_check_period, objects=objects)
     if static.url:
         from pykubelet.sources.url import UrlSource  # an HTTP client takes long to load
 

@@ -96,7 +96,7 @@ class Kubelet:
         base, parts, reporter = self._base, self._parts, self._parts.reporter
         version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
-        local = self._local = await machine_parts(base, status, lambda: reporter.node)
+        local = self._local = await machine_parts(base, status, lambda: reporter.node, parts.objects)
         agent = Agent(tasks, dependencies(base, parts, local, runtime_name=version.name))
         agent.pleg.on_change = reporter.changed
         self._start(tasks, {"node status": reporter.run})

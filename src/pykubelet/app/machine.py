@@ -18,6 +18,7 @@ from pykubelet.host.logs import PodLogs
 from pykubelet.host.threads import in_thread
 from pykubelet.host.user_namespaces import UserNamespaces, subordinate_ids
 from pykubelet.pod.container.user_namespaces import checked_space
+from pykubelet.pod.ports.api import PodObjects
 from pykubelet.pod.ports.machine import PodCgroups
 from pykubelet.pod.ports.runtime import RuntimeStatus
 
@@ -35,7 +36,9 @@ class MachineParts(Struct, frozen=True, kw_only=True):
     limitations: tuple[str, ...] = ()
 
 
-async def machine_parts(base: Foundations, status: RuntimeStatus, node: Callable[[], Node | None]) -> MachineParts:
+async def machine_parts(
+    base: Foundations, status: RuntimeStatus, node: Callable[[], Node | None], objects: PodObjects | None
+) -> MachineParts:
     """Once the runtime has answered: much depends on what it can do. `node` is the newest known state of it."""
     config = base.config
 
@@ -58,7 +61,7 @@ async def machine_parts(base: Foundations, status: RuntimeStatus, node: Callable
         recursive_read_only=bool(handler and handler.recursive_read_only_mounts),
         users=users,
         logs=logs,
-        objects=base.api.objects if base.api else None,
+        objects=objects,
         allocatable=allocatable,
         recorder=base.recorder,
     )

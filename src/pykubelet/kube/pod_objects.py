@@ -85,11 +85,11 @@ class KubeObjects:
         self._woken.update(uids)
         self._news.set()
 
-    async def secret(self, namespace: str, name: str, *, fresh: bool = False) -> Secret:
-        return await self._secrets.get(namespace, name, fresh=fresh)
+    async def secret(self, pod: Pod, name: str, *, fresh: bool = False) -> Secret:
+        return await self._secrets.get(pod.metadata.namespace, name, fresh=fresh)
 
-    async def config_map(self, namespace: str, name: str, *, fresh: bool = False) -> ConfigMap:
-        return await self._config_maps.get(namespace, name, fresh=fresh)
+    async def config_map(self, pod: Pod, name: str, *, fresh: bool = False) -> ConfigMap:
+        return await self._config_maps.get(pod.metadata.namespace, name, fresh=fresh)
 
     async def service_account_token(
         self, namespace: str, name: str, audience: str, seconds: int | None, pod: Pod

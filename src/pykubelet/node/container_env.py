@@ -39,7 +39,7 @@ async def _fetch(objects: PodObjects, pod: Pod, container: Container) -> EnvObje
 
     async def find(name: str, get: Callable[..., Awaitable[T]]) -> T | None:
         try:
-            return await get(namespace, name, fresh=True)
+            return await get(pod, name, fresh=True)
         except NotFound:
             return None  # whether it has to be there, the container says
 

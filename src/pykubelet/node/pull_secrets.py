@@ -17,7 +17,7 @@ async def fetch_pull_secrets(objects: PodObjects | None, recorder: Recorder, pod
         try:
             if objects is None:
                 raise NotFound("there is no API server to get it from")
-            found.append(await objects.secret(meta.namespace, reference.name, fresh=True))
+            found.append(await objects.secret(pod, reference.name, fresh=True))
         except PykubeletError as error:
             log.debug("pull secret %s/%s: %s", meta.namespace, reference.name, error)
             missing.append(reference.name)

@@ -9,18 +9,20 @@ import hashlib
 import logging
 import os
 import stat
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
 from msgspec import Struct
 
 from pykubelet.api.documents import MAX_BYTES
+from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import FILE_SOURCE, full_name
 from pykubelet.pod.lifecycle.pod_update import Listed
 from pykubelet.sources.inotify import FolderWatch
-from pykubelet.sources.manifest import BadManifest, Place, read_manifest
+from pykubelet.sources.manifest import BadManifest, Manifest, Place, read_manifest
+from pykubelet.sources.static_objects import ObjectKey, StaticObjects
 
 log = logging.getLogger(__name__)
 
@@ -32,17 +34,20 @@ class _Content(Struct, frozen=True):
     """What was last found at a path."""
 
     digest: bytes
-    pods: tuple[Pod, ...]
-    """From this content, or from the last good one before it."""
+    manifest: Manifest
+    """This content, or the last good one before it."""
 
 
 class FileSource:
     """`watch` yields the whole truth at first and whenever it changes."""
 
-    def __init__(self, path: str, node_name: str, *, period: float = 20.0) -> None:
+    def __init__(
+        self, path: str, node_name: str, *, period: float = 20.0, objects: StaticObjects | None = None
+    ) -> None:
         self._path = path.rstrip("/") or "/"
         self._node_name = node_name
         self._period = period
+        self._objects = objects or StaticObjects()
         self._contents: dict[str, _Content] = {}
         self._reported: dict[tuple[str, str], tuple[str, ...]] = {}
         self._owners: dict[str, str] = {}
@@ -57,7 +62,9 @@ class FileSource:
                 self._changed.clear()
                 self._keep_watching()
                 removed = self._watch.removed() if self._watch is not None else ()
-                pods = await asyncio.to_thread(self._read_all)
+                await asyncio.to_thread(self._read_all)
+                self._objects.replace(objects := self._all_objects())
+                pods = self._without_needy(self._without_duplicates(), objects, told or ())
                 kept = self._without_removed(told or (), removed)
                 if told is not None and kept != told:  # also what is back by now: people restart a pod that way
                     told = kept
@@ -96,7 +103,7 @@ class FileSource:
     def _without_removed(self, told: tuple[Pod, ...], names: Collection[str]) -> tuple[Pod, ...]:
         folder = self._folder() if self._is_folder else os.path.dirname(self._path)
         removed = (self._contents.get(os.path.join(folder, name)) for name in names)
-        uids = {pod.metadata.uid for content in removed if content is not None for pod in content.pods}
+        uids = {pod.metadata.uid for content in removed if content is not None for pod in content.manifest.pods}
         return tuple(pod for pod in told if pod.metadata.uid not in uids)
 
     def _folder(self) -> str:
@@ -105,13 +112,13 @@ class FileSource:
 
     # --- reading, in a thread: a slow disk must not stop the agent
 
-    def _read_all(self) -> tuple[Pod, ...]:
+    def _read_all(self) -> None:
         paths = self._paths()
         if paths is not None:
             self._contents = {path: content for path in paths if (content := self._read(path)) is not None}
             self._forget_all_but("path", paths)
-            self._forget_all_but("content", self._contents)
-        return self._without_duplicates()
+            for about in ("content", "mode"):
+                self._forget_all_but(about, self._contents)
 
     def _paths(self) -> list[str] | None:
         """The manifests' paths in order, or None when they cannot be known now: then what was read before stays."""
@@ -139,7 +146,7 @@ class FileSource:
     def _read(self, path: str) -> _Content | None:
         before = self._contents.get(path)
         try:
-            data = _read_regular(path)
+            data, mode = _read_regular(path)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -152,24 +159,61 @@ class FileSource:
             return None
         self._note_mended("path", path)
         digest = hashlib.sha256(data).digest()
-        if before is not None and before.digest == digest:
-            return before
+        content = before if before is not None and before.digest == digest else self._understood(path, data, digest)
+        if mode & 0o007 and any(kind == "secret" for kind, _, _ in content.manifest.objects):
+            self._report("mode", path, f"{path}: holds a secret that everybody on this machine may read: chmod 600 it")
+        else:
+            self._note_mended("mode", path)
+        return content
+
+    def _understood(self, path: str, data: bytes, digest: bytes) -> _Content:
         self._note_mended("content", path)
+        before = self._contents.get(path)
+        place = Place(origin=_as_text(path), source=FILE_SOURCE, node_name=self._node_name)
         try:
-            pods = read_manifest(data, Place(origin=_as_text(path), source=FILE_SOURCE, node_name=self._node_name))
+            return _Content(digest, read_manifest(data, place))
         except BadManifest as error:
-            kept = before.pods if before else ()
-            names = ", ".join(pod.metadata.name for pod in kept)
-            running = [f"{path}: still running from before: {names}"] if kept else []
+            kept = before.manifest if before else Manifest()
+            names = ", ".join(pod.metadata.name for pod in kept.pods)
+            running = [f"{path}: still running from before: {names}"] if kept.pods else []
             self._report("content", path, *error.faults, *running)
             return _Content(digest, kept)
-        return _Content(digest, pods)
+
+    # --- what all files hold together
+
+    def _all_objects(self) -> dict[ObjectKey, ConfigMap | Secret]:
+        """An object belongs to the first file that has it."""
+        found: dict[ObjectKey, ConfigMap | Secret] = {}
+        ignored: set[str] = set()
+        for path, content in self._contents.items():
+            for key, each in content.manifest.objects.items():
+                if found.setdefault(key, each) is not each:
+                    kind, namespace, name = key
+                    ignored.add(which := f"{path}#{key}")
+                    self._report("object", which, f"{path}: {kind} {namespace}/{name} is ignored: it is defined before")
+        self._forget_all_but("object", ignored)
+        return found
+
+    def _without_needy(
+        self, pods: tuple[Pod, ...], objects: Mapping[ObjectKey, ConfigMap | Secret], told: tuple[Pod, ...]
+    ) -> tuple[Pod, ...]:
+        """A pod that needs what is not there is refused, as what refers to an API server is. One that runs goes on, as
+        others do whose config map is deleted."""
+        running = {pod.metadata.uid for pod in told}
+        needs = {uid: all_ for content in self._contents.values() for uid, all_ in content.manifest.needs.items()}
+        missing: dict[str, tuple[str, ...]] = {}
+        for uid in (pod.metadata.uid for pod in pods):
+            if faults := tuple(fault for key, fault in needs.get(uid, {}).items() if key not in objects):
+                missing[uid] = faults
+                self._report("need", uid, *faults)
+        self._forget_all_but("need", missing)
+        return tuple(pod for pod in pods if pod.metadata.uid not in missing or pod.metadata.uid in running)
 
     def _without_duplicates(self) -> tuple[Pod, ...]:
         """A name belongs to the file that had it first: a backup copy beside a manifest must not restart its pod."""
         claims: dict[str, list[tuple[str, Pod]]] = {}
         for path, content in self._contents.items():
-            for pod in content.pods:
+            for pod in content.manifest.pods:
                 claims.setdefault(full_name(pod), []).append((path, pod))
         chosen: list[Pod] = []
         owners: dict[str, str] = {}
@@ -211,11 +255,12 @@ def _as_text(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _read_regular(path: str) -> bytes | None:
-    """The content of a file, or None when it is not one: reading a pipe would never end."""
+def _read_regular(path: str) -> tuple[bytes | None, int]:
+    """The content of a file, or None when it is not one: reading a pipe would never end. And its mode."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
         os.close(fd)
-        return None
+        return None, mode
     with open(fd, "rb") as file:
-        return file.read(MAX_BYTES + 1)
+        return file.read(MAX_BYTES + 1), mode

@@ -1,7 +1,8 @@
-"""From the bytes of a manifest to static pods, or to every reason why not, each with its file, line and column."""
+"""From the bytes of a manifest to static pods and what they use, or to every reason why not, each with its file, line
+and column."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -11,15 +12,22 @@ from pykubelet.api.codec import DecodeError
 from pykubelet.api.defaults import default_pod
 from pykubelet.api.documents import Document, DocumentError, read_documents
 from pykubelet.api.field_errors import FieldError, forbidden
+from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import FILE_SOURCE
+from pykubelet.api.struct import changed
 from pykubelet.api.validation import validate_pod
+from pykubelet.api.validation.names import dns_subdomain
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.references import api_references
 from pykubelet.pod.lifecycle.static_pod import static_pod, static_uid
 from pykubelet.sources.pod_dump import pod_dump
+from pykubelet.sources.static_objects import ObjectKey
 
 _LIST_KINDS: Final = ("PodList", "List")
 _UID: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]{0,252}")
+_DATA_KEY: Final = re.compile(r"[-._A-Za-z0-9]{1,253}")
+_MOST_DATA: Final = 1 << 20
 
 
 class BadManifest(Invalid):
@@ -44,8 +52,18 @@ class Place(Struct, frozen=True):
         return self.shown or self.origin
 
 
-def read_manifest(data: bytes, place: Place) -> tuple[Pod, ...]:
-    """The pods of a manifest: YAML or JSON, one document or several, each a Pod or a list of pods.
+class Manifest(Struct, frozen=True):
+    """What a manifest holds."""
+
+    pods: tuple[Pod, ...] = ()
+    objects: Mapping[ObjectKey, ConfigMap | Secret] = {}
+    needs: Mapping[str, Mapping[ObjectKey, str]] = {}
+    """By uid of a pod: the config maps and secrets that it needs, each with what is wrong when there is none."""
+
+
+def read_manifest(data: bytes, place: Place) -> Manifest:
+    """A manifest: YAML or JSON, one document or several, each a Pod or a list of pods; in a file also config maps and
+    secrets for them.
 
     All or nothing: a manifest with one bad pod is a bad manifest. Raises BadManifest.
     """
@@ -55,66 +73,134 @@ def read_manifest(data: bytes, place: Place) -> tuple[Pod, ...]:
         raise BadManifest((_fault(place, (error.line, error.column) if error.line else None, error.reason),)) from None
     if not documents:
         raise BadManifest((_fault(place, None, "holds no pod"),))
-    pods: list[Pod] = []
-    faults: list[str] = []
+    reader = _Reader(place)
     for document in documents:
-        for path, value in _pod_values(document, place, faults):
-            pod = _pod(document, path, value, place, faults)
-            if pod is not None:
-                pods.append(pod)
-    if faults:
-        raise BadManifest(tuple(faults))
-    return tuple(pods)
+        reader.read(document)
+    if reader.faults:
+        raise BadManifest(tuple(reader.faults))
+    return Manifest(tuple(reader.pods), reader.objects, reader.needs)
 
 
-def _pod_values(document: Document, place: Place, faults: list[str]) -> Iterator[tuple[str, Any]]:
-    """The path and plain value of each pod in a document."""
-    value = document.value
-    version, kind = (value.get("apiVersion"), value.get("kind")) if isinstance(value, dict) else (None, None)
-    if version == "v1" and kind == "Pod":
-        yield "", value
-    elif version == "v1" and kind in _LIST_KINDS:
-        items = value.get("items") or []
-        if not isinstance(items, list):
-            faults.append(_fault(place, document.place("items"), "items: expected a list of pods"))
+class _Reader:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.pods: list[Pod] = []
+        self.objects: dict[ObjectKey, ConfigMap | Secret] = {}
+        self.needs: dict[str, dict[ObjectKey, str]] = {}
+        self.faults: list[str] = []
+
+    def read(self, document: Document) -> None:
+        value = document.value
+        kind = value.get("kind") if isinstance(value, dict) and value.get("apiVersion") == "v1" else None
+        if kind in ("ConfigMap", "Secret") and self._place.source == FILE_SOURCE:
+            self._object(document, value, ConfigMap if kind == "ConfigMap" else Secret)
             return
-        for index, item in enumerate(items):
-            if isinstance(item, dict) and item.get("kind", "Pod") != "Pod":
-                where = document.place(f"items[{index}]")
-                faults.append(_fault(place, where, f"items[{index}].kind: is {item['kind']!r}, not a Pod"))
-            else:
-                yield f"items[{index}].", item
-    elif not isinstance(value, dict):
-        faults.append(_fault(place, document.place(""), "is not a Kubernetes object, but plain text or a list"))
+        for path, pod in self._pod_values(document):
+            self._pod(document, path, pod)
+
+    def _pod_values(self, document: Document) -> Iterator[tuple[str, Any]]:
+        """The path and plain value of each pod in a document."""
+        value = document.value
+        version, kind = (value.get("apiVersion"), value.get("kind")) if isinstance(value, dict) else (None, None)
+        if version == "v1" and kind == "Pod":
+            yield "", value
+        elif version == "v1" and kind in _LIST_KINDS:
+            items = value.get("items") or []
+            if not isinstance(items, list):
+                self._complain(document, "items", "items: expected a list of pods")
+                return
+            for index, item in enumerate(items):
+                if isinstance(item, dict) and item.get("kind", "Pod") != "Pod":
+                    reason = f"items[{index}].kind: is {item['kind']!r}, not a Pod"
+                    self._complain(document, f"items[{index}]", reason)
+                else:
+                    yield f"items[{index}].", item
+        elif not isinstance(value, dict):
+            self._complain(document, "", "is not a Kubernetes object, but plain text or a list")
+        else:
+            what = f"apiVersion {version or '(none)'}, kind {kind or '(none)'}"
+            self._complain(document, "", f"is neither a Pod nor a PodList of apiVersion v1: {what}")
+
+    def _pod(self, document: Document, path: str, value: Any) -> None:
+        place = self._place
+        try:
+            written = codec.convert(Pod, value)
+        except DecodeError as error:
+            field = path + error.field if error.field else path.rstrip(".")
+            self._complain(document, field, f"{field}: {error.reason}" if field else error.reason)
+            return
+        if not written.metadata.name:
+            self._complain(document, path + "metadata", f"{path}metadata.name: is required")
+            return
+        if written.metadata.uid and not _UID.fullmatch(written.metadata.uid):
+            reason = "must be letters, digits, '-', '_' and '.', as a folder can be named"
+            self._complain(document, f"{path}metadata.uid", f"{path}metadata.uid: {reason}")
+            return
+        dump = "" if written.metadata.uid else pod_dump(value, written)
+        uid = written.metadata.uid or static_uid(dump, place.node_name, place.source, place.origin)
+        pod = static_pod(default_pod(written), uid, place.node_name, place.source)
+        errors = [*validate_pod(pod), *self._references(document, path, pod)]
+        for each in errors:
+            self._complain(document, path + each.field, f"{path}{each}")
+        if not errors:
+            self.pods.append(pod)
+
+    def _references(self, document: Document, path: str, pod: Pod) -> Iterator[FieldError]:
+        """What no static pod may refer to. What may lie beside the manifest is needed, and looked for later."""
+        for reference in api_references(pod.spec):
+            what = f"static pods may not reference {reference.what}"
+            if reference.kind is None or self._place.source != FILE_SOURCE:
+                yield forbidden(reference.field, what)
+                continue
+            field = path + reference.field
+            reason = f"{field}: {what} that are not in the manifest folder: there is no {reference.name!r}"
+            key = reference.kind, pod.metadata.namespace, reference.name
+            self.needs.setdefault(pod.metadata.uid, {})[key] = _fault(self._place, document.place(field), reason)
+
+    def _object(self, document: Document, value: Any, kind: type[ConfigMap] | type[Secret]) -> None:
+        try:
+            found = _usable(codec.convert(kind, value))
+        except DecodeError as error:
+            self._complain(document, error.field, f"{error.field}: {error.reason}" if error.field else error.reason)
+            return
+        except _Unusable as error:
+            self._complain(document, error.field, f"{error.field}: {error}")
+            return
+        meta = found.metadata
+        key: ObjectKey = ("secret" if kind is Secret else "configmap", meta.namespace, meta.name)
+        if key in self.objects:
+            self._complain(document, "metadata", f"{key[0]} {meta.namespace}/{meta.name} is defined twice")
+        self.objects[key] = found
+
+    def _complain(self, document: Document, field: str, reason: str) -> None:
+        self.faults.append(_fault(self._place, document.place(field), reason))
+
+
+class _Unusable(ValueError):
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(reason)
+        self.field = field
+
+
+def _usable(found: ConfigMap | Secret) -> ConfigMap | Secret:
+    """With its namespace and all its data in one place. Raises _Unusable, never with what the data is."""
+    name = found.metadata.name
+    if problem := next(iter(dns_subdomain(name)), None):
+        raise _Unusable("metadata.name", f"{name!r} cannot be used: {problem}" if name else "is required")
+    if isinstance(found, Secret):
+        text = {key: value.encode() for key, value in found.string_data.items()}
+        found = changed(found, data={**found.data, **text}, string_data={})
+        parts: Mapping[str, Mapping[str, str | bytes]] = {"data": found.data}
     else:
-        what = f"apiVersion {version or '(none)'}, kind {kind or '(none)'}"
-        faults.append(_fault(place, document.place(""), f"is neither a Pod nor a PodList of apiVersion v1: {what}"))
-
-
-def _pod(document: Document, path: str, value: Any, place: Place, faults: list[str]) -> Pod | None:
-    try:
-        written = codec.convert(Pod, value)
-    except DecodeError as error:
-        field = path + error.field if error.field else path.rstrip(".")
-        faults.append(_fault(place, document.place(field), f"{field}: {error.reason}" if field else error.reason))
-        return None
-    if not written.metadata.name:
-        faults.append(_fault(place, document.place(path + "metadata"), f"{path}metadata.name: is required"))
-        return None
-    if written.metadata.uid and not _UID.fullmatch(written.metadata.uid):
-        reason = "must be letters, digits, '-', '_' and '.', as a folder can be named"
-        faults.append(_fault(place, document.place(f"{path}metadata.uid"), f"{path}metadata.uid: {reason}"))
-        return None
-    uid = written.metadata.uid or static_uid(pod_dump(value, written), place.node_name, place.source, place.origin)
-    pod = static_pod(default_pod(written), uid, place.node_name, place.source)
-    errors = [*validate_pod(pod), *_api_dependencies(pod)]
-    faults.extend(_fault(place, document.place(path + each.field), f"{path}{each}") for each in errors)
-    return None if errors else pod
-
-
-def _api_dependencies(pod: Pod) -> Iterator[FieldError]:
-    for field, needed in api_references(pod.spec):
-        yield forbidden(field, f"a static pod cannot use {needed}: there may be no API server to get them from")
+        parts = {"data": found.data, "binaryData": found.binary_data}
+    for part, data in parts.items():
+        for key in data:
+            if key == "." or key.startswith("..") or not _DATA_KEY.fullmatch(key):
+                raise _Unusable(part, f"{key!r} cannot be the name of a file: letters, digits, '-', '_' and '.' can")
+    if sum(len(content) for data in parts.values() for content in data.values()) > _MOST_DATA:
+        raise _Unusable("data", f"is larger than {_MOST_DATA >> 20} MiB")
+    namespace = found.metadata.namespace or "default"
+    return changed(found, metadata=changed(found.metadata, namespace=namespace))
 
 
 def _fault(place: Place, position: tuple[int, int] | None, reason: str) -> str:

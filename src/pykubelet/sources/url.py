@@ -91,7 +91,7 @@ class UrlSource:
             raise Retry(f"{self._place}: {type(error).__name__}: {self._clean(text)}") from None
         if data is not None and data != self._data:
             self._data = data
-            self._pods = await asyncio.to_thread(read_manifest, data, self._place)  # a large one takes seconds
+            self._pods = (await asyncio.to_thread(read_manifest, data, self._place)).pods  # a large one takes seconds
         return self._pods
 
     async def _get(self, session: aiohttp.ClientSession) -> bytes | None:

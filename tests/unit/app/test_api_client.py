@@ -99,7 +99,7 @@ async def test_how_changes_of_objects_are_noticed_is_as_configured(tmp_path: Pat
         spec = {"containers": [{"name": "c", "image": "i", "envFrom": [{"configMapRef": {"name": "a"}}]}]}
         objects.register(changed(make_pod("p"), spec=convert(PodSpec, spec)))
         for _ in range(2):
-            await objects.config_map("default", "a")
+            await objects.config_map(make_pod("p"), "a")
         assert asked == ["/api/v1/namespaces/default/configmaps/a"] * 2
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)

@@ -45,7 +45,7 @@ class Node:
         return pod
 
     async def read(self, name: str = "conf", *, namespace: str = "default", fresh: bool = False) -> str:
-        return (await self.objects.config_map(namespace, name, fresh=fresh)).data["k"]
+        return (await self.objects.config_map(make_pod(namespace=namespace), name, fresh=fresh)).data["k"]
 
     async def apply(self, text: str, name: str = "conf", *, namespace: str = "default", **fields: Any) -> None:
         await self.server.apply(config_map(text, name, namespace, **fields), "configmaps")

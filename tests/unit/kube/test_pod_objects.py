@@ -202,10 +202,10 @@ async def test_config_maps_and_secrets_are_read_without_what_nobody_needs() -> N
         config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
         async with ApiClient(Credentials(config, environ={})) as server:
             objects: PodObjects = KubeObjects(server, ServiceView(server))
-            found = await objects.config_map("default", "c")
+            found = await objects.config_map(POD, "c")
             assert (found.data, found.binary_data, found.metadata.annotations) == ({"k": "v"}, {"b": b"\xff"}, {})
-            assert (await objects.secret("default", "s")).data == {"k": b"\xff"}
+            assert (await objects.secret(POD, "s")).data == {"k": b"\xff"}
             with pytest.raises(NotFound, match=r'^secret "gone" not found$'):
-                await objects.secret("default", "gone")
+                await objects.secret(POD, "gone")
             with pytest.raises(NotFound, match=r'^configmap "gone" not found$'):
-                await objects.config_map("default", "gone")
+                await objects.config_map(POD, "gone")

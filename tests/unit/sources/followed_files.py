@@ -10,6 +10,7 @@ import pytest
 from contract.pod_source import Following, following
 from pykubelet.pod.lifecycle.pod_update import Listed
 from pykubelet.sources.files import FileSource
+from pykubelet.sources.static_objects import StaticObjects
 
 AT_ONCE: Final = 1.0
 """Much less than the 20 s of the safety net: who is this fast was told by the kernel."""
@@ -21,9 +22,11 @@ def manifest(name: str, image: str = "nginx:1") -> str:
 
 
 @asynccontextmanager
-async def followed(path: Path, **options: float) -> AsyncIterator[Following]:
+async def followed(
+    path: Path, *, period: float = 20.0, objects: StaticObjects | None = None
+) -> AsyncIterator[Following]:
     """A source whose first word has been heard."""
-    async with following(FileSource(str(path), "n1", **options)) as view:
+    async with following(FileSource(str(path), "n1", period=period, objects=objects)) as view:
         await view.next()
         yield view
 

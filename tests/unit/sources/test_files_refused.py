@@ -156,7 +156,7 @@ async def test_a_file_that_cannot_be_read_keeps_its_pod(
         (tmp_path / f"{name}.yaml").write_text(manifest(name))
     read = files._read_regular
 
-    def refused(path: str) -> bytes | None:
+    def refused(path: str) -> tuple[bytes | None, int]:
         if path.endswith("web.yaml"):
             raise PermissionError(errno.EACCES, "Permission denied")
         return read(path)

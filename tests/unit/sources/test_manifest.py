@@ -31,7 +31,7 @@ DB = WEB.replace("name: web", "name: db").replace("nginx:1.27", "redis:7")
 
 
 def read(text: str | bytes, place: Place = FILE) -> tuple[Pod, ...]:
-    return read_manifest(text if isinstance(text, bytes) else text.encode(), place)
+    return read_manifest(text if isinstance(text, bytes) else text.encode(), place).pods
 
 
 def faults(text: str | bytes, place: Place = FILE) -> list[str]:
@@ -245,36 +245,98 @@ def test_one_bad_pod_makes_a_bad_manifest() -> None:
     assert len(faults(f"{WEB}---\n{DB.replace('redis:7', '')}")) == 1
 
 
+SECRET_VOLUME = {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}
+CONFIG_MAP_VOLUME = {"volumes": [{"name": "v", "configMap": {"name": "m"}}]}
+SECRET_ENV = {"containers": [{"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": "s"}}]}]}
+PULL_SECRET = {"imagePullSecrets": [{"name": "s"}]}
+
+
 @pytest.mark.parametrize(
     ("spec", "fault"),
     [
-        ({"serviceAccountName": "robot"}, "spec.serviceAccountName: a static pod cannot use service accounts"),
-        ({"imagePullSecrets": [{"name": "s"}]}, "spec.imagePullSecrets[0]: a static pod cannot use secrets"),
-        (
-            {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]},
-            "spec.volumes[0].secret: a static pod cannot use secrets",
-        ),
-        (
-            {"volumes": [{"name": "v", "configMap": {"name": "m"}}]},
-            "spec.volumes[0].configMap: a static pod cannot use config maps",
-        ),
+        ({"serviceAccountName": "robot"}, "spec.serviceAccountName: static pods may not reference serviceaccounts"),
         (
             {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
-            "spec.volumes[0].persistentVolumeClaim: a static pod cannot use persistent volume claims",
+            "spec.volumes[0].persistentVolumeClaim: static pods may not reference persistentvolumeclaims",
         ),
         (
-            {
-                "containers": [
-                    {"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": "s"}}]},
-                ]
-            },
-            "spec.containers[0].envFrom[0].secretRef: a static pod cannot use secrets",
+            {"volumes": [{"name": "v", "csi": {"driver": "d"}}]},
+            "spec.volumes[0].csi: static pods may not reference csidrivers (via CSI volumes)",
         ),
     ],
 )
-def test_a_static_pod_may_need_nothing_of_an_api_server(spec: dict[str, object], fault: str) -> None:
-    (told,) = faults(json.dumps(as_json(spec=spec)))
-    assert told == f"/etc/pods/web.yaml: {fault}: there may be no API server to get them from"
+@pytest.mark.parametrize("place", [FILE, SECRET_URL], ids=["file", "URL"])
+def test_a_static_pod_may_need_nothing_that_only_an_api_server_has(
+    spec: dict[str, object], fault: str, place: Place
+) -> None:
+    (told,) = faults(json.dumps(as_json(spec=spec)), place)
+    assert told == f"{place}: {fault}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "key"),
+    [
+        (PULL_SECRET, "spec.imagePullSecrets[0]", ("secret", "default", "s")),
+        (SECRET_VOLUME, "spec.volumes[0].secret", ("secret", "default", "s")),
+        (CONFIG_MAP_VOLUME, "spec.volumes[0].configMap", ("configmap", "default", "m")),
+        (SECRET_ENV, "spec.containers[0].envFrom[0].secretRef", ("secret", "default", "s")),
+    ],
+)
+def test_what_may_lie_beside_the_manifest_is_needed(
+    spec: dict[str, object], field: str, key: tuple[str, str, str]
+) -> None:
+    text = json.dumps(as_json(spec=spec))
+    found = read_manifest(text.encode(), FILE)
+    (pod,) = found.pods
+    what = f"{field}: static pods may not reference {key[0]}s that are not in the manifest folder"
+    assert found.needs == {pod.metadata.uid: {key: f"{FILE}: {what}: there is no {key[2]!r}"}}
+    (told,) = faults(text, SECRET_URL)
+    assert told == f"{SECRET_URL}: {field}: static pods may not reference {key[0]}s"
+
+
+def test_config_maps_and_secrets_come_with_the_pods_of_a_file() -> None:
+    objects = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: s, namespace: other}
+data: {a: AAE=, b: eA==}
+stringData: {b: plain}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: m}
+data: {k: v}
+"""
+    found = read_manifest(f"{WEB}---\n{objects}".encode(), FILE)
+    assert [pod.metadata.name for pod in found.pods] == ["web-n1"]
+    secret, config_map = found.objects["secret", "other", "s"], found.objects["configmap", "default", "m"]
+    assert secret.data == {"a": b"\0\1", "b": b"plain"}
+    assert config_map.data == {"k": "v"}
+    assert read_manifest(objects.encode(), FILE).pods == ()
+    assert len(faults(objects, SECRET_URL)) == 2, "a URL brings pods and nothing else"
+
+
+@pytest.mark.parametrize(
+    ("fields", "fault"),
+    [
+        ("metadata: {name: s}\ndata: {a: 'top!secret'}", "a.yaml:4:7: data[]: invalid base64 encoded string"),
+        ("metadata: {name: s}\nstringData: {../a: top!secret}", "'../a' cannot be the name of a file"),
+        ("metadata: {name: s}\nstringData: {..data: top!secret}", "'..data' cannot be the name of a file"),
+        ("metadata: {name: A_B}\nstringData: {a: top!secret}", "metadata.name: 'A_B' cannot be used"),
+        ("stringData: {a: top!secret}", "metadata.name: is required"),
+        ("metadata: {name: s}\nstringData: {a: 7}", "expected str, got int"),
+    ],
+)
+def test_a_secret_that_cannot_be_used_is_told_of_and_its_content_is_not(fields: str, fault: str) -> None:
+    place = Place(origin="a.yaml", source="file", node_name="n")
+    (told,) = faults(f"apiVersion: v1\nkind: Secret\n{fields}\n", place)
+    assert "top!secret" not in told
+    assert fault in told
+
+
+def test_an_object_is_defined_once_in_a_file() -> None:
+    one = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"
+    assert faults(f"{one}---\n{one}") == ["/etc/pods/web.yaml:7:11: configmap default/m is defined twice"]
 
 
 def test_a_manifest_may_have_ten_mebibytes() -> None:

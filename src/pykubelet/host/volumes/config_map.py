@@ -32,7 +32,7 @@ async def read_config_map(
     """An optional one that is missing has no files."""
     optional = bool(source.optional)
     try:
-        found = await objects.config_map(pod.metadata.namespace, source.name, fresh=fresh)
+        found = await objects.config_map(pod, source.name, fresh=fresh)
     except NotFound:
         if not optional:
             raise

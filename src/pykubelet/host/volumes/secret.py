@@ -33,7 +33,7 @@ async def read_secret(
     """An optional one that is missing has no files."""
     optional = bool(source.optional)
     try:
-        found = await objects.secret(pod.metadata.namespace, name, fresh=fresh)
+        found = await objects.secret(pod, name, fresh=fresh)
     except NotFound:
         if not optional:
             raise

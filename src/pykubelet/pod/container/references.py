@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from pykubelet.api.codec import to_builtins
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.rules.object_references import object_references
@@ -10,15 +12,19 @@ from pykubelet.api.volumes import Volume
 from pykubelet.pod.container.env import wanted_objects
 from pykubelet.pod.container.failures import ObjectKind
 
-_WORDS: Final = {
-    "clustertrustbundles": "cluster trust bundles",
-    "configmaps": "config maps",
-    "csidrivers": "CSI drivers",
-    "persistentvolumeclaims": "persistent volume claims",
-    "podcertificates": "pod certificates",
-    "resourceclaims": "resource claims",
-    "serviceaccounts": "service accounts",
-}
+_BESIDE: Final[Mapping[str, ObjectKind]] = {"configmaps": "configmap", "secrets": "secret"}
+"""What may lie beside the manifest of a static pod instead."""
+
+
+class ApiReference(Struct, frozen=True):
+    """A field that needs an object of an API server."""
+
+    field: str
+    what: str
+    """The kind of objects, as upstream calls it when it refuses them to static pods."""
+    kind: ObjectKind | None = None
+    """Of an object that may also be had from elsewhere."""
+    name: str = ""
 
 
 def object_uses(spec: PodSpec) -> Mapping[tuple[ObjectKind, str], bool]:
@@ -51,7 +57,9 @@ def _objects_of_volume(volume: Volume) -> Iterator[tuple[ObjectKind, str]]:
             yield "secret", part.secret.name
 
 
-def api_references(spec: PodSpec) -> Iterator[tuple[str, str]]:
-    """The fields that need an API server, each with the kind of object that it asks for."""
+def api_references(spec: PodSpec) -> Iterator[ApiReference]:
+    """All that a pod needs of an API server."""
     for found in object_references(to_builtins(spec)):
-        yield found.path, _WORDS.get(found.kind.plural, found.kind.plural)
+        kind, what = found.kind, found.kind.plural
+        beside = _BESIDE.get(kind.plural) if found.name and not kind.way else None
+        yield ApiReference(found.path, f"{what} ({kind.way})" if kind.way else what, beside, found.name)

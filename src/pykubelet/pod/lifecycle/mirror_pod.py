@@ -8,6 +8,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import full_name, is_static
 from pykubelet.api.rules.well_known import HASH_ANNOTATION, MIRROR_ANNOTATION
 from pykubelet.api.struct import changed
+from pykubelet.pod.container.references import api_references
 
 
 class Create(Struct, frozen=True):
@@ -74,7 +75,8 @@ def mirror_action(
     """
     if is_ending or (static is not None and not is_static(static)):
         return Keep()
-    if static is None:
+    if static is None or any(api_references(static.spec)):
+        # What lies beside its manifest is not for the API server, which takes no mirror that refers to objects.
         return Keep() if mirror is None else Delete(mirror)
     if mirror is not None and mirror.metadata.deletion_timestamp is None and is_mirror_of(mirror, static):
         return Keep()

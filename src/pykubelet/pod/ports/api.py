@@ -41,7 +41,8 @@ class Keyring(Protocol):
 
 
 class PodObjects(Protocol):
-    """What pods use of an API server besides themselves. Raises base.errors; NotFound as upstream words it.
+    """What pods use besides themselves, of an API server or from beside their manifest: each pod sees what is meant for
+    pods of its source and namespace. Raises base.errors; NotFound as upstream words it.
 
     An object may be some seconds old, unless it is asked for `fresh`: as it is now, for a pod that is about to start.
     One that was had before is believed for as long as the server does not answer.
@@ -55,9 +56,9 @@ class PodObjects(Protocol):
         """Uids of the pods that should look at what they use, as soon as it has changed. Endless; one reader."""
         ...
 
-    async def secret(self, namespace: str, name: str, *, fresh: bool = False) -> Secret: ...
+    async def secret(self, pod: Pod, name: str, *, fresh: bool = False) -> Secret: ...
 
-    async def config_map(self, namespace: str, name: str, *, fresh: bool = False) -> ConfigMap: ...
+    async def config_map(self, pod: Pod, name: str, *, fresh: bool = False) -> ConfigMap: ...
 
     async def service_account_token(
         self, namespace: str, name: str, audience: str, seconds: int | None, pod: Pod

@@ -8,7 +8,7 @@ from pykubelet.pod.container.references import api_references, object_uses
 
 
 def references(**spec: Any) -> list[tuple[str, str]]:
-    return list(api_references(codec.convert(PodSpec, spec)))
+    return [(each.field, each.what) for each in api_references(codec.convert(PodSpec, spec))]
 
 
 def test_a_pod_that_stands_alone_refers_to_nothing() -> None:
@@ -50,10 +50,10 @@ def test_a_pod_that_stands_alone_refers_to_nothing() -> None:
         (
             {"env": [{"name": "A"}, {"name": "B", "valueFrom": {"configMapKeyRef": {"key": "k"}}}]},
             "env[1].valueFrom.configMapKeyRef",
-            "config maps",
+            "configmaps",
         ),
         ({"envFrom": [{"secretRef": {}}]}, "envFrom[0].secretRef", "secrets"),
-        ({"envFrom": [{}, {"configMapRef": {}}]}, "envFrom[1].configMapRef", "config maps"),
+        ({"envFrom": [{}, {"configMapRef": {}}]}, "envFrom[1].configMapRef", "configmaps"),
     ],
 )
 def test_every_container_is_searched(kind: str, fields: dict[str, Any], path: str, needed: str) -> None:
@@ -63,13 +63,13 @@ def test_every_container_is_searched(kind: str, fields: dict[str, Any], path: st
 @pytest.mark.parametrize(
     ("source", "path", "needed"),
     [
-        ({"configMap": {}}, "configMap", "config maps"),
+        ({"configMap": {}}, "configMap", "configmaps"),
         ({"secret": {}}, "secret", "secrets"),
-        ({"csi": {"driver": "d"}}, "csi", "CSI drivers"),
-        ({"glusterfs": {}}, "glusterfs", "endpoints"),
-        ({"persistentVolumeClaim": {}}, "persistentVolumeClaim", "persistent volume claims"),
-        ({"ephemeral": {}}, "ephemeral", "persistent volume claims"),
-        ({"azureFile": {}}, "azureFile", "secrets"),
+        ({"csi": {"driver": "d"}}, "csi", "csidrivers (via CSI volumes)"),
+        ({"glusterfs": {}}, "glusterfs", "endpoints (via glusterFS volumes)"),
+        ({"persistentVolumeClaim": {}}, "persistentVolumeClaim", "persistentvolumeclaims"),
+        ({"ephemeral": {}}, "ephemeral", "persistentvolumeclaims (via ephemeral volumes)"),
+        ({"azureFile": {}}, "azureFile", "secrets (via azureFile volumes)"),
         ({"cephfs": {"secretRef": {}}}, "cephfs.secretRef", "secrets"),
         ({"cinder": {"secretRef": {}}}, "cinder.secretRef", "secrets"),
         ({"flexVolume": {"secretRef": {}}}, "flexVolume.secretRef", "secrets"),
@@ -78,21 +78,21 @@ def test_every_container_is_searched(kind: str, fields: dict[str, Any], path: st
         ({"scaleIO": {"secretRef": {}}}, "scaleIO.secretRef", "secrets"),
         ({"storageos": {"secretRef": {}}}, "storageos.secretRef", "secrets"),
         ({"projected": {"sources": [{"secret": {}}]}}, "projected.sources[0].secret", "secrets"),
-        ({"projected": {"sources": [{}, {"configMap": {}}]}}, "projected.sources[1].configMap", "config maps"),
+        ({"projected": {"sources": [{}, {"configMap": {}}]}}, "projected.sources[1].configMap", "configmaps"),
         (
             {"projected": {"sources": [{"serviceAccountToken": {}}]}},
             "projected.sources[0].serviceAccountToken",
-            "service accounts",
+            "serviceaccounts (via projected volumes)",
         ),
         (
             {"projected": {"sources": [{"clusterTrustBundle": {}}]}},
             "projected.sources[0].clusterTrustBundle",
-            "cluster trust bundles",
+            "clustertrustbundles",
         ),
         (
             {"projected": {"sources": [{"podCertificate": {}}]}},
             "projected.sources[0].podCertificate",
-            "pod certificates",
+            "podcertificates",
         ),
     ],
 )
@@ -104,9 +104,9 @@ def test_every_kind_of_volume_that_needs_an_api_server_is_found(source: dict[str
 @pytest.mark.parametrize(
     ("spec", "path", "needed"),
     [
-        ({"serviceAccountName": "me"}, "spec.serviceAccountName", "service accounts"),
+        ({"serviceAccountName": "me"}, "spec.serviceAccountName", "serviceaccounts"),
         ({"imagePullSecrets": [{}, {"name": "s"}]}, "spec.imagePullSecrets[1]", "secrets"),
-        ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims[0]", "resource claims"),
+        ({"resourceClaims": [{"name": "gpu"}]}, "spec.resourceClaims[0]", "resourceclaims"),
     ],
 )
 def test_the_pod_itself_may_refer_to_something(spec: dict[str, Any], path: str, needed: str) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kit.pods import make_pod
-from pykubelet.api.meta import ObjectMeta, OwnerReference
+from pykubelet.api.meta import LocalObjectReference, ObjectMeta, OwnerReference
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_mirror
@@ -31,6 +31,8 @@ STATIC = make_pod(
     annotations={SOURCE_ANNOTATION: "file", SEEN_ANNOTATION: "then", HASH_ANNOTATION: "abc"},
 )
 MIRROR = changed(mirror_pod(STATIC, NODE), metadata=changed(mirror_pod(STATIC, NODE).metadata, uid="from-the-server"))
+
+NEEDY = changed(STATIC, spec=changed(STATIC.spec, image_pull_secrets=(LocalObjectReference(name="s"),)))
 
 
 def with_meta(pod: Pod, **fields: object) -> Pod:
@@ -97,6 +99,8 @@ def test_what_is_a_mirror_of_a_static_pod(mirror: Pod, same: bool) -> None:
         pytest.param(STATIC, None, UNREGISTERED, False, Keep(), id="a node without a uid owns nothing"),
         pytest.param(STATIC, None, REMOVED, False, Keep(), id="a node that is being removed owns nothing new"),
         pytest.param(STATIC, OUTDATED, REMOVED, False, Delete(OUTDATED), id="and what is outdated goes"),
+        pytest.param(NEEDY, None, NODE, False, Keep(), id="no server takes a mirror that refers to objects"),
+        pytest.param(NEEDY, MIRROR, NODE, False, Delete(MIRROR), id="nor does it keep one of before"),
         pytest.param(ORDINARY, None, NODE, False, Keep(), id="an ordinary pod needs no mirror"),
     ],
 )
