@@ -12,12 +12,14 @@ from typing import Any, Final
 
 from pykubelet.api.codec import DecodeError, decode_any
 from pykubelet.base.errors import Retry
+from pykubelet.runtime.process.interpreter import sealed_copy
 
 log = logging.getLogger(__name__)
 
 _START: Final = "import sys; sys.path.append(sys.argv[1]); from shim.spawner import main; main()"
 _ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 _CHUNK: Final = 65536
+_STARTING: Final = 30.0
 _CLOSING: Final = 5.0
 
 
@@ -113,23 +115,48 @@ class Spawner:
             return self._socket
 
     def _start(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            command = [self._python, "-I", "-S", "-c", _START, str(Path(__file__).parent)]
+        try:
+            with sealed_copy(self._python) as copy:
+                self._start_from(f"/proc/self/fd/{copy}", copy)
+        except OSError as error:
+            log.warning(
+                "no sealed copy of %s can be run (%s): containers are entered by that file itself, and one whose "
+                "programs are its owner may find a way to change it",
+                self._python,
+                error,
+            )
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
-                    command,
+                self._start_from(self._python)
+            except OSError as refusal:
+                raise Retry(f"cannot start {self._python}: {refusal}") from refusal
+
+    def _start_from(self, file: str, *handed: int) -> None:
+        """Returns when it runs. It knows by its name where its library is."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        process = None
+        try:
+            with theirs:
+                process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own code
+                    [self._python, "-I", "-S", "-c", _START, str(Path(__file__).parent)],
+                    executable=file,
+                    pass_fds=handed,
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     env=_ENVIRONMENT,
                     start_new_session=True,
                 )
-            except OSError as error:
-                ours.close()
-                raise Retry(f"cannot start {self._python}: {error}") from error
+            ours.settimeout(_STARTING)
+            if not ours.recv(1):
+                raise OSError(f"it ended with code {process.wait()}")
+        except BaseException:
+            ours.close()
+            if process is not None:
+                process.kill()
+                process.wait()
+            raise
         ours.setblocking(False)
-        self._socket = ours
+        self._process, self._socket = process, ours
 
 
 def _fill(descriptor: int, data: bytes) -> None:

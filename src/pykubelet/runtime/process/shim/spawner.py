@@ -24,11 +24,13 @@ def main() -> None:
     quiet = os.open("/dev/null", os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(quiet, number)
+    files.close_all_but({0, 1, 2, connection.fileno()})
     os.chdir("/")
     kernel.set_name("pk:spawner")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that nobody has to be waited for
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # nor by the machine's first process, which may be slow to do so
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection.send(b"!")
     while True:
         descriptors = handed.receive(connection, _MOST_DESCRIPTORS)
         if descriptors is None:
