@@ -31,7 +31,8 @@ PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 
-_MOVE_MOUNT = 429  # these numbers are the same on every architecture
+_OPEN_TREE = 428  # these numbers are the same on every architecture
+_MOVE_MOUNT = 429
 _FSOPEN = 430
 _FSCONFIG = 431
 _FSMOUNT = 432
@@ -44,7 +45,9 @@ _JOIN_SESSION_KEYRING = 1
 _CAPBSET_READ = 23
 _CAPABILITIES_VERSION = 0x20080522
 _AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
+_CLONE_TREE = 0x1  # of open_tree
 _CLOEXEC = 0x1  # of fsopen and fsmount
 _CREATE = 6  # of fsconfig
 _FROM_DESCRIPTOR = 0x4  # of move_mount
@@ -124,6 +127,12 @@ def new_mount(kind: str, attributes: int = 0) -> int:
         return _syscall(f"mount a {kind}", _FSMOUNT, context, _CLOEXEC, attributes)
     finally:
         os.close(context)
+
+
+def copy_mount(source: int, *, recursive: bool) -> int:
+    """What is at a descriptor, mounted once more, but nowhere yet. -> a descriptor of it, for `attach`"""
+    flags = _CLONE_TREE | os.O_CLOEXEC | _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    return _syscall("copy a mount", _OPEN_TREE, source, b"", flags)
 
 
 def attach(mounted: int, target: str) -> None:

@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from .spec import ContainerSpec
+    from .spec import ContainerSpec, ProgramSpec
 
 _HANDLED = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGCHLD)
 _CHUNK = 64 * 1024
@@ -150,7 +150,7 @@ class Monitor:
             patience = self._attached.patience()
             wanted = self._attached.wanted()
             wanted[self._wake] = select.POLLIN
-            readable = set() if self._attached.is_full else self._open
+            readable = [] if self._attached.is_full else [each for each in self._streams if each in self._open]
             for descriptor in readable:
                 wanted[descriptor] = wanted.get(descriptor, 0) | select.POLLIN
             poll = select.poll()
@@ -286,25 +286,33 @@ def _become(spec: ContainerSpec, ends: list[int], birth: Birth) -> NoReturn:
         program.enter_cgroups(wanted)
         if not spec["tty"]:
             files.take_streams(ends)
-        pids = namespaces.join_sandbox(spec["holder"])
+        pids, proc = namespaces.join_sandbox(spec["holder"])
+        me = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         root = Root(spec["root"]) if spec["root"] is not None else None
-        mounts = 0
-        if root is not None:
-            mounts = root.build()
+        mounts = root.build() if root is not None else 0
         if pids >= 0:
             kernel.setns(pids, "pid")
             os.close(pids)
         elif spec["own_pids"]:
             kernel.unshare("pid")
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+        is_alone = pids < 0 or (spec["root"] is not None and spec["root"]["fresh_proc"] and proc < 0)
+        if not is_alone:  # others are there already: they see nobody but the program that it becomes
+            _complete(root, proc, wanted, me)
+        os.close(me)
         birth.announce(mounts, forks=pids >= 0 or spec["own_pids"])
         os.setsid()
-        if root is not None:
-            root.finish()
-        program.give_up(wanted)
+        if is_alone:
+            _complete(root, -1, wanted, -1)
         if spec["tty"]:
             files.take_streams(terminal.take(ends[0]))
         birth.wait()
         program.start(wanted, makes_folder=True)
     except BaseException as error:  # the boundary: this process must not go on as a copy of its parent
         birth.fail(error, START_ERROR)
+
+
+def _complete(root: Root | None, proc: int, wanted: ProgramSpec, me: int) -> None:
+    if root is not None:
+        root.finish(proc)
+    program.give_up(wanted, me)

@@ -12,20 +12,40 @@ if TYPE_CHECKING:
     from .spec import Holder, Identity
 
 
-def join_sandbox(holder: Holder) -> int:
-    """All but the pid namespace, which only children are in, and last of all. -> a descriptor of that; -1: none
+def join_sandbox(holder: Holder) -> tuple[int, int]:
+    """All but the pid namespace, which only children are in, and last of all. -> descriptors of that, and of its /proc;
+    -1: there is none, or none yet
 
     The user namespace comes first: it gives the right to join the others."""
     identity = holder["identity"]
     kinds: list[str] = [kind for kind in ("user", "uts", "ipc", "pid") if kind in holder["namespaces"]]
-    handles = open_all(identity, kinds)
+    handles = open_all(identity, [*kinds, "mnt"])
     if not is_same(identity):
         raise ProcessLookupError("the sandbox's process is gone")
-    pids = handles.pop("pid", -1)
+    mounts, pids = handles.pop("mnt"), handles.pop("pid", -1)
     for kind, handle in handles.items():
         kernel.setns(handle, kind)
         os.close(handle)
-    return pids
+    proc = _proc_of(mounts) if pids >= 0 and is_other(mounts, "mnt") else -1
+    os.close(mounts)
+    return pids, proc
+
+
+def _proc_of(mounts: int) -> int:
+    """What the sandbox's process has mounted in the empty root that is its own."""
+    kernel.unshare("mnt")
+    ours = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    kernel.setns(mounts, "mnt")
+    try:
+        if os.stat("/proc").st_dev == os.stat("/").st_dev:
+            return -1
+        place = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        proc = kernel.copy_mount(place, recursive=False)
+        os.close(place)
+        return proc
+    finally:
+        kernel.setns(ours, "mnt")
+        os.close(ours)
 
 
 def open_all(identity: Identity, kinds: list[str]) -> dict[str, int]:
@@ -38,18 +58,21 @@ def is_other(handle: int, kind: str) -> bool:
     return (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
 
 
-def new_user_namespace(uid: int = 0, gid: int = 0) -> None:
-    """One in which our user is known as `uid`, and nobody else exists."""
+def new_user_namespace(uid: int = 0, gid: int = 0, me: int = -1) -> None:
+    """One in which our user is known as `uid`, and nobody else exists. `me`: our folder in /proc, if not to be found."""
     outer_uid, outer_gid = os.geteuid(), os.getegid()
     kernel.unshare("user")
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else /proc/self belongs to a root that is not ours
-    _put("/proc/self/setgroups", "deny")
-    _put("/proc/self/uid_map", f"{uid} {outer_uid} 1")
-    _put("/proc/self/gid_map", f"{gid} {outer_gid} 1")
+    folder = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) if me < 0 else me
+    _put(folder, "setgroups", "deny")
+    _put(folder, "uid_map", f"{uid} {outer_uid} 1")
+    _put(folder, "gid_map", f"{gid} {outer_gid} 1")
+    if me < 0:
+        os.close(folder)
 
 
-def _put(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+def _put(folder: int, name: str, text: str) -> None:
+    descriptor = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.write(descriptor, text.encode())
     finally:

@@ -6,7 +6,6 @@ root's /proc/self/fd, so that a source is named by the number of its descriptor.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 
@@ -66,18 +65,12 @@ def make_proc(machine: int) -> None:
     bind(machine, "/proc")
 
 
-def renew_proc(*, masks: bool, null: int) -> None:
-    """The one of our own pid namespace in its place."""
-    try:
-        fresh = kernel.new_mount("proc", _SAFE)
-    except OSError as error:
-        if error.errno != errno.ENOSYS:
-            raise
-        kernel.mount("proc", "/proc", "proc", _SAFE)
-    else:
-        kernel.unmount("/proc")
-        kernel.attach(fresh, "/proc")
-        os.close(fresh)
+def renew_proc(proc: int, *, masks: bool, null: int) -> None:
+    """The one of a pid namespace in its place: our own's, if there is none yet."""
+    fresh = proc if proc >= 0 else kernel.new_mount("proc", _SAFE)
+    kernel.unmount("/proc")
+    kernel.attach(fresh, "/proc")
+    os.close(fresh)
     if masks:
         for name in _MASKED:
             _mask(f"/proc/{name}", null)
@@ -119,7 +112,9 @@ def _mask(path: str, null: int) -> None:
     if os.path.isdir(path):
         hide(path)
     elif os.path.exists(path):
-        kernel.mount(f"/proc/self/fd/{null}", path, flags=MS_BIND)
+        copy = kernel.copy_mount(null, recursive=False)
+        kernel.attach(copy, path)
+        os.close(copy)
 
 
 def _fix(path: str) -> None:

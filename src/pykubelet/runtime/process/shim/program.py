@@ -28,12 +28,12 @@ def enter_cgroups(program: ProgramSpec) -> None:
         return  # only who may raise limits can lower it
 
 
-def give_up(program: ProgramSpec) -> None:
+def give_up(program: ProgramSpec, me: int = -1) -> None:
     """Be who the container's program is, and able to do what that may do: before anything is touched that the container
-    has a say in."""
+    has a say in. `me`: our folder in /proc, if the /proc that we see is that of others."""
     user = program["user"]
     if user is not None and user["mapped"]:
-        namespaces.new_user_namespace(user["uid"], user["gid"])
+        namespaces.new_user_namespace(user["uid"], user["gid"], me)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     _renew_keyring()
     kept = capabilities.mask(program["capabilities"])

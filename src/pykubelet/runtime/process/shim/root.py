@@ -58,11 +58,11 @@ class Root:
             os.close(descriptor)
         return number
 
-    def finish(self) -> None:
-        """What only a process of the container's pid namespace can do."""
+    def finish(self, proc: int) -> None:
+        """Give it its /proc. -1: the one of our own pid namespace, which has to be the container's."""
         if self._spec["fresh_proc"]:
             masks = not (self._spec["privileged"] or self._spec["in_user_namespace"])
-            renew_proc(masks=masks, null=self._null)
+            renew_proc(proc, masks=masks, null=self._null)
         os.close(self._null)
 
     def _open_sources(self) -> dict[str, int]:
