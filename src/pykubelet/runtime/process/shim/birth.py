@@ -6,6 +6,7 @@ ends, so that its parent gets the child. The child waits until that has noted it
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 
@@ -81,7 +82,12 @@ class Birth:
 
     def announce(self, mounts: int, *, forks: bool) -> None:
         """Go on as the first process that is in the pid namespace, if there is one to go to."""
-        pid = os.fork() if forks else 0
+        try:
+            pid = os.fork() if forks else 0
+        except OSError as error:
+            if error.errno == errno.ENOMEM:  # so says the kernel of a namespace whose first process has ended
+                raise CannotRun("the container has just ended, or there is no memory for one more process") from None
+            raise
         if pid or not forks:
             os.write(self._says, f"pid {pid} {mounts}\n".encode())
         if pid:

@@ -59,7 +59,7 @@ def is_other(handle: int, kind: str) -> bool:
 
 
 def new_user_namespace(uid: int = 0, gid: int = 0, me: int = -1) -> None:
-    """One in which our user is known as `uid`, and nobody else exists. `me`: our folder in /proc, if not to be found."""
+    """One in which our user is known as `uid`, and nobody else exists. `me`: our folder in /proc, if not in sight."""
     outer_uid, outer_gid = os.geteuid(), os.getegid()
     kernel.unshare("user")
     kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # else /proc/self belongs to a root that is not ours
