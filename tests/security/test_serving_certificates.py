@@ -126,3 +126,11 @@ async def test_a_bootstrap_token_takes_over_no_node(world: World, tmp_path: Path
     assert await other.introduce()
     assert await other.answer(await other.request(key(), SERVING, ["n1"], node="n1", token=other.token)) is None
     assert await other.answer(await other.request(key(), SERVING, ["n8"], token=other.token)) is None
+
+
+async def test_nobody_asks_to_become_a_master(rogue: RogueNode) -> None:
+    asked = await rogue.request(key(), "kube-apiserver-client", [], organization="system:masters")
+    assert asked == ""
+    assert (
+        await rogue.request(key(), "kube-apiserver-client", [], organization="system:masters", token=rogue.token) == ""
+    )

@@ -6,14 +6,19 @@ import binascii
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
 from pykubelet.api.field_errors import FieldError, invalid, required
 from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests.users import User
+from pykubelet.apiserver.requests.users import MASTERS, User
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
 
 SOURCE_ANNOTATION: Final = "pykubelet.dev/source-address"
 """The address that the request came from, in the words of this server: whatever a client writes there is replaced."""
+_API_CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
 _REQUEST: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
 _SHORTEST: Final = 600
 
@@ -40,6 +45,13 @@ class CertificateSigningRequestStrategy(Strategy):
         obj["metadata"]["annotations"] = annotations
 
     async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+        if (
+            old is None
+            and at(obj, "spec.signerName") == _API_CLIENTS
+            and MASTERS in _groups(at(obj, "spec.request", ""))
+        ):
+            why = f"use of {_API_CLIENTS} signer with {MASTERS} group is not allowed"
+            raise status.forbidden(self.resource.plural, at(obj, "metadata.name", ""), why, self.resource.group)
         for condition in at(obj, "status.conditions", ()) if subresource else ():
             for name in ("lastUpdateTime", "lastTransitionTime"):
                 condition[name] = condition.get(name) or rfc3339(lookup.now())
@@ -73,6 +85,15 @@ class CertificateSigningRequestStrategy(Strategy):
             yield invalid(
                 "spec.expirationSeconds", seconds, "may not specify a duration less than 600 seconds (10 minutes)"
             )
+
+
+def _groups(text: str) -> list[str | bytes]:
+    """Of whom the certificate would be for."""
+    try:
+        subject = x509.load_pem_x509_csr(_decoded(text)).subject
+    except ValueError:
+        return []  # nobody can sign it
+    return [each.value for each in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
 
 
 def _decoded(text: str) -> bytes:

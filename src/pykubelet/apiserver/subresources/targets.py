@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
@@ -108,9 +109,13 @@ class Targets:
             port = at(node, "status.daemonEndpoints.kubeletEndpoint.Port", 0) or _PORT
             if port == endpoint.port and endpoint.address in _ips(node):
                 return "a kubelet"
-        is_ours = endpoint.address in await asyncio.to_thread(self._addresses.own)
-        if is_ours and endpoint.port not in _declared(pod):
+        if endpoint.address not in await asyncio.to_thread(self._addresses.own):
+            return ""
+        if endpoint.port not in _declared(pod):
             return "a port of the API server's machine that the pod does not declare: name it among its ports"
+        is_mirror = MIRROR_ANNOTATION in at(pod, "metadata.annotations", {})
+        if is_mirror and at(pod, "spec.nodeName") not in self._addresses.kubelets:  # what it declares, the node wrote
+            return "of the API server's machine, and the pod is that of another node"
         return ""
 
 

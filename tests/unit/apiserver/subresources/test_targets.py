@@ -132,3 +132,19 @@ async def test_a_pod_is_reached_at_its_own_address_and_its_own_ports(
         with pytest.raises(ApiError, match=why) as caught:
             await known.pod(c.backend, pod(address, *ports), wanted)
         assert caught.value.code == 400
+
+
+@virtual_time
+async def test_what_a_mirror_pod_declares_counts_where_its_node_is_known_to_be_here() -> None:
+    """A node writes its mirror pods, with their ports, as it likes."""
+    async with cluster() as c:
+        known = targets(local=Endpoint(ip_address("10.0.0.5"), 10250))
+        for name, is_here in (("local", True), ("n9", False)):
+            mirror = pod("10.0.0.5", 2379)
+            mirror["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+            mirror["spec"]["nodeName"] = name
+            if is_here:
+                assert (await known.pod(c.backend, mirror, "2379")).shown == "10.0.0.5:2379"
+                continue
+            with pytest.raises(ApiError, match="that of another node"):
+                await known.pod(c.backend, mirror, "2379")
