@@ -14,7 +14,7 @@ from kit.nobody import NOBODY, as_nobody
 
 _TESTS = Path(__file__).parents[1]
 _HERE = "unit/runtime/process"
-_ATTACKS = ("profiles", "device_rules")
+_ATTACKS = ("profiles", "device_rules", "secrets_at_rest")
 
 
 @pytest.fixture

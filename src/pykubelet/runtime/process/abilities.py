@@ -99,8 +99,8 @@ def seccomp_refusal() -> str:
     return "" if spoken(machine) else f"the numbers of system calls on {machine} are not known here"
 
 
-def limitations(abilities: Abilities) -> tuple[str, ...]:
-    """One sentence each."""
+def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, ...]:
+    """One sentence each. `in_memory`: there is a place that is not a disk."""
     found = [
         "Every pod uses this machine's network and addresses.",
         "Images are not pulled: containers see this machine's files unless an unpacked image is there.",
@@ -126,6 +126,8 @@ def limitations(abilities: Abilities) -> tuple[str, ...]:
             + (", by whatever number they know it" if mapped else "")
             + "; supplementalGroups and fsGroup that it is not in are refused."
         )
+    if not in_memory:
+        found.append("Environments of containers lie on disk: none of the places for memory may be written to.")
     if abilities.limits_refusal:
         found.append(f"Memory and processor time are not limited ({abilities.limits_refusal}).")
     return tuple(found)

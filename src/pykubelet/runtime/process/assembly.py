@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import asdict
 
-from pykubelet.base.errors import Retry
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.process import specs
 from pykubelet.runtime.process.abilities import Abilities
@@ -93,8 +93,7 @@ class Assembly:
     def container(self, container: Container) -> "ContainerSpec":
         config, sandbox, placement = container.record.config, container.sandbox, container.record.placement
         folder, image = self._images.folder(config.image), self._images.config(config.image)
-        program = self._program(sandbox.record.config, config)
-        program["cgroups"] = placement.entries
+        program = self._program_of(container)
         scratch = self._containers / container.id / f"scratch-{secrets.token_hex(4)}"
         scratch.mkdir(mode=0o700)
         root = specs.root_spec(sandbox.record.config, config, folder, self._abilities, str(scratch))
@@ -127,11 +126,21 @@ class Assembly:
         config, run = container.record.config, container.run
         if run is None:
             raise Retry(f"container {config.name} does not run")
-        program = self._program(container.sandbox.record.config, config)
-        program["cgroups"] = container.record.placement.entries
+        program = self._program_of(container)
         program["argv"] = list(command)
         main: Identity = {"pid": run.main.pid, "start": run.main.start, "boot": run.main.boot}
         return {"holder": _holder(container.sandbox), "main": main, "program": program}
+
+    def _program_of(self, container: Container) -> "ProgramSpec":
+        record = container.record
+        if not record.is_whole:
+            raise Invalid(
+                f"the environment of container {record.config.name} is lost: somebody has cleared the memory that it "
+                "was kept in; nothing more can be started in there, but the container can be replaced"
+            )
+        program = self._program(container.sandbox.record.config, record.config)
+        program["cgroups"] = record.placement.entries
+        return program
 
     def _program(self, sandbox: SandboxConfig, config: ContainerConfig) -> "ProgramSpec":
         folder, image = self._images.folder(config.image), self._images.config(config.image)

@@ -107,7 +107,7 @@ class ProcessRuntime:
                     self._filters,
                     sandboxes=self._store.sandboxes,
                     containers=self._store.containers,
-                    hidden=self._hidden,
+                    hidden=[*self._hidden, *([self._store.memory] if self._store.memory else [])],
                     log_size=self._log_size,
                     log_files=self._log_files,
                 )
@@ -128,7 +128,11 @@ class ProcessRuntime:
     async def status(self) -> RuntimeStatus:
         await self._open()
         assert self._abilities is not None
-        return RuntimeStatus(ready=True, network_ready=True, limitations=limitations(self._abilities))
+        return RuntimeStatus(
+            ready=True,
+            network_ready=True,
+            limitations=limitations(self._abilities, in_memory=self._store.memory is not None),
+        )
 
     async def pods(self) -> tuple[ObservedPod, ...]:
         await self._open()
@@ -262,12 +266,8 @@ class ProcessRuntime:
         """Limits that cannot be set are among the limitations; they keep nothing from running."""
         assert self._cgroups is not None
         config, sandbox = container.record.config, container.sandbox.record.config
-        placement = self._cgroups.place(
-            container.id,
-            sandbox.cgroup_parent,
-            config.limits,
-            all_devices=bool(context_of(sandbox.pod, config.name).privileged),
-        )
+        privileged = bool(context_of(sandbox.pod, config.name).privileged)
+        placement = self._cgroups.place(container.id, sandbox.cgroup_parent, config.limits, all_devices=privileged)
         if placement.folders:
             container.record = self._store.change(container.record, placement=placement)
 
@@ -364,6 +364,7 @@ class ProcessRuntime:
         await self._streams.close()
         await self._table.close()
         await self._spawner.close()
+        await asyncio.to_thread(self._store.close)
 
     # --- inside
 

@@ -1,7 +1,8 @@
 """What the runtime knows, on disk: a folder for each sandbox and each container, each fact in a file with one writer.
 
 `state.json` is the agent's, written when the thing is made. `run.json` and `exit.json` are the shim's: that it runs,
-and how it ended. The process that wrote `run.json` is alive, or what it says is history.
+and how it ended. The process that wrote `run.json` is alive, or what it says is history. What may be made of secrets,
+a container's environment and command, is not among these: it is kept in memory, and gone with the machine.
 """
 
 import logging
@@ -21,6 +22,7 @@ from msgspec import Struct
 from pykubelet.api.codec import DecodeError, decode, encode
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.process.cgroups import Placement
+from pykubelet.runtime.process.memory import memory_folder
 from pykubelet.runtime.process.process import Identity
 
 log = logging.getLogger(__name__)
@@ -46,6 +48,16 @@ class ContainerRecord(Struct, frozen=True, kw_only=True):
     log: str
     created_at: datetime
     placement: Placement = Placement()
+    is_whole: bool = True
+    """Whether what was kept in memory is there: if not, nothing more can be started with it."""
+
+
+class Private(Struct, frozen=True, kw_only=True):
+    """What a container's configuration may have of secrets: values, and where they are put into its command."""
+
+    env: tuple[tuple[str, str], ...] = ()
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
 
 
 class ContainerRun(Struct, frozen=True, kw_only=True):
@@ -69,14 +81,27 @@ class Store:
     """All of it blocks: it is called in threads."""
 
     def __init__(self, root: Path) -> None:
+        self._root = root
         self.sandboxes = root / "sandboxes"
         self.containers = root / "containers"
+        self.memory: Path | None = None
+        """None: there is no such place, and what is private lies on disk with the rest."""
 
     def open(self) -> None:
+        """Raises Invalid."""
         for folder in (self.sandboxes, self.containers):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in folder.glob(".gone-*"):
                 remove_tree(path)
+        self.memory = memory_folder(self._root)
+        for path in self.memory.iterdir() if self.memory is not None else ():
+            if not (self.containers / path.stem).is_dir():
+                path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self.memory is not None:
+            with suppress(OSError):  # containers go on, and theirs with them
+                self.memory.rmdir()
 
     def read_sandboxes(self) -> Iterator[tuple[SandboxRecord, SandboxRun | None]]:
         for folder, record in self._read_all(self.sandboxes, SandboxRecord):
@@ -84,18 +109,26 @@ class Store:
 
     def read_containers(self) -> Iterator[tuple[ContainerRecord, ContainerRun | None, ContainerEnd | None]]:
         for folder, record in self._read_all(self.containers, ContainerRecord):
+            private = read(self._private(record), Private)
+            known = msgspec.structs.asdict(private) if private is not None else {}
+            config = msgspec.structs.replace(record.config, **known)
+            record = msgspec.structs.replace(record, config=config, is_whole=private is not None)
             yield record, read(folder / "run.json", ContainerRun), read(folder / "exit.json", ContainerEnd)
 
     def add(self, record: SandboxRecord | ContainerRecord) -> Path:
         """-> its folder"""
         folder = self.folder(record)
         folder.mkdir(mode=0o700)
+        if isinstance(record, ContainerRecord):
+            config = record.config
+            write(self._private(record), Private(env=config.env, command=config.command, args=config.args))
+            record = _public(record)
         write(folder / "state.json", record)
         return folder
 
     def change(self, record: ContainerRecord, *, placement: Placement) -> ContainerRecord:
         changed = msgspec.structs.replace(record, placement=placement)
-        write(self.folder(changed) / "state.json", changed)
+        write(self.folder(changed) / "state.json", _public(changed))
         return changed
 
     def folder(self, record: SandboxRecord | ContainerRecord) -> Path:
@@ -104,12 +137,17 @@ class Store:
     def remove(self, record: SandboxRecord | ContainerRecord) -> None:
         """Forget it at once, then take the files away: that may be broken off, and is done when next opened."""
         folder = self.folder(record)
+        if isinstance(record, ContainerRecord):
+            self._private(record).unlink(missing_ok=True)
         gone = folder.with_name(f".gone-{record.id}-{secrets.token_hex(4)}")
         try:
             folder.rename(gone)
         except FileNotFoundError:
             return
         remove_tree(gone)
+
+    def _private(self, record: ContainerRecord) -> Path:
+        return (self.memory / f"{record.id}.json") if self.memory is not None else self.folder(record) / "private.json"
 
     def _read_all(self, parent: Path, kind: type[T]) -> Iterator[tuple[Path, T]]:
         for folder in sorted(parent.iterdir()):
@@ -119,6 +157,12 @@ class Store:
             else:
                 log.warning("%s holds nothing that can be read: removing it", folder)
                 remove_tree(folder)
+
+
+def _public(record: ContainerRecord) -> ContainerRecord:
+    """The sandbox has a record of its own."""
+    config = msgspec.structs.replace(record.config, **msgspec.structs.asdict(Private()), sandbox=None)
+    return msgspec.structs.replace(record, config=config)
 
 
 def read(path: Path, kind: type[T]) -> T | None:
