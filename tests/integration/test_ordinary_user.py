@@ -14,7 +14,10 @@ from kit.nobody import NOBODY, as_nobody
 
 _TESTS = Path(__file__).parents[1]
 _HERE = "unit/runtime/process"
-_ATTACKS = ("profiles", "device_rules", "secrets_at_rest")
+_ATTACKS = (
+    *("capabilities", "credentials", "device_nodes", "device_rules", "escape_by_spec", "mount_races", "profiles"),
+    "secrets_at_rest",
+)
 
 
 @pytest.fixture
@@ -36,7 +39,6 @@ def test_all_of_it_works_for_an_ordinary_user(folder: Path) -> None:
         str(_TESTS / _HERE),
         f"--ignore={_TESTS / _HERE / 'seccomp'}",  # pure, and the same for everybody
         *(str(_TESTS / f"contract/test_process_{port}.py") for port in ("runtime", "streams")),
-        *(str(_TESTS / f"security/test_{topic}.py") for topic in ("escape_by_spec", "capabilities")),
         *(str(_TESTS / f"security/test_{topic}.py") for topic in _ATTACKS),
     ]
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}

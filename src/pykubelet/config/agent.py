@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -42,6 +42,15 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=Struct)
 
 _UPSTREAMS_ROOT: Final = Path("/var/lib/kubelet")
+_PRIVATE: Final = (
+    "--kubeconfig",
+    "--bootstrap-kubeconfig",
+    "--image-credential-provider-config",
+    "staticPodPath",
+    "tlsCertFile",
+    "tlsPrivateKeyFile",
+)
+_PROGRAMS: Final = tuple(Path(f"{place}/{name}") for place in ("", "/usr", "/usr/local") for name in ("bin", "sbin"))
 
 
 UPSTREAMS_DEFAULTS: Final[Mapping[str, Any]] = {
@@ -130,7 +139,8 @@ def make_config(
     made |= {"root_dir": root, "pod_logs_dir": logs, "flags": flags or {}}
     made |= {f"{room}.node_name": node_name for room in ("client", "server.tls")} | {"node.name": node_name}
     made |= {f"{room}.cert_dir": certificates for room in ("client", "server.tls")}
-    made |= {"runtime.root": root / "runtime", "runtime.log_root": logs, "runtime.hidden": (root, logs)}
+    made |= {"runtime.root": root / "runtime", "runtime.log_root": logs}
+    made["runtime.hidden"] = (root, logs, certificates, *_private(values))
     if cpus := cpu_set("reservedSystemCPUs", values["reservedSystemCPUs"]):
         made["node.system_reserved"] = {**made["node.system_reserved"], CPU: Quantity.of(len(cpus))}
         made["node.kube_reserved"] = {name: each for name, each in made["node.kube_reserved"].items() if name != CPU}
@@ -173,6 +183,16 @@ def _default_by_others(values: dict[str, Any], given: Mapping[str, Any]) -> None
     if "serializeImagePulls" not in given and (values["maxParallelImagePulls"] or 0) > 1:
         values["serializeImagePulls"] = False
     values["podPidsLimit"] = max(values["podPidsLimit"], -1)
+
+
+def _private(values: Mapping[str, Any]) -> Iterator[Path]:
+    """Where else the agent was told of credentials, and of pods with theirs."""
+    for key in _PRIVATE:
+        if values[key]:
+            yield Path(values[key]).absolute()
+    plug_ins = values["--image-credential-provider-bin-dir"]
+    if plug_ins and Path(plug_ins).absolute() not in _PROGRAMS:
+        yield Path(plug_ins).absolute()
 
 
 def default_root_dir() -> Path:

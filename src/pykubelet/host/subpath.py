@@ -1,8 +1,8 @@
 """A part of a volume, shown to a container as a whole.
 
 The container's own processes can write into the volume, so they could replace any step of the way by a link to
-somewhere else on this machine, at any moment. Therefore each step is opened without following links, and where this
-user may mount, what was opened is bound to a place that no container can reach.
+somewhere else on this machine, at any moment. Therefore each step is opened without following links, and what was
+opened is bound to a place that no container can reach; who may not mount leaves it to the runtime to open it so.
 """
 
 import logging
@@ -13,6 +13,7 @@ from typing import Final
 
 from pykubelet.base.errors import Invalid
 from pykubelet.host import mount
+from pykubelet.pod.container.mounts import VolumePart
 
 log = logging.getLogger(__name__)
 
@@ -20,12 +21,12 @@ _STEP: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _PRIVATE: Final = 0o750
 
 
-def prepare_sub_path(volume_path: str, sub_path: str, target: str) -> str:
-    """-> the path to mount into the container.
+def prepare_sub_path(volume_path: str, sub_path: str, target: str) -> VolumePart:
+    """-> what to mount into the container.
 
-    That is `target`, with the part of the volume bound to it, or, where mounting is not permitted, the real path
-    inside the volume. Missing folders are made, with the mode of the volume. May be called again. Raises Invalid when
-    the way leads out of the volume, and OSError.
+    That is `target`, with the part of the volume bound to it, or, where mounting is not permitted, the way to it from
+    the volume on. Missing folders are made, with the mode of the volume. May be called again. Raises Invalid when the
+    way leads out of the volume, and OSError.
     """
     root = os.path.realpath(volume_path, strict=True)
     # Links that stay inside of the volume are fine: config maps are made of them.
@@ -35,7 +36,7 @@ def prepare_sub_path(volume_path: str, sub_path: str, target: str) -> str:
     steps = () if wanted == root else tuple(os.path.relpath(wanted, root).split("/"))
     opened = _open(root, steps)
     try:
-        return target if _bound(opened, target) else wanted
+        return VolumePart(target) if _bound(opened, target) else VolumePart(root, sub_path)
     finally:
         os.close(opened)
 

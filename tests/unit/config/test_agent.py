@@ -34,14 +34,15 @@ def load(tmp_path: Path, text: str) -> dict[str, Any]:
     return load_configuration(str(file))
 
 
-def config(**fields: Any) -> Config:
+def config(hidden: tuple[str, ...] = (), **fields: Any) -> Config:
     """As made for a node n1 with its state in /r, every room with its own defaults."""
     root, logs, pki = Path("/r"), Path("/r/logs"), Path("/r/pki")
+    places = (root, logs, pki, *map(Path, hidden))
     rooms: dict[str, Any] = {
         "static_pods": StaticPodSettings(),
         "client": ClientSettings(node_name="n1", cert_dir=pki),
         "node": NodeSettings(name="n1"),
-        "runtime": RuntimeSettings(endpoint="", root=root / "runtime", log_root=logs, hidden=(root, logs)),
+        "runtime": RuntimeSettings(endpoint="", root=root / "runtime", log_root=logs, hidden=places),
         "log_rotation": RotationSettings(),
         "image_pulls": ImagePullSettings(),
         "image_gc": ImageGcSettings(),
@@ -90,13 +91,14 @@ def test_the_names_of_the_file_are_upstreams(tmp_path: Path) -> None:
         "httpCheckFrequency: 1m30s\n",
     )
     assert made(found) == config(
+        hidden=("/etc/kubernetes/manifests",),
         static_pods=StaticPodSettings(
             path="/etc/kubernetes/manifests",
             url="https://example.com/pods",
             url_header={"Authorization": ("Bearer x",), "X-Team": ("a", "b")},
             file_check_period=10.0,
             http_check_period=90.0,
-        )
+        ),
     )
 
 
@@ -341,3 +343,21 @@ def test_the_configuration_in_force_is_shown_as_a_file_would_have_it() -> None:
     assert shown["authorization"]["webhook"] == {"cacheAuthorizedTTL": "5m0s", "cacheUnauthorizedTTL": "30s"}
     assert "maxParallelImagePulls" not in shown  # any number
     assert not [name for name in shown if name.startswith("--")]
+
+
+def test_containers_see_none_of_the_credentials_that_the_agent_was_told_of() -> None:
+    flags = ("kubeconfig", "bootstrap-kubeconfig", "cert-dir", "image-credential-provider-config")
+    given = {f"--{name}": f"/etc/{name}" for name in flags} | {"podLogsDir": "/logs"}
+    given |= {
+        "--image-credential-provider-bin-dir": "/opt/bin",
+        "tlsPrivateKeyFile": "/opt/key",
+        "tlsCertFile": "/opt/crt",
+    }
+    wanted = {*(f"/etc/{name}" for name in flags), "/opt/bin", "/opt/key", "/opt/crt", "/logs", "/r"}
+    assert {str(path) for path in made(given).runtime.hidden} == wanted
+
+
+@pytest.mark.parametrize(("folder", "is_hidden"), [("/opt/plug-ins", True), ("/usr/local/bin", False)])
+def test_plug_ins_are_hidden_unless_they_are_where_programs_are(folder: str, is_hidden: bool) -> None:
+    given = {"--image-credential-provider-bin-dir": folder, "--image-credential-provider-config": "/etc/plug-ins"}
+    assert (Path(folder) in made(given).runtime.hidden) == is_hidden

@@ -117,7 +117,7 @@ async def test_the_parts_that_a_container_mounts_are_prepared(volumes: Volumes) 
     paths = await volumes.set_up(pod)
     parts = await volumes.prepare_sub_paths(pod, pod.spec.containers[0], paths, (("POD", "web-0"),))
     assert list(parts) == [0]
-    assert are_same(parts[0], os.path.join(paths["data"], "logs", "web-0"))
+    assert are_same(os.path.join(parts[0].host_path, parts[0].sub_path), os.path.join(paths["data"], "logs", "web-0"))
     await volumes.tear_down("u1")
 
 
@@ -163,7 +163,7 @@ async def test_everything_that_was_made_is_given_back(mountable: Path, dirs: Pod
     )
     paths = await volumes.set_up(pod)
     parts = await volumes.prepare_sub_paths(pod, pod.spec.containers[0], paths, ())
-    for path in (*paths.values(), *parts.values()):
+    for path in (*paths.values(), *(part.host_path for part in parts.values())):
         os.mkdir(os.path.join(path, "made"))
     again = Volumes(dirs, memory=GIB)  # as an agent that has just started, and knows nothing
     for _ in range(2):

@@ -170,7 +170,7 @@ async def test_one_file_alone_may_be_mounted(volumes: Volumes) -> None:
     pod = pod_with(config_map(), mounts=[{"name": "v", "mountPath": "/a.conf", "subPath": "a"}])
     paths = await volumes.set_up(pod)
     parts = await volumes.prepare_sub_paths(pod, pod.spec.containers[0], paths, ())
-    assert await asyncio.to_thread(Path(parts[0]).read_text) == "1"
+    assert await asyncio.to_thread(Path(parts[0].host_path, parts[0].sub_path).read_text) == "1"
     await volumes.tear_down("u1")
 
 

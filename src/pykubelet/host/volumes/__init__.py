@@ -28,7 +28,7 @@ from pykubelet.host.volumes.secret import SecretContent
 from pykubelet.host.volumes.written import Content, Written
 from pykubelet.pod.container.env import Environment
 from pykubelet.pod.container.failures import Unsupported
-from pykubelet.pod.container.mounts import sub_paths, used_volumes
+from pykubelet.pod.container.mounts import VolumePart, sub_paths, used_volumes
 from pykubelet.pod.container.projected_volumes import needs_api
 from pykubelet.pod.ports.api import PodObjects, Recorder
 
@@ -77,7 +77,7 @@ class Volumes:
 
     async def prepare_sub_paths(
         self, pod: Pod, container: Container, volume_paths: Mapping[str, str], env: Environment
-    ) -> Mapping[int, str]:
+    ) -> Mapping[int, VolumePart]:
         """What to mount for the mounts of a container that show only a part of their volume, by the mount's index."""
         prepared = {}
         for index, path in sub_paths(container, env).items():

@@ -4,6 +4,8 @@ import posixpath
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from pykubelet.api.container import Container, VolumeMount
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid
@@ -15,6 +17,14 @@ from pykubelet.pod.ports.runtime import Mount
 HOSTS_FILE: Final = "/etc/hosts"
 
 _PROPAGATIONS: Final = ("None", "HostToContainer", "Bidirectional")
+
+
+class VolumePart(Struct, frozen=True):
+    """What a mount with a subPath shows: a place where that was made safe, or a volume and the way in it, to be opened
+    by who mounts it."""
+
+    host_path: str
+    sub_path: str = ""
 
 
 def used_volumes(pod: Pod) -> frozenset[str]:
@@ -36,29 +46,33 @@ def container_mounts(
     container: Container,
     volume_paths: Mapping[str, str],
     *,
-    sub_paths: Mapping[int, str],
+    sub_paths: Mapping[int, VolumePart],
     etc_hosts: str | None,
     termination_log: str | None,
     recursive_read_only: bool = False,
 ) -> tuple[Mount, ...]:
     """Every mount of a container, the volumes first.
 
-    `sub_paths` are the paths on this machine that were made safe for the mounts with a subPath, by the mount's index.
+    `sub_paths` are the parts of volumes that were prepared for the mounts with a subPath, by the mount's index.
     `etc_hosts` and `termination_log` are files on this machine; None mounts nothing there. `recursive_read_only`
     says whether the runtime can make what is mounted below a mount read-only too.
     """
     if container.volume_devices:
         raise Unsupported(f'container "{container.name}"', f'the block device "{container.volume_devices[0].name}"')
     ours = {volume.name for volume in pod.spec.volumes if is_written_by_us(volume)}
+    parts = [
+        _part(container, index, mount, volume_paths, sub_paths) for index, mount in enumerate(container.volume_mounts)
+    ]
     mounts = [
         Mount(
-            host_path=_host_path(container, index, mount, volume_paths, sub_paths),
+            host_path=part.host_path,
+            sub_path=part.sub_path,
             container_path=_absolute(mount.mount_path),
             read_only=bool(mount.read_only) or mount.name in ours,
             recursive_read_only=_recursive_read_only(mount, recursive_read_only),
             propagation=_propagation(mount),
         )
-        for index, mount in enumerate(container.volume_mounts)
+        for part, mount in zip(parts, container.volume_mounts, strict=True)
     ]
     if etc_hosts is not None and all(mount.mount_path != HOSTS_FILE for mount in container.volume_mounts):
         mounts.append(Mount(host_path=etc_hosts, container_path=HOSTS_FILE))
@@ -68,21 +82,21 @@ def container_mounts(
     return tuple(mounts)
 
 
-def _host_path(
+def _part(
     container: Container,
     index: int,
     mount: VolumeMount,
     volume_paths: Mapping[str, str],
-    safe: Mapping[int, str],
-) -> str:
+    prepared: Mapping[int, VolumePart],
+) -> VolumePart:
     if mount.name not in volume_paths:
         raise Invalid(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
-    if index in safe:
-        return safe[index]
+    if index in prepared:
+        return prepared[index]
     if mount.sub_path or mount.sub_path_expr:
         # To fall back to the whole volume would show the container what it must not see.
         raise Invalid(f'the subPath of volume "{mount.name}" for container "{container.name}" was not prepared')
-    return volume_paths[mount.name]
+    return VolumePart(volume_paths[mount.name])
 
 
 def _sub_path(mount: VolumeMount, env: Environment) -> str:

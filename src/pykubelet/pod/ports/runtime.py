@@ -43,6 +43,8 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
 
 class Mount(Struct, frozen=True, kw_only=True):
     host_path: str
+    sub_path: str = ""
+    """The part of it that is shown, to be opened without a way out of it: its files may change at any moment."""
     container_path: str
     read_only: bool = False
     recursive_read_only: bool = False

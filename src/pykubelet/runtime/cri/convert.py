@@ -13,6 +13,7 @@ from pykubelet.api.container import Container, EphemeralContainer, ResourceRequi
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.rules.resources import HUGEPAGES_PREFIX, container_limits, container_requests
+from pykubelet.base.errors import Invalid
 from pykubelet.pod.container import container_config as launch
 from pykubelet.pod.container.cgroup import PERIOD, SMALLEST_QUOTA, spelled_page_size
 from pykubelet.pod.container.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, pod_identity
@@ -190,6 +191,11 @@ def _ports(ports: Iterable[PortMapping]) -> list[cri.PortMapping]:
 
 def _mount(mount: Mount, users: cri.UserNamespace) -> cri.Mount:
     """What is root's outside is root's inside, also where that root is somebody else."""
+    if mount.sub_path:
+        raise Invalid(
+            f"mount {mount.container_path} cannot be provided: the agent may not mount, and a container runtime opens "
+            f"{mount.sub_path} by its name, which a container could have replaced by a link; run the agent as root"
+        )
     return cri.Mount(
         container_path=mount.container_path,
         host_path=mount.host_path,

@@ -3,7 +3,6 @@
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images import Images
 from pykubelet.runtime.process.known import Container, Sandbox
+from pykubelet.runtime.process.machine_files import MachineFiles
 from pykubelet.runtime.process.store import SandboxRecord
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Assembly:
         *,
         sandboxes: Path,
         containers: Path,
-        hidden: Sequence[Path],
+        machine_files: MachineFiles,
         log_size: int,
         log_files: int,
     ) -> None:
@@ -51,7 +51,7 @@ class Assembly:
         self._filters = filters
         self._sandboxes = sandboxes
         self._containers = containers
-        self._hidden = [str(path) for path in hidden]
+        self._machine_files = machine_files
         self._log_size = log_size
         self._log_files = log_files
 
@@ -98,7 +98,7 @@ class Assembly:
         scratch.mkdir(mode=0o700)
         root = specs.root_spec(sandbox.record.config, config, folder, self._abilities, str(scratch))
         if root is not None:
-            root["hidden"] = self._hidden
+            root["hidden"] = [] if folder else self._machine_files.hidden()
             root["shm"] = self._shm_of(sandbox)
             root["files"] = self._files_of(sandbox, config)
         log = Path(container.record.log)

@@ -35,6 +35,7 @@ from pykubelet.runtime.process.cgroups import Cgroups
 from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images import Images
 from pykubelet.runtime.process.known import Container, Sandbox
+from pykubelet.runtime.process.machine_files import MachineFiles
 from pykubelet.runtime.process.process import Identity, Process
 from pykubelet.runtime.process.security import context_of
 from pykubelet.runtime.process.spawner import Answer, Spawner
@@ -57,9 +58,9 @@ _AUTHORS: Final = ("exec: ", "working directory ")  # failures that only the pod
 class ProcessRuntime:
     """Containers as processes, without a daemon and without root.
 
-    All state is below `root`. `hidden` are folders that containers must not see, beyond that one. With `isolated` False
-    containers are plain processes even where more would be possible. `python` runs the shim: any 3.11 or later, with
-    nothing but its standard library.
+    All state is below `root`. `hidden` are files and folders that containers must not see, beyond that one. With
+    `isolated` False containers are plain processes even where more would be possible. `python` runs the shim: any 3.11
+    or later, with nothing but its standard library.
     """
 
     def __init__(
@@ -80,7 +81,8 @@ class ProcessRuntime:
         self.journal = journal or Journal()
         self._root, self._isolated = root.absolute(), isolated
         self._log_root = (log_root or root / "logs").absolute()
-        self._hidden, self._log_size, self._log_files = (self._root, *hidden), log_size, log_files
+        self._log_size, self._log_files = log_size, log_files
+        self._machine_files = MachineFiles((self._root, self._log_root, *hidden))
         self._filters = filters or Filters(folder=self._root / "seccomp")
         self._images = Images(image_root.absolute() if image_root else None)
         self._store = Store(self._root)
@@ -98,6 +100,7 @@ class ProcessRuntime:
         """The first call of anything looks at the machine and at what an earlier agent has left running."""
         async with self._opening:
             if self._assembly is None:
+                self._machine_files.look()
                 await asyncio.to_thread(self._store.open)
                 self._cgroups = await asyncio.to_thread(Cgroups)
                 self._abilities = await self._look()
@@ -107,7 +110,7 @@ class ProcessRuntime:
                     self._filters,
                     sandboxes=self._store.sandboxes,
                     containers=self._store.containers,
-                    hidden=[*self._hidden, *([self._store.memory] if self._store.memory else [])],
+                    machine_files=self._machine_files,
                     log_size=self._log_size,
                     log_files=self._log_files,
                 )
@@ -246,6 +249,7 @@ class ProcessRuntime:
         answer = Answer()
         try:
             await asyncio.to_thread(self._place, container)
+            await self._machine_files.ready()
             spec = await asyncio.to_thread(assembly.container, container)
             await self._spawner.ask("container", spec, answer=answer, within=_STARTING)
         except (OSError, Retry) as error:
@@ -365,6 +369,7 @@ class ProcessRuntime:
         await self._table.close()
         await self._spawner.close()
         await asyncio.to_thread(self._store.close)
+        await self._machine_files.close()
 
     # --- inside
 

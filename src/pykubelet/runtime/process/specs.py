@@ -165,7 +165,8 @@ def _check_mount(mount: Mount, config: ContainerConfig, abilities: Abilities) ->
     if not mount.container_path.startswith("/"):
         raise Invalid(f"mount {mount.container_path}: the path in the container has to be absolute")
     expected = mount.container_path in _KUBELET_FILES or mount.host_path == config.termination_message_path
-    in_place = mount.container_path == mount.host_path and not mount.read_only
+    shown = f"{mount.host_path}/{mount.sub_path}" if mount.sub_path else mount.host_path
+    in_place = mount.container_path == shown and not mount.read_only
     if not (abilities.namespaces or expected or in_place):
         raise Invalid(
             f"mount {mount.container_path} cannot be provided: containers are plain processes here, which see every "
@@ -176,6 +177,7 @@ def _check_mount(mount: Mount, config: ContainerConfig, abilities: Abilities) ->
 def _mount_spec(mount: Mount) -> "MountSpec":
     return {
         "source": mount.host_path,
+        "inside": mount.sub_path,
         "target": mount.container_path,
         "read_only": mount.read_only,
         "recursive_read_only": mount.read_only and mount.recursive_read_only,

@@ -9,7 +9,7 @@ from pykubelet.api.pod import PodSpec
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.failures import Unsupported
-from pykubelet.pod.container.mounts import container_mounts, sub_paths, used_volumes
+from pykubelet.pod.container.mounts import VolumePart, container_mounts, sub_paths, used_volumes
 from pykubelet.pod.ports.runtime import Mount
 
 PATHS = {"data": "/pods/u/volumes/data", "conf": "/pods/u/volumes/conf"}
@@ -157,7 +157,7 @@ def test_a_part_outside_of_the_volume_is_refused(fields: dict[str, str], refusal
 
 
 def test_a_part_is_mounted_from_the_path_that_was_made_safe_for_it() -> None:
-    mounts = mounted(part(subPath="a"), sub_paths={1: "/pods/u/volume-subpaths/data/c/1"})
+    mounts = mounted(part(subPath="a"), sub_paths={1: VolumePart("/pods/u/volume-subpaths/data/c/1")})
     assert [mount.host_path for mount in mounts] == [PATHS["conf"], "/pods/u/volume-subpaths/data/c/1"]
 
 

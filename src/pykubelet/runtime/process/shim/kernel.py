@@ -44,19 +44,17 @@ _GETCWD = {"x86_64": 79, "i686": 183, "armv7l": 183, "ppc64le": 182, "s390x": 18
 _JOIN_SESSION_KEYRING = 1
 _CAPBSET_READ = 23
 _CAPABILITIES_VERSION = 0x20080522
-_AT_FDCWD = -100
 _AT_EMPTY_PATH = 0x1000
 _AT_RECURSIVE = 0x8000
 _CLONE_TREE = 0x1  # of open_tree
 _CLOEXEC = 0x1  # of fsopen and fsmount
-_CREATE = 6  # of fsconfig
-_FROM_DESCRIPTOR = 0x4  # of move_mount
+_SET_STRING = 1  # of fsconfig
+_CREATE = 6
+_BY_DESCRIPTORS = 0x4 | 0x40  # of move_mount: what is mounted, and where
 _NO_MAGIC_LINKS = 0x2  # of openat2
 BENEATH = 0x8
 IN_ROOT = 0x10
 _PATIENCE = 64
-_ATTR_RDONLY = 0x1
-_KEPT_FLAGS = MS_NOSUID | MS_NODEV | MS_NOEXEC
 _TIOCSCTTY = 0x540E
 _OTHERS = os.uname().machine.startswith("ppc")  # where the numbers of requests are put together in another way
 _TIOCSWINSZ = 0x80087467 if _OTHERS else 0x5414
@@ -90,16 +88,17 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
     _checked(result, f"mount {kind or source} at {target}")
 
 
-def overlay(target: str, lower: str, upper: str, work: str, *, in_user_namespace: bool) -> None:
+def overlay(target: str, lower: list[str], upper: str, work: str, *, flags: int = 0, in_user_namespace: bool) -> None:
     """Its parts are named by descriptors: those names hold no colon and no comma."""
-    handles = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (lower, upper, work)]
-    options = "lowerdir=/proc/self/fd/{},upperdir=/proc/self/fd/{},workdir=/proc/self/fd/{}".format(*handles)
+    handles = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (upper, work, *lower)]
+    above, beside, *below = (f"/proc/self/fd/{handle}" for handle in handles)
+    options = f"lowerdir={':'.join(below)},upperdir={above},workdir={beside}"
     if in_user_namespace:
         options += ",userxattr"
     try:
-        mount("overlay", target, "overlay", options=options + ",volatile")
+        mount("overlay", target, "overlay", flags, options + ",volatile")
     except OSError:
-        mount("overlay", target, "overlay", options=options)
+        mount("overlay", target, "overlay", flags, options)
     finally:
         for handle in handles:
             os.close(handle)
@@ -118,11 +117,13 @@ def open_inside(root: int, path: str, flags: int, how: int = IN_ROOT) -> int:
     return _syscall(f"open {path}", *arguments)
 
 
-def new_mount(kind: str, attributes: int = 0) -> int:
-    """A file system that is mounted nowhere yet. -> a descriptor for `attach`; OSError with ENOSYS before Linux 5.2.
-    The attributes have the values of their flags for `mount`."""
+def new_mount(kind: str, attributes: int = 0, **options: str) -> int:
+    """A file system that is mounted nowhere yet. -> a descriptor of its root, for `attach`. The attributes have the
+    values of their flags for `mount`."""
     context = _syscall(f"open a {kind}", _FSOPEN, kind.encode(), _CLOEXEC)
     try:
+        for key, value in options.items():
+            _syscall(f"set {key} of a {kind}", _FSCONFIG, context, _SET_STRING, key.encode(), value.encode(), 0)
         _syscall(f"make a {kind}", _FSCONFIG, context, _CREATE, None, None, 0)
         return _syscall(f"mount a {kind}", _FSMOUNT, context, _CLOEXEC, attributes)
     finally:
@@ -135,26 +136,20 @@ def copy_mount(source: int, *, recursive: bool) -> int:
     return _syscall("copy a mount", _OPEN_TREE, source, b"", flags)
 
 
-def attach(mounted: int, target: str) -> None:
+def attach(mounted: int, target: int) -> None:
     """Give what was mounted nowhere its place."""
-    flags = _FROM_DESCRIPTOR
-    _syscall(f"mount at {target}", _MOVE_MOUNT, mounted, b"", _AT_FDCWD, os.fsencode(target), flags)
+    _syscall("mount", _MOVE_MOUNT, mounted, b"", target, b"", _BY_DESCRIPTORS)
+
+
+def restrict(mounted: int, attributes: int, *, recursive: bool, propagation: int = 0) -> None:
+    """Forbid something to a mount, and to those below it if so wanted; what else was set for them stays."""
+    wanted = (ctypes.c_uint64 * 4)(attributes, 0, propagation, 0)
+    flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
+    _syscall("restrict a mount", _MOUNT_SETATTR, mounted, b"", flags, ctypes.addressof(wanted), 32)
 
 
 def unmount(target: str) -> None:
     _checked(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
-
-
-def make_read_only(target: str, *, recursive: bool) -> None:
-    """Forbid writing to a mount, and to those below it if so wanted; what else was set for them stays."""
-    attributes = (ctypes.c_uint64 * 4)(_ATTR_RDONLY, 0, 0, 0)
-    flags = _AT_RECURSIVE if recursive else 0
-    if _libc.syscall(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(target), flags, ctypes.byref(attributes), 32) == 0:
-        return
-    if recursive:
-        _checked(-1, f"make {target} read-only")
-    kept = os.statvfs(target).f_flag & _KEPT_FLAGS  # kernels before 5.12: say again what must stay
-    mount("none", target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
 
 
 def pivot_root(new_root: str) -> None:

@@ -1,7 +1,7 @@
 """The folders that every container has of its own: /proc, /sys, /dev. And how anything is mounted in its root.
 
-All but `renew_proc` runs when the new root is in place and the old one not yet gone; the working folder is the old
-root's /proc/self/fd, so that a source is named by the number of its descriptor.
+Volumes and images hold what others have put there, and who shares a volume can change it at any moment. So a place in
+the root is opened once, without a way out of it, and what is mounted there is put on what was opened.
 """
 
 from __future__ import annotations
@@ -10,114 +10,161 @@ import os
 import stat
 
 from . import kernel
-from .kernel import MS_BIND, MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_REC, MS_SLAVE
+from .kernel import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_SLAVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .spec import RootSpec
 
-_SAFE = MS_NOSUID | MS_NODEV | MS_NOEXEC
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_PATH = os.O_PATH | os.O_CLOEXEC
+_OWN_FOLDER = _PATH | os.O_DIRECTORY | os.O_NOFOLLOW
+SAFE = MS_NOSUID | MS_NODEV | MS_NOEXEC
+_TRIES = 64
+DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty"))
 _LINKS = (
-    ("/proc/self/fd", "/dev/fd"),
-    ("/proc/self/fd/0", "/dev/stdin"),
-    ("/proc/self/fd/1", "/dev/stdout"),
-    ("/proc/self/fd/2", "/dev/stderr"),
-    ("pts/ptmx", "/dev/ptmx"),
+    ("/proc/self/fd", "fd"),
+    ("/proc/self/fd/0", "stdin"),
+    ("/proc/self/fd/1", "stdout"),
+    ("/proc/self/fd/2", "stderr"),
+    ("pts/ptmx", "ptmx"),
 )
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the kernel's place for it
 _MASKED = ("acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
+_MASKED_SYS = ("firmware", "devices/virtual/powercap")
 _FIXED = ("bus", "fs", "irq", "sys", "sysrq-trigger")
 
 
-def point(path: str, *, folder: bool) -> str:
-    """Something to mount on. -> its path, without links: /etc/resolv.conf often is one, to what is not there."""
-    path = os.path.realpath(path)
-    if folder:
-        os.makedirs(path, 0o755, exist_ok=True)
-    elif not os.path.exists(path):
-        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+def point(root: int, path: str, *, folder: bool) -> int:
+    """Something to mount on, opened; what is missing is made. Often a link is in the way, to what is not there."""
+    for _ in range(_TRIES):
+        try:
+            return kernel.open_inside(root, path, os.O_PATH)
+        except FileNotFoundError:
+            path = _made(root, path, folder=folder)
+    raise OSError(errno.ELOOP, f"cannot mount at {path}: what is there changes all the time")
+
+
+def _made(root: int, path: str, *, folder: bool) -> str:
+    """One step more of the way is there. -> the way, which is another one when that step was a link"""
+    steps = [step for step in path.split("/") if step]
+    count, parent = len(steps), -1
+    while parent < 0:
+        count -= 1
+        try:
+            parent = kernel.open_inside(root, "/".join(steps[:count]) or ".", os.O_PATH | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+    name, rest = steps[count], steps[count + 1 :]
+    try:
+        if rest or folder:
+            os.mkdir(name, 0o755, dir_fd=parent)
+        else:
+            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=parent))
+    except FileExistsError:
+        try:
+            target = os.readlink(name, dir_fd=parent)
+        except OSError:  # somebody was faster
+            return path
+        return "/".join([*([] if target.startswith("/") else steps[:count]), target, *rest])
+    finally:
+        os.close(parent)
     return path
+
+
+def own_folder(root: int, name: str) -> int:
+    """One at the top, where no link is followed: /proc may not be elsewhere."""
+    try:
+        os.mkdir(name, 0o755, dir_fd=root)
+    except OSError as error:  # it is there, or the root is for reading only: then opening it tells
+        if error.errno not in (errno.EEXIST, errno.EROFS):
+            raise
+    return os.open(name, _OWN_FOLDER, dir_fd=root)
 
 
 def is_folder(source: int) -> bool:
     return stat.S_ISDIR(os.fstat(source).st_mode)
 
 
-def bind(source: int, target: str, *, follow: bool = False) -> None:
-    kernel.mount(str(source), target, flags=MS_BIND | MS_REC)
-    kernel.mount("none", target, flags=MS_REC | (MS_SLAVE if follow else MS_PRIVATE))
+def copy(source: int, forbidden: int = 0, *, follow: bool = False, recursive: bool = True) -> int:
+    """What is somewhere already, to be put somewhere else too."""
+    mounted = kernel.copy_mount(source, recursive=recursive)
+    kernel.restrict(mounted, forbidden, recursive=True, propagation=MS_SLAVE if follow else MS_PRIVATE)
+    return mounted
 
 
-def hide(path: str) -> None:
-    """The agent's own folders hold other pods' secrets. What cannot be reached need not be hidden."""
+def put(mounted: int, target: int) -> None:
+    """Where it belongs; both descriptors are used up."""
     try:
-        if os.path.isdir(path):
-            kernel.mount("tmpfs", path, "tmpfs", _SAFE | MS_RDONLY, "mode=555,size=4k")
-    except PermissionError:
-        return
+        kernel.attach(mounted, target)
+    finally:
+        os.close(mounted)
+        os.close(target)
 
 
-def make_proc(machine: int) -> None:
-    """This machine's for now: where another one is visible, the kernel lets ordinary users mount theirs."""
-    point("/proc", folder=True)
-    bind(machine, "/proc")
-
-
-def renew_proc(proc: int, *, masks: bool, null: int) -> None:
-    """The one of a pid namespace in its place: our own's, if there is none yet."""
-    fresh = proc if proc >= 0 else kernel.new_mount("proc", _SAFE)
+def renew_proc(root: int, proc: int) -> None:
+    """The one of a pid namespace in place of this machine's: our own's, if there is none yet. Where the machine's is
+    visible, the kernel lets ordinary users mount theirs."""
+    fresh = proc if proc >= 0 else kernel.new_mount("proc", SAFE)
     kernel.unmount("/proc")
-    kernel.attach(fresh, "/proc")
-    os.close(fresh)
-    if masks:
-        for name in _MASKED:
-            _mask(f"/proc/{name}", null)
-        for name in _FIXED:
-            _fix(f"/proc/{name}")
+    put(fresh, own_folder(root, "proc"))
 
 
-def make_sys(machine: int, *, read_only: bool, masks: bool) -> None:
-    point("/sys", folder=True)
-    bind(machine, "/sys")
-    if read_only:
-        kernel.make_read_only("/sys", recursive=True)
-    if masks:
-        hide("/sys/firmware")
+def guard_proc(root: int, null: int) -> None:
+    """Whoever is root in there is not to read or change what is the whole machine's."""
+    proc = own_folder(root, "proc")
+    _cover(proc, _MASKED, null)
+    for name in _FIXED:
+        target = _known(proc, name)
+        if target >= 0:
+            put(copy(target, MS_RDONLY), target)
+    os.close(proc)
 
 
-def make_device_folder(sources: dict[str, int], spec: RootSpec) -> None:
-    point("/dev", folder=True)
-    machine = sources["/dev"]
+def make_sys(root: int, machine: int, groups: int, null: int) -> None:
+    """Control groups are mounted below it. Where that is a mount by itself, all others are left out: tracing and the
+    like are nobody's business in there."""
+    mounted = os.dup(machine)
+    put(machine, own_folder(root, "sys"))
+    if groups >= 0:
+        put(groups, _known(mounted, "fs/cgroup"))
+        _cover(mounted, _MASKED_SYS, null)
+    os.close(mounted)
+
+
+def make_device_folder(root: int, machine: dict[str, int], spec: RootSpec) -> None:
     if spec["privileged"]:
-        bind(machine, "/dev")
+        put(machine["/dev"], own_folder(root, "dev"))
         return
-    kernel.mount("tmpfs", "/dev", "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=64k")
-    for name in _DEVICES:
-        device = os.open(name, os.O_PATH | os.O_CLOEXEC, dir_fd=machine)
-        bind(device, point(f"/dev/{name}", folder=False))
-        os.close(device)
-    for target, path in _LINKS:
-        os.symlink(target, path)
-    os.mkdir("/dev/pts", 0o755)
-    owner = "" if spec["in_user_namespace"] else ",gid=5"
-    kernel.mount("devpts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, f"newinstance,ptmxmode=0666,mode=620{owner}")
-    os.mkdir(_SHARED_MEMORY, 0o1777)
+    made = kernel.new_mount("tmpfs", SAFE, mode="755", size="64k")  # its nodes are mounts, so it need not have any
+    put(os.dup(made), own_folder(root, "dev"))
+    for path in DEVICES:
+        name = os.path.basename(path)
+        os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=made))
+        put(machine[path], _known(made, name))
+    for link, name in _LINKS:
+        os.symlink(link, name, dir_fd=made)
+    owner = {} if spec["in_user_namespace"] else {"gid": "5"}
+    os.mkdir("pts", 0o755, dir_fd=made)
+    terminals = kernel.new_mount("devpts", MS_NOSUID | MS_NOEXEC, ptmxmode="0666", mode="620", **owner)
+    put(terminals, _known(made, "pts"))
+    os.mkdir("shm", 0o1777, dir_fd=made)
     if spec["shm"]:
-        bind(sources[spec["shm"]], _SHARED_MEMORY)
+        put(machine[spec["shm"]], _known(made, "shm"))
+    os.close(made)
 
 
-def _mask(path: str, null: int) -> None:
-    if os.path.isdir(path):
-        hide(path)
-    elif os.path.exists(path):
-        copy = kernel.copy_mount(null, recursive=False)
-        kernel.attach(copy, path)
-        os.close(copy)
+def _cover(folder: int, names: tuple[str, ...], null: int) -> None:
+    """Nothing is to be seen of them."""
+    for name in names:
+        target = _known(folder, name)
+        if target >= 0 and is_folder(target):
+            put(kernel.new_mount("tmpfs", SAFE | MS_RDONLY, mode="555", size="4k"), target)
+        elif target >= 0:
+            put(copy(null), target)
 
 
-def _fix(path: str) -> None:
-    if os.path.exists(path):
-        kernel.mount(path, path, flags=MS_BIND | MS_REC)
-        kernel.make_read_only(path, recursive=True)
+def _known(folder: int, name: str) -> int:
+    """Something in a folder that is the kernel's or ours; -1: it is not there."""
+    try:
+        return os.open(name, _PATH | os.O_NOFOLLOW, dir_fd=folder)
+    except FileNotFoundError:
+        return -1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import files, kernel, namespaces
+from . import files, kernel, namespaces, places
 from .kernel import MS_REC, MS_SLAVE
 
 TYPE_CHECKING = False
@@ -37,9 +37,10 @@ def _inside(folder: str, with_user_namespace: bool, report: int) -> NoReturn:
         kernel.mount("tmpfs", stage, "tmpfs")
         for name in ("layer", "proc", "sys"):
             os.mkdir(f"{stage}/{name}")
-        kernel.mount("/sys", stage + "/sys", flags=kernel.MS_BIND | MS_REC)
-        kernel.make_read_only(stage + "/sys", recursive=True)
-        layers = ("/usr", folder + "/upper", folder + "/work")
+        inside = os.open(stage, os.O_PATH | os.O_CLOEXEC)
+        machine = os.open("/sys", os.O_PATH | os.O_CLOEXEC)
+        places.put(places.copy(machine, kernel.MS_RDONLY), places.point(inside, "sys", folder=True))
+        layers = (["/usr"], folder + "/upper", folder + "/work")
         overlay = _failure(lambda: kernel.overlay(stage + "/layer", *layers, in_user_namespace=with_user_namespace))
         proc = _failure(lambda: kernel.mount("proc", stage + "/proc", "proc"))
         kernel.pivot_root(stage)

@@ -1,27 +1,51 @@
-"""A container's own view of the file system: this machine's files or an unpacked image, with writes that stay private.
+"""A container's own view of the file system: an unpacked image, or what of this machine's files everybody may see.
 
-As root one overlay covers it all. In a user namespace the kernel refuses that, since there are mounts below which may
-not be uncovered: so there the root is a small tmpfs, with an overlay for each of the folders at the top.
+Of this machine that is its programs and their settings (`SHOWN`), each folder under an overlay, so that writes stay
+private, and without what `hidden` names; all else is new and empty. Volumes are the way to see more. What is the same
+in every container is made in memory: there a folder costs a hundredth of one on a disk.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
 from . import kernel
-from .kernel import MS_BIND, MS_REC, MS_SLAVE
-from .places import bind, hide, is_folder, make_device_folder, make_proc, make_sys, point, renew_proc
+from .kernel import BENEATH, MS_BIND, MS_NODEV, MS_RDONLY, MS_REC, MS_SLAVE
+from .places import (
+    DEVICES,
+    SAFE,
+    copy,
+    guard_proc,
+    is_folder,
+    make_device_folder,
+    make_sys,
+    own_folder,
+    point,
+    put,
+    renew_proc,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .spec import MountSpec, RootSpec
 
+SHOWN = ("usr", "etc", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "var/lib/ca-certificates")
 _MADE = ("proc", "sys", "dev")
-_EMPTY = {"tmp": 0o1777, "run": 0o755, "var/tmp": 0o1777}  # the machine's hold sockets and other people's files
+_EMPTY = {"tmp": 0o1777, "run": 0o755, "var/tmp": 0o1777}
+_SKELETON = {
+    **dict.fromkeys(("dev", "proc", "sys", "home", "media", "mnt", "opt", "srv", "var", "run", "run/lock"), 0o755),
+    **dict.fromkeys(("var/cache", "var/lib", "var/log", "var/opt", "var/spool"), 0o755),
+    **dict.fromkeys(("tmp", "var/tmp"), 0o1777),
+    "root": 0o700,
+}
+_GROUPS = "/sys/fs/cgroup"
+_LINKS = {"var/run": "/run", "var/lock": "/run/lock"}
 _UNWANTED = ("lost+found",)
 _SMALL = 64 * 1024
 _DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "nfs", "nfs4", "virtiofs", "9p")
+_WHITEOUT = stat.S_IFCHR  # device 0, by which an overlay knows what is not there
 
 
 class Root:
@@ -30,10 +54,15 @@ class Root:
 
     def __init__(self, spec: RootSpec) -> None:
         self._spec = spec
+        self._memory = spec["scratch"]
+        """A file system that ends with the container, over the place on disk where its own writes go."""
+        self._disk = ""
         self._stage = spec["scratch"] + "/root"
         self._layers = 0
-        self._writable = ["/"]
-        """The mounts that make up the image's part of the root."""
+        self._writable: list[str] = []
+        """The mounts that make up the image's part of the root, from the outermost to the innermost."""
+        self._no_devices = 0 if spec["privileged"] else MS_NODEV
+        self._root = -1
         self._null = -1
         """The container's /dev/null, under whatever a volume puts over it."""
 
@@ -43,146 +72,279 @@ class Root:
         kernel.unshare("mnt")
         number = os.stat("/proc/self/ns/mnt").st_ino
         kernel.mount("none", "/", flags=MS_REC | MS_SLAVE)
-        sources = self._open_sources()
+        disk = os.open(self._spec["scratch"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._disk = f"/proc/self/fd/{disk}"
+        machine, volumes = self._take_machine(), self._take_volumes()
         old_root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        descriptors = os.open("/proc/self/fd", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        os.mkdir(self._stage)
+        kernel.mount("tmpfs", self._memory, "tmpfs", MS_NODEV, "mode=755,size=64m")
+        os.mkdir(self._stage, 0o755)
         self._build_base()
         kernel.pivot_root(self._stage)
-        os.fchdir(descriptors)  # of the old root, which still is there: a source's name is its number
-        self._fill(sources)
         os.fchdir(old_root)
-        kernel.unmount(".")
+        kernel.unmount(".")  # before anything is looked up in the new one: it lies on top of that, and `..` leads there
         os.chdir("/")
-        for descriptor in (*sources.values(), old_root, descriptors):
-            os.close(descriptor)
+        os.close(old_root)
+        os.close(disk)
+        self._root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._fill(machine, volumes)
         return number
 
     def finish(self, proc: int) -> None:
         """Give it its /proc. -1: the one of our own pid namespace, which has to be the container's."""
         if self._spec["fresh_proc"]:
-            masks = not (self._spec["privileged"] or self._spec["in_user_namespace"])
-            renew_proc(proc, masks=masks, null=self._null)
+            renew_proc(self._root, proc)
+        if not (self._spec["privileged"] or self._spec["in_user_namespace"]):
+            guard_proc(self._root, self._null)
         os.close(self._null)
+        os.close(self._root)
 
-    def _open_sources(self) -> dict[str, int]:
-        """Opened while their names mean what they mean to the agent."""
-        scratch = self._spec["scratch"]
-        wanted = [mount["source"] for mount in self._spec["mounts"]] + [file for _, file in self._spec["files"]]
-        wanted += ["/proc", "/sys", "/dev", self._spec["shm"]]
-        for name, mode in _EMPTY.items():
-            path = f"{scratch}/{name.replace('/', '-')}"
+    def _take_machine(self) -> dict[str, int]:
+        """What a container has of this machine's, and what is made for it, all mounted nowhere yet."""
+        spec = self._spec
+        whole = spec["in_user_namespace"] or spec["privileged"]
+        taken = {path: _take(path, SAFE) for path in ("/proc", *([spec["shm"]] if spec["shm"] else []))}
+        taken["/sys"] = _take("/sys", SAFE | (0 if spec["privileged"] else MS_RDONLY), recursive=whole)
+        if not whole and os.path.isdir(_GROUPS):
+            taken[_GROUPS] = _take(_GROUPS, SAFE | MS_RDONLY)
+        for path in ("/dev",) if spec["privileged"] else DEVICES:
+            taken[path] = _take(path, 0)
+        for _, file in spec["files"]:
+            taken[file] = _take(file, self._no_devices)
+        for name, mode in self._empty.items():
+            path = f"{self._disk}/{name.replace('/', '-')}"
             os.mkdir(path)
             os.chmod(path, mode)
-            wanted.append(path)
-        return {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in wanted if path}
+            taken[name] = _take(path, self._no_devices | (MS_RDONLY if spec["read_only"] else 0))
+        return taken
+
+    def _take_volumes(self) -> list[tuple[str, int]]:
+        """With where they go, the outer ones first."""
+        taken = []
+        for mount in sorted(self._spec["mounts"], key=lambda mount: mount["target"].rstrip("/").count("/")):
+            source = _open_volume(mount)
+            mounted = copy(source, self._no_devices, follow=mount["follow"])
+            os.close(source)
+            if mount["read_only"]:
+                kernel.restrict(mounted, MS_RDONLY, recursive=mount["recursive_read_only"])
+            taken.append((mount["target"], mounted))
+        return taken
+
+    @property
+    def _empty(self) -> dict[str, int]:
+        """Folders that are not the image's, which may hold anything, nor in memory."""
+        return _EMPTY if self._spec["image"] or not self._spec["overlay"] else {}
+
+    # --- the base
 
     def _build_base(self) -> None:
-        spec = self._spec
-        if spec["overlay"] and spec["image"]:
-            self._layer(spec["image"], self._stage)
-        elif spec["overlay"] and not spec["in_user_namespace"]:
-            self._layer("/", self._stage)
-            for path in _disks():
-                if os.path.isdir(self._stage + path):
-                    self._layer(path, self._stage + path)
+        overlay, image = self._spec["overlay"], self._spec["image"]
+        if overlay:
+            if not image:
+                _make_skeleton(self._memory + "/base")
+            self._layer([image or self._memory + "/base"], self._stage)
         else:
-            kernel.mount("tmpfs", self._stage, "tmpfs", options="mode=755,size=64m")
-            self._take_folders(spec["image"] or "/")
+            kernel.mount(self._stage, self._stage, flags=MS_BIND)
+            self._restrict(self._stage, self._no_devices)
+            self._writable.append("/")
+            if image:
+                self._take_folders(image)
+            else:
+                _make_skeleton(self._stage)
+        if not image:
+            self._show_machine()
 
-    def _layer(self, lower: str, target: str) -> None:
-        self._layers += 1
-        upper, work = (f"{self._spec['scratch']}/{kind}{self._layers}" for kind in ("upper", "work"))
-        os.mkdir(upper)
-        os.mkdir(work)
-        found = os.stat(lower)
-        if not self._spec["in_user_namespace"]:
-            os.chown(upper, found.st_uid, found.st_gid)
-        os.chmod(upper, stat.S_IMODE(found.st_mode))
-        kernel.overlay(target, lower, upper, work, in_user_namespace=self._spec["in_user_namespace"])
-        if target != self._stage:
-            self._writable.append(target.removeprefix(self._stage))
+    def _show_machine(self) -> None:
+        disks, others = ([], []) if self._spec["in_user_namespace"] else _mounts()
+        hidden = _outermost([*self._spec["hidden"], *others])
+        for path in (*(f"/{name}" for name in SHOWN if not os.path.islink(f"/{name}")), *disks):
+            if os.path.isdir(self._stage + path) and not any(_is_below(path, each) for each in hidden):
+                self._show(path, [each for each in hidden if _is_below(each, path)])
 
-    def _take_folders(self, base: str) -> None:
-        for entry in os.scandir(base):
-            target = f"{self._stage}/{entry.name}"
-            if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), target)
-            elif entry.is_dir() and entry.name not in _UNWANTED:
-                self._take_folder(entry.path, target)
-            elif entry.is_file() and entry.stat().st_size <= _SMALL and os.access(entry.path, os.R_OK):
-                _copy(entry.path, target)
-
-    def _take_folder(self, path: str, target: str) -> None:
+    def _show(self, path: str, hidden: list[str]) -> None:
         """As an overlay. Where other mounts lie below it that is refused to ordinary users: then for reading only."""
-        os.mkdir(target, 0o755)
-        if os.path.basename(path) in (*_MADE, *_EMPTY) or not os.access(path, os.R_OK | os.X_OK):
-            return
+        target = self._stage + path
         if self._spec["overlay"]:
             try:
-                self._layer(path, target)
+                mask = self._mask(path, hidden)
+                in_memory = path == "/etc" and not self._spec["in_user_namespace"]
+                self._layer([*([mask] if hidden else []), path], target, in_memory=in_memory)
                 return
             except OSError:
                 pass
         kernel.mount(path, target, flags=MS_BIND | MS_REC)
-        kernel.make_read_only(target, recursive=True)
+        self._restrict(target, MS_RDONLY | self._no_devices, recursive=True)
+        for each in hidden:
+            self._cover(self._stage + each)
 
-    def _fill(self, sources: dict[str, int]) -> None:
-        spec = self._spec
-        for name in _EMPTY:
+    def _mask(self, folder: str, hidden: list[str]) -> str:
+        """A layer that takes away. Also what is not there yet: it may come later, and then it must not be seen."""
+        mask = f"{self._memory}/mask{self._layers}"
+        os.mkdir(mask)
+        self._resemble(mask, folder)
+        for path in hidden:
+            *steps, name = path.removeprefix(folder).strip("/").split("/")
+            place = ""
+            for step in steps:
+                place += f"/{step}"
+                if not os.path.isdir(folder + place):
+                    break  # the first that is missing stands for all below it
+                if not os.path.isdir(mask + place):
+                    os.mkdir(mask + place)
+                    self._resemble(mask + place, folder + place)
+            else:
+                place += f"/{name}"
+            if not os.path.lexists(mask + place):
+                os.mknod(mask + place, _WHITEOUT, 0)
+        return mask
+
+    def _layer(self, lower: list[str], target: str, *, in_memory: bool = False) -> None:
+        """The last of those below is what the top folder looks like. An ordinary user's layers need more of their file
+        system than every kernel's memory gives."""
+        self._layers += 1
+        place = self._memory if in_memory else self._disk
+        upper, work = (f"{place}/{kind}{self._layers}" for kind in ("upper", "work"))
+        os.mkdir(upper)
+        os.mkdir(work)
+        self._resemble(upper, lower[-1])
+        in_user_namespace = self._spec["in_user_namespace"]
+        kernel.overlay(target, lower, upper, work, flags=self._no_devices, in_user_namespace=in_user_namespace)
+        self._writable.append(target.removeprefix(self._stage) or "/")
+
+    def _resemble(self, made: str, model: str) -> None:
+        found = os.stat(model)
+        if not self._spec["in_user_namespace"]:
+            os.chown(made, found.st_uid, found.st_gid)
+        os.chmod(made, stat.S_IMODE(found.st_mode))
+
+    def _cover(self, path: str) -> None:
+        """Without an overlay what must not be seen lies below something empty."""
+        if os.path.isdir(path):
+            kernel.mount("tmpfs", path, "tmpfs", MS_RDONLY | MS_NODEV, "mode=555,size=4k")
+        elif os.path.lexists(path):
+            kernel.mount("/dev/null", path, flags=MS_BIND)
+
+    def _take_folders(self, image: str) -> None:
+        """An image, where there are no overlays."""
+        for entry in os.scandir(image):
+            target = f"{self._stage}/{entry.name}"
+            if entry.is_symlink():
+                os.symlink(os.readlink(entry.path), target)
+            elif entry.is_dir() and entry.name not in _UNWANTED:
+                os.mkdir(target, 0o755)
+                if entry.name not in (*_MADE, *_EMPTY) and os.access(entry.path, os.R_OK | os.X_OK):
+                    kernel.mount(entry.path, target, flags=MS_BIND | MS_REC)
+                    self._restrict(target, MS_RDONLY | self._no_devices, recursive=True)
+            elif entry.is_file() and entry.stat().st_size <= _SMALL and os.access(entry.path, os.R_OK):
+                _copy_file(entry.path, target)
+
+    def _restrict(self, path: str, forbidden: int, *, recursive: bool = False) -> None:
+        mounted = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        kernel.restrict(mounted, forbidden, recursive=recursive)
+        os.close(mounted)
+
+    # --- what goes into it
+
+    def _fill(self, machine: dict[str, int], volumes: list[tuple[str, int]]) -> None:
+        spec, root = self._spec, self._root
+        for name in self._empty:
             if os.path.isdir(f"/{os.path.dirname(name)}"):
-                target = point(f"/{name}", folder=True)
-                bind(sources[f"{spec['scratch']}/{name.replace('/', '-')}"], target)
-                self._writable.append(target)
-        mounts = sorted(spec["mounts"], key=lambda mount: mount["target"].rstrip("/").count("/"))
+                put(machine[name], point(root, name, folder=True))
         if spec["read_only"]:
-            self._prepare_points(sources, mounts)
+            self._prepare_points(volumes)
             for path in self._writable:
-                kernel.make_read_only(path, recursive=False)
-        in_user_namespace, privileged = spec["in_user_namespace"], spec["privileged"]
-        make_proc(sources["/proc"])
-        make_sys(sources["/sys"], read_only=not privileged, masks=not (privileged or in_user_namespace))
-        make_device_folder(sources, spec)
-        self._null = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
+                self._restrict(path, MS_RDONLY)
+        proc = os.fstat(machine["/proc"]).st_dev
+        put(machine["/proc"], own_folder(root, "proc"))
+        make_device_folder(root, machine, spec)
+        self._null = kernel.open_inside(root, "dev/null", os.O_PATH)
+        make_sys(root, machine["/sys"], machine.get(_GROUPS, -1), self._null)
         for path, file in spec["files"]:
-            bind(sources[file], point(path, folder=False))
-        for path in spec["hidden"]:
-            hide(path)
-        for mount in mounts:
-            _mount_volume(sources[mount["source"]], mount)
+            self._put(machine[file], path, proc)
+        for path, mounted in volumes:
+            self._put(mounted, path, proc)
 
-    def _prepare_points(self, sources: dict[str, int], mounts: list[MountSpec]) -> None:
+    def _put(self, mounted: int, path: str, proc: int) -> None:
+        target = point(self._root, path, folder=is_folder(mounted))
+        found, root = os.fstat(target), os.fstat(self._root)
+        if found.st_dev == proc or (found.st_dev, found.st_ino) == (root.st_dev, root.st_ino):
+            raise OSError(errno.EPERM, f"cannot mount at {path}: that is {'/proc' if found.st_dev == proc else '/'}")
+        put(mounted, target)
+
+    def _prepare_points(self, volumes: list[tuple[str, int]]) -> None:
         """While the root can be written to."""
-        for mount in mounts:
-            if mount["target"].split("/")[1] not in _MADE:
-                point(mount["target"], folder=is_folder(sources[mount["source"]]))
+        for name in _MADE:
+            os.close(own_folder(self._root, name))
+        for path, mounted in volumes:
+            if path.split("/")[1] not in _MADE:
+                os.close(point(self._root, path, folder=is_folder(mounted)))
         for path, _ in self._spec["files"]:
-            point(path, folder=False)
+            os.close(point(self._root, path, folder=False))
 
 
-def _mount_volume(source: int, mount: MountSpec) -> None:
-    target = point(mount["target"], folder=is_folder(source))
-    bind(source, target, follow=mount["follow"])
-    if mount["read_only"]:
-        kernel.make_read_only(target, recursive=mount["recursive_read_only"])
+def _take(path: str, forbidden: int, *, recursive: bool = True) -> int:
+    source = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        return copy(source, forbidden, recursive=recursive)
+    finally:
+        os.close(source)
 
 
-def _copy(source: str, target: str) -> None:
-    with open(source, "rb") as file, open(target, "wb") as copy:
-        copy.write(file.read())
-        os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+def _open_volume(mount: MountSpec) -> int:
+    """A part of a volume is opened from the volume on: who can write to it might put a link in the way."""
+    whole = os.open(mount["source"], os.O_PATH | os.O_CLOEXEC)
+    if not mount["inside"]:
+        return whole
+    try:
+        return kernel.open_inside(whole, mount["inside"], os.O_PATH, BENEATH)
+    finally:
+        os.close(whole)
 
 
-def _disks() -> list[str]:
-    """Folders of this machine that lie on disks of their own, outermost first."""
-    found = []
+def _make_skeleton(place: str) -> None:
+    """Folders as an ordinary image has them, for this machine's to be shown in."""
+    os.makedirs(place, 0o755, exist_ok=True)
+    for name, mode in _SKELETON.items():
+        os.mkdir(f"{place}/{name}", mode)
+    for name, link in _LINKS.items():
+        os.symlink(link, f"{place}/{name}")
+    for name in SHOWN:
+        if os.path.islink(f"/{name}"):
+            os.symlink(os.readlink(f"/{name}"), f"{place}/{name}")
+        elif os.path.isdir(f"/{name}"):
+            os.mkdir(f"{place}/{name}", 0o755)
+
+
+def _copy_file(source: str, target: str) -> None:
+    with open(source, "rb") as file, open(target, "wb") as made:
+        made.write(file.read())
+        os.fchmod(made.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+
+
+def _outermost(paths: list[str]) -> list[str]:
+    found: list[str] = []
+    for path in sorted(paths):
+        if not any(_is_below(path, each) for each in found):
+            found.append(path)
+    return found
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def _mounts() -> tuple[list[str], list[str]]:
+    """What is mounted in the folders that are shown: disks, outermost first; and all else, which an overlay would show
+    what it covers of."""
+    disks: set[str] = set()
+    others: set[str] = set()
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             fields, _, rest = line.partition(" - ")
             path = fields.split()[4]
             for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
                 path = path.replace(code, character)
-            first = path.split("/")[1]
-            if first and first not in (*_MADE, *_EMPTY) and rest.split()[0] in _DISKS and os.path.isdir(path):
-                found.append(path)
-    return sorted(set(found))
+            if not any(_is_below(path, f"/{name}") and path != f"/{name}" for name in SHOWN):
+                continue
+            is_disk = rest.split()[0] in _DISKS and os.path.isdir(path)
+            (disks if is_disk else others).add(path)
+    return sorted(disks), sorted(others)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     class MountSpec(TypedDict):
         source: str
+        inside: str
+        """The part of the source that is meant; empty: all of it."""
         target: str
         read_only: bool
         recursive_read_only: bool
@@ -37,13 +39,14 @@ if TYPE_CHECKING:
         scratch: str
         """Where the container's own writes go."""
         image: str
-        """The folder with the image's files; empty: this machine's."""
+        """The folder with the image's files; empty: the container sees this machine's programs."""
         overlay: bool
         in_user_namespace: bool
         read_only: bool
         privileged: bool
         fresh_proc: bool
         hidden: list[str]
+        """What of this machine's files is not shown, by paths without links."""
         shm: str
         files: list[tuple[str, str]]
         """(path in the container, file on this machine) of what the runtime itself provides."""
