@@ -103,7 +103,7 @@ def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, .
     """One sentence each. `in_memory`: there is a place that is not a disk."""
     found = [
         "Every pod uses this machine's network and addresses.",
-        "Images are not pulled: containers see this machine's files unless an unpacked image is there.",
+        "Images are not pulled: containers see this machine's programs unless an unpacked image is there.",
         "AppArmor and SELinux profiles are not applied: pods that ask for them are refused.",
     ]
     if abilities.seccomp_refusal:
@@ -116,7 +116,7 @@ def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, .
             f"mounted at their own place work ({abilities.refusal})."
         )
     elif not abilities.overlay:
-        found.append(f"A container's root is read-only but for /tmp, /run and volumes ({abilities.overlay_refusal}).")
+        found.append(f"Containers cannot change what they see of this machine or an image ({abilities.overlay_refusal}).")
     if abilities.namespaces and not abilities.fresh_proc:
         found.append("Containers see this machine's /proc.")
     if not abilities.may_change_user:
