@@ -233,7 +233,7 @@ def test_limitations_say_what_is_so() -> None:
     unlimited = changed(ROOT, limits_refusal="nothing may be written", overlay=False, overlay_refusal="old kernel")
     sentences = " ".join(limitations(unlimited))
     assert "not limited (nothing may be written)" in sentences
-    assert "read-only but for /tmp" in sentences
+    assert "of this machine or an image is read-only (old kernel)" in sentences
     assert all(each.endswith(".") for each in limitations(PLAIN_USER))
 
 

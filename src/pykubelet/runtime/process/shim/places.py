@@ -6,6 +6,7 @@ the root is opened once, without a way out of it, and what is mounted there is p
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
