@@ -116,9 +116,7 @@ def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, .
             f"mounted at their own place work ({abilities.refusal})."
         )
     elif not abilities.overlay:
-        found.append(
-            f"What containers see of this machine or an image is read-only ({abilities.overlay_refusal})."
-        )
+        found.append(f"What containers see of this machine or an image is read-only ({abilities.overlay_refusal}).")
     if abilities.namespaces and not abilities.fresh_proc:
         found.append("Containers see this machine's /proc.")
     if not abilities.may_change_user:
