@@ -58,9 +58,8 @@ _AUTHORS: Final = ("exec: ", "working directory ")  # failures that only the pod
 class ProcessRuntime:
     """Containers as processes, without a daemon and without root.
 
-    All state is below `root`. `hidden` are files and folders that containers must not see, beyond that one. With
-    `isolated` False containers are plain processes even where more would be possible. `python` runs the shim: any 3.11
-    or later, with nothing but its standard library.
+    All state is below `root`; `hidden` is what else containers must not see. With `isolated` False they are plain
+    processes even where more would be possible. `python` runs the shim: any 3.11 with its standard library alone.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class ProcessRuntime:
         self.journal = journal or Journal()
         self._root, self._isolated = root.absolute(), isolated
         self._log_root = (log_root or root / "logs").absolute()
-        self._log_size, self._log_files = log_size, log_files
+        self._log_limits = {"log_size": log_size, "log_files": log_files}
         self._machine_files = MachineFiles((self._root, self._log_root, *hidden))
         self._filters = filters or Filters(folder=self._root / "seccomp")
         self._images = Images(image_root.absolute() if image_root else None)
@@ -111,8 +110,7 @@ class ProcessRuntime:
                     sandboxes=self._store.sandboxes,
                     containers=self._store.containers,
                     machine_files=self._machine_files,
-                    log_size=self._log_size,
-                    log_files=self._log_files,
+                    **self._log_limits,
                 )
                 await self._table.load()
             return self._assembly
