@@ -35,6 +35,7 @@ SERVED = ("/metrics", "/metrics/probes", "/metrics/slis")
 OLD_NAMES = {
     *("kubelet_certificate_manager_client_expiration_renew_errors", "kubelet_evictions", "kubelet_preemptions"),
     *("kubelet_pleg_discard_events", "kubelet_server_expiration_renew_errors"),
+    *("kubelet_evented_pleg_connection_error_count", "kubelet_evented_pleg_connection_success_count"),
 }
 """Counters that are older than the custom of ending in `_total`."""
 

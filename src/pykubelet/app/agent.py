@@ -124,6 +124,7 @@ def _reporter(base: Foundations, troubles: Callable[[], Iterable[str]]) -> NodeR
         seen=(lambda: api.view.node) if api else (lambda: None),
         troubles=troubles,
         lease_renewed=partial(api.leases.renewal_time, settings.name) if api else None,
+        journal=base.journal,
     )
 
 

@@ -19,6 +19,7 @@ from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
 from pykubelet.config.feature_gates import stages
 from pykubelet.host.dirs import PodDirs
+from pykubelet.host.stats.node import boot_time
 from pykubelet.node.agent import Agent
 from pykubelet.node.census import take_census
 from pykubelet.node.sync_loop import STUCK_AFTER
@@ -153,10 +154,19 @@ class Kubelet:
         metrics = Metrics(
             self._base.config.node.name,
             census=lambda: take_census(self.agent) if self.agent else None,
-            gauges={**(api.gauges if api else {}), "kubernetes_feature_enabled": self._gates},
+            gauges={
+                **(api.gauges if api else {}),
+                "kubernetes_feature_enabled": self._gates,
+                "volume_manager_total_volumes": self._volume_counts,
+            },
+            cgroup_version=self._base.facts.cgroup_version,
+            booted=boot_time("/proc"),
         )
         self._base.journal.read_by(metrics.read)
         return metrics
+
+    def _volume_counts(self) -> Mapping[tuple[str, ...], float]:
+        return self._local.host.volume_counts(self.agent.pods()) if self._local and self.agent else {}
 
     def _gates(self) -> Mapping[tuple[str, ...], float]:
         gates = self._base.config.feature_gates

@@ -64,6 +64,7 @@ async def machine_parts(
         objects=objects,
         allocatable=allocatable,
         recorder=base.recorder,
+        journal=base.journal,
     )
     dns = HostDns(config.dns)
     cgroups, limitation = await _cgroups(base)

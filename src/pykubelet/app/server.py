@@ -79,7 +79,13 @@ class KubeletServer:
         self._checks = metrics.checked(checks) if metrics else checks
         self.tls = kubelet_tls(changed(config.server.tls, addresses=base.facts.ips))
         certificate = self.tls.client_certificate
-        self._auth = KubeletAuth(config.server.auth, reviews, config.node.name, certificate=certificate)
+        self._auth = KubeletAuth(
+            config.server.auth,
+            reviews,
+            config.node.name,
+            certificate=certificate,
+            meters=metrics.meters if metrics else None,
+        )
 
     async def start(self, stack: AsyncExitStack) -> Mapping[str, int]:
         """Serve until the stack is unwound. -> the ports, by name. Raises Invalid when one cannot be had."""
@@ -127,6 +133,8 @@ class KubeletServer:
             ),
         )
         stack.push_async_callback(reader.close)
+        if self._metrics is not None:
+            self._metrics.measure(reader)
         return (
             *stats.routes(inside, reader),
             *cadvisor.routes(reader, self._facts),

@@ -13,6 +13,7 @@ from pykubelet.host.volumes import Volumes
 from pykubelet.pod.container.env import Environment
 from pykubelet.pod.container.mounts import container_mounts
 from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import PodObjects, Recorder
 from pykubelet.pod.ports.runtime import ContainerMounts
 
@@ -37,11 +38,15 @@ class LocalHost:
         objects: PodObjects | None = None,
         allocatable: Callable[[], ResourceList] = dict,
         recorder: Recorder | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self._dirs = dirs
         self._users = users
         self._logs = logs
-        self._volumes = Volumes(dirs, memory=memory, objects=objects, allocatable=allocatable, recorder=recorder)
+        self._volumes = Volumes(
+            dirs, memory=memory, objects=objects, allocatable=allocatable, recorder=recorder, journal=journal
+        )
+        self.volume_counts = self._volumes.counts
         self._cluster_domain = cluster_domain
         self._recursive_read_only = recursive_read_only
 

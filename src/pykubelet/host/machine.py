@@ -96,6 +96,7 @@ class LocalMachine:
             machine_id=self._text(*_MACHINE_ID),
             system_uuid=self._text(*_SYSTEM_UUID),
             boot_id=self._text("proc/sys/kernel/random/boot_id"),
+            cgroup_version=self._cgroup_version(),
             has_app_armor=self._has_app_armor(),
         )
 
@@ -116,6 +117,12 @@ class LocalMachine:
         """Whether the kernel has it, and it is not switched off."""
         mounted = (self._root / "sys/kernel/security/apparmor").exists()
         return mounted and self._text("sys/module/apparmor/parameters/enabled").startswith("Y")
+
+    def _cgroup_version(self) -> int:
+        folder = self._root / "sys/fs/cgroup"
+        if (folder / "cgroup.controllers").exists():
+            return 2
+        return 1 if (folder / "memory").exists() or (folder / "cpu").exists() else 0
 
     def _topology(self, online: str) -> tuple[int, int]:
         """Cores and sockets; looked at again only when other cpus are there."""

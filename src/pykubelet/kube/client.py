@@ -24,7 +24,7 @@ from pykubelet.base.rate_limit import TokenBucket
 from pykubelet.kube.answers import no_answer, refusal
 from pykubelet.kube.credentials import Credentials, Grant
 from pykubelet.kube.errors import BadAnswer, TooLarge
-from pykubelet.pod.moments import ApiAnswered, ApiRequested, Journal
+from pykubelet.pod.moments import ApiAnswered, ApiRequested, ApiRetried, Journal
 
 T = TypeVar("T")
 Slim = TypeVar("Slim", Pod, Node, Lease)
@@ -212,6 +212,7 @@ class ApiClient:
                 raise
             if newer is not None:
                 response.close()
+                self._journal.note(ApiRetried(method, url.authority, "401"))
                 return await self._send_once(method, url, headers, timeout, data, newer)
         return response
 

@@ -17,13 +17,15 @@ def log_moment(noted: m.Noted) -> None:
 def is_worth_a_line(moment: m.Moment) -> bool:
     """Not what comes again and again and goes well, nor what has a line of its own elsewhere."""
     match moment:
-        case m.RuntimeCalled() | m.StepEnded() | m.WorkEnded() | m.CgroupChanged():
+        case m.RuntimeCalled() | m.StepEnded() | m.WorkEnded() | m.CgroupChanged() | m.VolumeChanged():
             return bool(moment.error)
         case m.StepBegun() | m.WorkBegun() | m.Resting() | m.Probed() | m.ProbingEnded() | m.StatusAcknowledged():
             return False
         case m.Relisted() | m.ApiAnswered() | m.ApiRequested() | m.EventRecorded() | m.ImageRemoved():
             return False
-        case m.CertificateRotated() | m.CertificateRenewalFailed() | m.OrphanFound():
+        case m.CertificateRotated() | m.CertificateRenewalFailed() | m.OrphanFound() | m.NodeStage():
+            return False
+        case m.ApiRetried() | m.EventsFollowed():
             return False
         case m.Watched() | m.Merged() | m.Admitted() | m.Rejected() | m.Preempted():
             return True

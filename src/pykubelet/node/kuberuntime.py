@@ -24,6 +24,7 @@ from pykubelet.node.pull_secrets import fetch_pull_secrets
 from pykubelet.node.start_queue import StartQueue
 from pykubelet.pod import moments as m
 from pykubelet.pod.container.container_config import container_config
+from pykubelet.pod.container.container_moments import container_kind
 from pykubelet.pod.container.dns import pod_dns
 from pykubelet.pod.container.failures import missing_object
 from pykubelet.pod.container.sandbox_config import sandbox_config
@@ -31,7 +32,7 @@ from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.crash_loop_backoff import CrashLoops, crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.lifecycle.plan import PodActions
 from pykubelet.pod.lifecycle.termination_grace import container_grace
-from pykubelet.pod.moments import about, container_kind
+from pykubelet.pod.moments import about
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
 from pykubelet.pod.status.container_status import Waiting

@@ -8,7 +8,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Literal
 
 from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.rules.well_known import KUBELET_LABELS
@@ -16,8 +16,10 @@ from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 from pykubelet.node.ownership import Ownership
+from pykubelet.pod.moments import Journal, NodeStage
 from pykubelet.pod.node.node_claim import InUse, is_silent, last_sign, other_machine
 from pykubelet.pod.node.node_object import (
+    READY,
     REQUIRED_LABELS,
     NodeSettings,
     Pressure,
@@ -66,6 +68,7 @@ class NodeReporter:
         lease_renewed: Callable[[], Awaitable[datetime | None]] | None = None,
         pressures: Callable[[], Collection[Pressure]] = lambda: (),
         troubles: Callable[[], Iterable[str]] = lambda: (),
+        journal: Journal | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._node: Node | None = None
@@ -80,6 +83,8 @@ class NodeReporter:
         self._lease_renewed = lease_renewed
         self._pressures = pressures
         self._troubles = troubles
+        self._journal = journal or Journal()
+        self._stage: Literal["", "registering", "registered", "ready"] = ""
         self._now = now
         self._woken = asyncio.Event()
         self._shown: Node | None = None
@@ -187,6 +192,7 @@ class NodeReporter:
         name = self._settings.name
         if not self._settings.register:
             return await self._claim(api, await api.get(name), node)
+        self._reach("", "registering")
         try:
             created = await api.create(node)
         except (Conflict, Invalid) as refusal:  # not allowed to create it: it may be there all the same
@@ -198,6 +204,7 @@ class NodeReporter:
             log.info("node %s was registered before", name)
             return await self._label(api, shown, node)
         log.info("node %s is registered", name)
+        self._reach("registering", "registered")
         self._plan_next(is_news=True)
         self._before = NodeStatus()
         return created
@@ -246,6 +253,8 @@ class NodeReporter:
             self._shown = await api.patch_status(name, status_patch(shown.status, status))
             self._plan_next(is_news=is_news or is_first)
         self._tell(self._before, status)
+        if any(each.type == READY and each.status == "True" for each in status.conditions):
+            self._reach("registered", "ready")
         self._keep(self._shown or shown)
 
     def _plan_next(self, *, is_news: bool) -> None:
@@ -256,6 +265,14 @@ class NodeReporter:
     def _keep(self, node: Node) -> None:
         if self._node is None or _without_versions(self._node) != _without_versions(node):
             self._node = node
+
+    def _reach(
+        self, before: Literal["", "registering", "registered"], stage: Literal["registering", "registered", "ready"]
+    ) -> None:
+        """Each once in an agent's life, and only those of a node that it has registered itself."""
+        if self._stage == before:
+            self._stage = stage
+            self._journal.note(NodeStage(stage))
 
     def _tell(self, before: NodeStatus, after: NodeStatus) -> None:
         self._before = None

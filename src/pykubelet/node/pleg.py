@@ -14,7 +14,7 @@ from typing import Final
 
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.node.messages import Message, RuntimeChanged
-from pykubelet.pod.moments import Journal, Relisted
+from pykubelet.pod.moments import EventsFollowed, Journal, Relisted
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.runtime import Runtime
 
@@ -93,9 +93,11 @@ class Pleg:
             try:
                 async with aclosing(self._runtime.changes()) as changes:
                     self._heard_since = asyncio.get_running_loop().time()
+                    self._journal.note(EventsFollowed())
                     async for uid in changes:
                         await self._inbox.put(RuntimeChanged(uid))
             except PykubeletError as error:
+                self._journal.note(EventsFollowed(str(error)))
                 level = logging.DEBUG if str(error) == said else logging.WARNING
                 log.log(level, "the runtime's events are lost, looking every %g s instead: %s", RELIST, error)
                 said = str(error)

@@ -105,7 +105,9 @@ class PodKiller:
         try:
             await asyncio.wait((running,), timeout=seconds)
             if not running.done():
-                self._note(pod, HookFailed(container.name, "preStop", "it has used up the grace"))
+                self._note(
+                    pod, HookFailed(container.name, "preStop", "it has used up the grace", hook.sleep is not None)
+                )
             elif (error := running.exception()) is not None:
                 if not isinstance(error, PykubeletError):
                     raise error

@@ -12,7 +12,8 @@ from pykubelet.node.orphans import is_orphan
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.status_manager import StatusManager
-from pykubelet.pod.moments import Journal, about, exits
+from pykubelet.pod.container.container_moments import exits
+from pykubelet.pod.moments import Journal, about
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.status.phase import is_terminal_phase
 from pykubelet.pod.status.pod_status import Failure, NodeFacts, Waiting, finished_status, pod_status

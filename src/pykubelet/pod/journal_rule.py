@@ -62,5 +62,8 @@ _RULES: Final[Mapping[type[m.Moment], Callable[[Any], Rule]]] = {
     m.Relisted: lambda of: _NONE,
     m.ApiAnswered: lambda of: _NONE,
     m.ApiRequested: lambda of: _NONE,
+    m.ApiRetried: lambda of: _NONE,
+    m.EventsFollowed: lambda of: Rule("events", of.error),
+    m.VolumeChanged: lambda of: Rule(("volume", of.plugin, of.operation), of.error, keep=bool(of.error)),
     m.ProbingEnded: lambda of: _NONE,
 }

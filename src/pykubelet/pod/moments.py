@@ -4,7 +4,6 @@ Rooms note them, and whoever wants to know reads them: metrics, the log, explana
 `message` is for people. Whose moment it is and when it was stands beside it (`base.journal.Noted`).
 """
 
-from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Literal
@@ -16,7 +15,6 @@ from pykubelet.base import journal
 from pykubelet.base.journal import About
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
-from pykubelet.pod.observed import ObservedPod, State
 
 ContainerKind = Literal["container", "init_container", "ephemeral_container"]
 Operation = Literal["create", "update", "sync", "kill", "terminated", "remove"]
@@ -217,6 +215,8 @@ class HookFailed(Struct, frozen=True, tag=True):
     container: str
     hook: Literal["postStart", "preStop"]
     message: str
+    was_asleep: bool = False
+    """It was to sleep, and the grace was too short for that."""
 
 
 class ContainerStopping(Struct, frozen=True, tag=True):
@@ -337,6 +337,35 @@ class ApiRequested(Struct, frozen=True, tag=True):
     """None: it failed."""
 
 
+class ApiRetried(Struct, frozen=True, tag=True):
+    """A request is sent once more, after this answer."""
+
+    method: str
+    host: str
+    code: str
+
+
+class EventsFollowed(Struct, frozen=True, tag=True):
+    """The runtime's hints are listened to, or no more."""
+
+    error: str = ""
+
+
+class VolumeChanged(Struct, frozen=True, tag=True):
+    """A volume was made or given back, or could not be."""
+
+    plugin: str
+    operation: Literal["volume_mount", "volume_unmount"]
+    seconds: float
+    error: str = ""
+
+
+class NodeStage(Struct, frozen=True, tag=True):
+    """How far a node is that the API server has not known before."""
+
+    stage: Literal["registering", "registered", "ready"]
+
+
 class CertificateRotated(Struct, frozen=True, tag=True):
     kind: Literal["client", "server"]
     age: float
@@ -358,29 +387,12 @@ Containers = (
 )  # fmt: skip
 Probing = Probed | HealthChanged | ProbingEnded
 Reporting = StatusSet | StatusSent | StatusAcknowledged | PodDeleted | EventRecorded
-OfNode = (
-    RuntimeCalled | Relisted | ImageRemoved | ApiAnswered | ApiRequested | CertificateRotated | CertificateRenewalFailed
-)  # fmt: skip
-Moment = Arrival | Work | Containers | Probing | Reporting | OfNode
+OfNode = RuntimeCalled | Relisted | ImageRemoved | EventsFollowed | VolumeChanged | NodeStage
+OfApi = ApiAnswered | ApiRequested | ApiRetried | CertificateRotated | CertificateRenewalFailed
+Moment = Arrival | Work | Containers | Probing | Reporting | OfNode | OfApi
 Journal = journal.Journal[Moment]
 Noted = journal.Noted[Moment]
 
 
 def about(pod: Pod) -> About:
     return About(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name)
-
-
-def container_kind(pod: Pod, name: str) -> ContainerKind:
-    if any(container.name == name for container in pod.spec.init_containers):
-        return "init_container"
-    if any(container.name == name for container in pod.spec.ephemeral_containers):
-        return "ephemeral_container"
-    return "container"
-
-
-def exits(before: ObservedPod | None, now: ObservedPod) -> Iterator[Exited]:
-    """Of the containers that have ended between two looks at a pod, the oldest first."""
-    known = {each.id for each in before.containers if each.state is State.EXITED} if before else set()
-    ended = [each for each in now.containers if each.state is State.EXITED and each.id not in known]
-    for each in reversed(ended):  # the newest are seen first
-        yield Exited(each.name, each.attempt, each.exit_code, each.reason, each.started_at, each.finished_at)

@@ -8,11 +8,12 @@ from kit.pods import make_pod
 from pykubelet.api import codec
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.struct import changed
-from pykubelet.base.errors import Invalid, Retry
+from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.volumes import Volumes
 from pykubelet.pod.container.failures import Unsupported
+from pykubelet.pod.moments import Journal, VolumeChanged
 
 GIB = 2**30
 
@@ -211,3 +212,37 @@ async def test_every_step_is_taken_and_all_that_failed_is_told(
         os.close(fd)
     await volumes.tear_down("u1")
     assert mount.mounts_below(dirs.pod("u1")) == ()
+
+
+# --- what is told of them
+
+
+async def test_a_volume_is_noted_when_it_is_made_when_it_fails_and_when_it_is_given_back(
+    dirs: PodDirs, tmp_path: Path
+) -> None:
+    journal, noted = Journal(), []
+    journal.read_by(lambda each: noted.append(each.moment))
+    volumes = Volumes(dirs, memory=GIB, journal=journal)
+    missing = tmp_path / "later"
+    pod = pod_with(
+        {"name": "data", "emptyDir": {}}, {"name": "host", "hostPath": {"path": str(missing), "type": "Directory"}}
+    )
+    with pytest.raises(PykubeletError):
+        await volumes.set_up(pod)
+    missing.mkdir()
+    for _ in range(3):  # syncs of a pod that runs
+        await volumes.set_up(pod)
+    assert volumes.counts([pod]) == {
+        (plugin, state): 1.0
+        for plugin in ("kubernetes.io/empty-dir", "kubernetes.io/host-path")
+        for state in ("actual_state_of_world", "desired_state_of_world")
+    }
+    await volumes.tear_down("u1")
+    told = [(each.plugin, each.operation, bool(each.error)) for each in noted if isinstance(each, VolumeChanged)]
+    assert told == [
+        ("kubernetes.io/empty-dir", "volume_mount", False),
+        ("kubernetes.io/host-path", "volume_mount", True),
+        ("kubernetes.io/host-path", "volume_mount", False),
+        ("kubernetes.io/empty-dir", "volume_unmount", False),
+    ]
+    assert volumes.counts([]) == {}

@@ -16,6 +16,7 @@ from pykubelet.api.quantity import Quantity
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Conflict, Invalid, Retry
 from pykubelet.node.node_status import NodeReporter
+from pykubelet.pod.moments import Journal, NodeStage
 from pykubelet.pod.node.node_object import NodeSettings
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Image, RuntimeHandler, RuntimeStatus
@@ -448,3 +449,28 @@ async def test_the_ways_to_run_pods_are_reported_and_kept_while_the_runtime_is_s
         {"name": "runsc", "features": {**no, **yes}},
     ]
     assert status["features"] == {"supplementalGroupsPolicy": True}
+
+
+@virtual_time
+async def test_a_new_node_says_how_far_it_is_each_stage_once() -> None:
+    world, journal, stages = World(), Journal(), []
+    journal.read_by(lambda noted: stages.append(noted.moment))
+    world.api.faults.append(Retry("not yet"))
+    world.troubles = ["the network is not ready"]
+    async with world.reporting(journal=journal):
+        await asyncio.sleep(60)
+        assert stages == [NodeStage("registering"), NodeStage("registered")]
+        world.troubles = []
+        await asyncio.sleep(140)
+    assert stages == [NodeStage("registering"), NodeStage("registered"), NodeStage("ready")]
+
+
+@virtual_time
+async def test_of_a_node_that_was_registered_before_no_start_is_told() -> None:
+    world, journal, stages = World(), Journal(), []
+    async with world.reporting():
+        await asyncio.sleep(20)
+    journal.read_by(lambda noted: stages.append(noted.moment))
+    async with world.reporting(journal=journal):
+        await asyncio.sleep(140)
+    assert NodeStage("ready") not in stages

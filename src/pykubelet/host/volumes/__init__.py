@@ -1,10 +1,13 @@
 """A pod's volumes on this machine: made before its containers, given back after them."""
 
+import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -30,6 +33,7 @@ from pykubelet.pod.container.env import Environment
 from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.mounts import VolumePart, sub_paths, used_volumes
 from pykubelet.pod.container.projected_volumes import needs_api
+from pykubelet.pod.moments import Journal, VolumeChanged
 from pykubelet.pod.ports.api import PodObjects, Recorder
 
 log = logging.getLogger(__name__)
@@ -54,8 +58,12 @@ class Volumes:
         objects: PodObjects | None = None,
         allocatable: Callable[[], ResourceList] = dict,
         recorder: Recorder | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self._dirs = dirs
+        self._journal = journal or Journal()
+        self._made: dict[str, dict[str, str]] = {}
+        """The plugin of each volume that is there, by uid and name, as far as this agent has seen to it."""
         self._has_api = objects is not None
         contents: list[Content] = [DownwardApiContent(allocatable), ProjectedContent(objects, allocatable)]
         if objects is not None:
@@ -73,7 +81,38 @@ class Volumes:
         """
         used = used_volumes(pod)
         wanted = [(volume, self._kind(volume)) for volume in pod.spec.volumes if volume.name in used]
-        return {volume.name: await _set_up(kind, pod, volume) for volume, kind in wanted}
+        return {volume.name: await self._set_up(kind, pod, volume) for volume, kind in wanted}
+
+    def counts(self, pods: Iterable[Pod]) -> Mapping[tuple[str, ...], float]:
+        """How many volumes there are, and how many these pods want, by plugin and upstream's name for that."""
+        found: Counter[tuple[str, ...]] = Counter(
+            (plugin, "actual_state_of_world") for made in self._made.values() for plugin in made.values()
+        )
+        for pod in pods:
+            for volume in pod.spec.volumes:
+                with suppress(PykubeletError):  # one that cannot be had here
+                    found[self._kind(volume).plugin, "desired_state_of_world"] += 1
+        return {labels: float(count) for labels, count in found.items()}
+
+    async def _set_up(self, kind: Kind, pod: Pod, volume: Volume) -> str:
+        """Noted when it is made, and whenever it fails; not each time that it is found to be as it should."""
+        made = self._made.setdefault(pod.metadata.uid, {})
+        began = asyncio.get_running_loop().time()
+        try:
+            path = await _set_up(kind, pod, volume)
+        except PykubeletError as error:
+            self._note(kind.plugin, "volume_mount", began, str(error))
+            raise
+        if volume.name not in made:
+            made[volume.name] = kind.plugin
+            self._note(kind.plugin, "volume_mount", began)
+        return path
+
+    def _note(
+        self, plugin: str, operation: Literal["volume_mount", "volume_unmount"], began: float, error: str = ""
+    ) -> None:
+        seconds = asyncio.get_running_loop().time() - began
+        self._journal.note(VolumeChanged(plugin, operation, seconds, error))
 
     async def prepare_sub_paths(
         self, pod: Pod, container: Container, volume_paths: Mapping[str, str], env: Environment
@@ -101,20 +140,27 @@ class Volumes:
         Tries everything, then raises Retry with all that went wrong. Harmless when there is nothing.
         """
         folder = self._dirs.volumes(uid)
-        steps: list[Callable[[], Awaitable[None]]] = [partial(in_thread, _discard_sub_paths, self._dirs.sub_paths(uid))]
+        steps: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+            ("", partial(in_thread, _discard_sub_paths, self._dirs.sub_paths(uid)))
+        ]
         for plugin, name in await in_thread(_on_disk, folder):
             if plugin in self._by_folder:
-                steps.append(partial(self._by_folder[plugin].tear_down, uid, name))
+                steps.append((plugin, partial(self._by_folder[plugin].tear_down, uid, name)))
             else:
-                steps.append(partial(in_thread, _discard, os.path.join(folder, plugin, name), plugin in _GENERATED))
+                place = os.path.join(folder, plugin, name)
+                steps.append((plugin, partial(in_thread, _discard, place, plugin in _GENERATED)))
         errors: list[str] = []
-        for step in steps:
+        for plugin, step in steps:
+            began, failed = asyncio.get_running_loop().time(), len(errors)
             try:
                 await step()
             except (OSError, PykubeletError, ExceptionGroup) as error:
                 errors += _sentences(error)
+            if plugin:
+                self._note(plugin.replace("~", "/"), "volume_unmount", began, "; ".join(errors[failed:]))
         if errors:
             raise Retry("; ".join(errors))
+        self._made.pop(uid, None)
 
     def _kind(self, volume: Volume) -> Kind:
         for field in msgspec.structs.fields(Volume):

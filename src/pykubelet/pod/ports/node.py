@@ -33,6 +33,8 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     machine_id: str = ""
     system_uuid: str = ""
     boot_id: str = ""
+    cgroup_version: int = 0
+    """0: it has no control groups."""
     has_app_armor: bool = False
 
 

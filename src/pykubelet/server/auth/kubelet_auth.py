@@ -5,6 +5,7 @@ Whoever brings credentials that do not hold is refused, never taken for nobody i
 the API server and nowhere else: what is remembered is a keyed hash of them.
 """
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -24,6 +25,9 @@ from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.pod.ports.server import Access, Decision, Identity, Reviews
 from pykubelet.server.answer_cache import AnswerCache
 from pykubelet.server.auth.access import accesses
+from pykubelet.server.auth.measured_reviews import MeasuredReviews
+from pykubelet.server.metrics import metric_names
+from pykubelet.server.metrics.exposition import Meters
 from pykubelet.server.settings import AuthSettings
 from pykubelet.web.bearer import bearer_token
 from pykubelet.web.certificates import CREDENTIAL_ID, ClientCertificate, client_subject
@@ -58,6 +62,7 @@ class KubeletAuth:
         node_name: str,
         *,
         certificate: ClientCertificate | None = None,
+        meters: Meters | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         if settings.authorization not in ("Webhook", "AlwaysAllow"):
@@ -65,7 +70,8 @@ class KubeletAuth:
                 f"authorization.mode: {settings.authorization!r} does not exist; it is Webhook or AlwaysAllow"
             )
         self._settings = settings
-        self._reviews = reviews
+        self._meters = meters or Meters(metric_names.AUTH)
+        self._reviews = MeasuredReviews(reviews, self._meters) if reviews is not None else None
         self._node_name = node_name
         self._certificate = certificate
         self._now = now
@@ -126,8 +132,10 @@ class KubeletAuth:
             request.protocol.close()
             raise
         subject = client_subject(certificate, self._now()) if certificate is not None else None
-        if subject is None:
+        if subject is None or certificate is None:
             return None
+        left = certificate.not_valid_after_utc - self._now()
+        self._meters.observe("apiserver_client_certificate_expiration_seconds", left.total_seconds())
         extra = {CREDENTIAL_ID: (subject.credential,)}
         return Identity(name=subject.name, uid=subject.uid, groups=subject.groups, extra=extra)
 
@@ -148,11 +156,21 @@ class KubeletAuth:
         if self._reviews is None:
             raise Retry("a bearer token can only be judged by an API server, and this agent has none")
         reviews, ttl = self._reviews, self._settings.token_ttl
+        began, asked = asyncio.get_running_loop().time(), False
+
+        async def ask() -> Identity | None:
+            nonlocal asked
+            asked = True
+            return await reviews.who(token)
+
         identity = await self._tokens.get(
             hmac.digest(self._secret, token.encode("utf-8", "surrogateescape"), "sha256"),
-            lambda: reviews.who(token),
+            ask,
             lambda answer: ttl if answer is not None else min(ttl, _NOBODY_HOLDS),
         )
+        seconds, status = asyncio.get_running_loop().time() - began, "miss" if asked else "hit"
+        self._meters.count("authentication_token_cache_request_total", status)
+        self._meters.observe("authentication_token_cache_request_duration_seconds", seconds, status)
         if identity is None:
             raise Invalid("the bearer token is not valid")
         return identity

@@ -284,7 +284,7 @@ def _family(name: str, text: str, values: Iterable[tuple[str, str, Value]]) -> t
 
 
 def _kind(name: str) -> str:
-    return _C if name.endswith(("_total", "_failcnt")) else _G
+    return _C if name.endswith(("_total", "_failcnt")) and name != "container_fs_inodes_total" else _G
 
 
 def _scrape_error(count: int) -> str:

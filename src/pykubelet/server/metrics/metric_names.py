@@ -45,6 +45,13 @@ _LIFETIME: Final = (
     *(60.0, 3600.0, 14400.0, 86400.0, 604800.0, 2592000.0, 7776000.0, 15552000.0, 31104000.0, 124416000.0),
 )
 
+_STORAGE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0)
+_DELEGATED: Final = (0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0)
+_EXPIRATION: Final = (
+    *(0.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0, 86400.0, 172800.0, 345600.0, 604800.0, 2592000.0, 7776000.0),
+    *(15552000.0, 31104000.0),
+)
+
 _OPERATION: Final = "operation_type"
 _REQUEST_LABELS: Final = ("method", "path", "server_type", "long_running")
 _CLAIM: Final = ("namespace", "persistentvolumeclaim")
@@ -107,6 +114,7 @@ PODS: Final = (
     _counter(
         "kubelet_lifecycle_handler_http_fallbacks_total", "Hooks that were asked for over HTTPS and ran over HTTP."
     ),
+    _counter("kubelet_sleep_action_terminated_early_total", "Hooks that were to sleep for longer than the grace."),
     _gauge("kubelet_orphan_pod_cleaned_volumes", "Unknown pods whose folders the last sweep took away."),
     _gauge("kubelet_orphan_pod_cleaned_volumes_errors", "Unknown pods whose folders could not be taken away."),
 )
@@ -116,6 +124,13 @@ RUNTIME: Final = (
     _histogram("kubelet_pleg_relist_interval_seconds", _USUAL, "Time between two looks at all pods of the runtime."),
     _gauge("kubelet_pleg_last_seen_seconds", "When all pods of the runtime were last looked at."),
     _counter("kubelet_pleg_discard_events", "Events of the runtime that were thrown away; this agent never does."),
+    _counter("kubelet_evented_pleg_connection_success_count", "How often the runtime's events were listened to anew."),
+    _counter("kubelet_evented_pleg_connection_error_count", "How often the runtime's events were lost."),
+    _gauge(
+        "kubelet_cri_losing_support",
+        "1: the runtime lacks what kubelets from this version on will not do without.",
+        "version",
+    ),
     _counter("kubelet_runtime_operations_total", "Calls to the runtime.", _OPERATION),
     _counter("kubelet_runtime_operations_errors_total", "Calls to the runtime that failed.", _OPERATION),
     _histogram(
@@ -170,10 +185,47 @@ MACHINE: Final = (
     _gauge("pykubelet_sync_loop_lateness_seconds", "For how long the sync loop has not come round."),
 )
 
+VOLUMES: Final = (
+    _histogram(
+        "storage_operation_duration_seconds",
+        _STORAGE,
+        "How long it took to make volumes and to give them back.",
+        *("volume_plugin", "operation_name", "status", "migrated"),
+    ),
+    _histogram(
+        "volume_operation_total_seconds",
+        _STORAGE,
+        "The same of those that went well.",
+        *("plugin_name", "operation_name"),
+    ),
+    _gauge("volume_manager_total_volumes", "Volumes that there are, and that pods want.", *("plugin_name", "state")),
+)
+
+AUTH: Final = (
+    _histogram(
+        "apiserver_client_certificate_expiration_seconds",
+        _EXPIRATION,
+        "For how long the certificates of those who asked are still good.",
+    ),
+    _counter("apiserver_delegated_authn_request_total", "Tokens that the API server was asked about.", "code"),
+    _histogram("apiserver_delegated_authn_request_duration_seconds", _DELEGATED, "How long that took.", "code"),
+    _counter("apiserver_delegated_authz_request_total", "Rights that the API server was asked about.", "code"),
+    _histogram("apiserver_delegated_authz_request_duration_seconds", _DELEGATED, "How long that took.", "code"),
+    _counter("authentication_token_cache_request_total", "Tokens that somebody came with: known, or not.", "status"),
+    _histogram("authentication_token_cache_request_duration_seconds", _USUAL, "How long they took.", "status"),
+    _counter("authentication_token_cache_fetch_total", "Tokens that had to be asked about.", "status"),
+    _gauge("authentication_token_cache_active_fetch_count", "Tokens that are being asked about.", "status"),
+)
+
 HTTP: Final = (
     _counter("kubelet_http_requests_total", "Requests to the agent's HTTP API.", *_REQUEST_LABELS),
     _histogram("kubelet_http_requests_duration_seconds", _USUAL, "How long requests took.", *_REQUEST_LABELS),
     _gauge("kubelet_http_inflight_requests", "Requests that are being answered.", *_REQUEST_LABELS),
+    _counter(
+        "rest_client_request_retries_total",
+        "Requests to API servers that were sent once more, by the answer before.",
+        *("code", "verb", "host"),
+    ),
     _counter("rest_client_requests_total", "Requests to API servers.", *("code", "method", "host")),
     _histogram("rest_client_request_duration_seconds", _REQUEST, "How long API servers took.", *("verb", "host")),
     _histogram("rest_client_request_size_bytes", _BYTES, "The size of requests to API servers.", *("verb", "host")),
@@ -195,6 +247,8 @@ METRICS: Final = (
     *PODS,
     *RUNTIME,
     *MACHINE,
+    *VOLUMES,
+    *AUTH,
     *HTTP,
     _gauge("kubernetes_build_info", "Which program this is; the value is always 1.", *_BUILD_LABELS),
 )

@@ -6,9 +6,10 @@ to do their own work.
 
 import asyncio
 import gzip
+import logging
 import platform
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final
@@ -17,15 +18,21 @@ from aiohttp import web
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
+from pykubelet.base.errors import PykubeletError
 from pykubelet.pod.moments import Noted
 from pykubelet.pod.node.node_object import KUBELET_VERSION
 from pykubelet.pod.stats.census import Census
+from pykubelet.pod.stats.stats import Stats
 from pykubelet.server.answer_cache import AnswerCache
 from pykubelet.server.application import Handler, Route
 from pykubelet.server.endpoints.healthz import Check
 from pykubelet.server.metrics import metric_names
 from pykubelet.server.metrics.exposition import CONTENT_TYPE, Meters, text
 from pykubelet.server.metrics.node_metrics import NodeMetrics
+from pykubelet.server.metrics.process_metrics import process_families
+from pykubelet.server.metrics.storage_metrics import storage_values
+
+log = logging.getLogger(__name__)
 
 Sampled = Callable[[], Mapping[tuple[str, ...], float]]
 """The values of one gauge now, by the values of its labels. Called on the event loop; it must not wait."""
@@ -40,6 +47,7 @@ _PATHS: Final = frozenset(
 _METHODS: Final = frozenset({"OPTIONS", "GET", "HEAD", "POST", "PUT", "DELETE", "TRACE", "CONNECT"})
 _LONG_RUNNING: Final = frozenset({"exec", "attach", "debug"})
 """As upstream counts them; its portForward is not among them."""
+_STORAGE_PERIOD: Final = 60.0
 _SMALL: Final = 1024
 """What is shorter is not worth packing."""
 
@@ -54,25 +62,31 @@ class Metrics:
         *,
         census: Callable[[], Census | None] = lambda: None,
         gauges: Mapping[str, Sampled] = MappingProxyType({}),
-        cgroup_version: int | None = None,
+        cgroup_version: int = 0,
+        booted: float = 0.0,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.meters = Meters(metric_names.METRICS)
         self._probes = Meters(metric_names.PROBES)
-        self._node = NodeMetrics(self.meters, self._probes, now=now)
+        self._node = NodeMetrics(self.meters, self._probes, now=now, booted=booted)
         self._slis = Meters(metric_names.SLIS)
         self._process = ProcessCollector(registry=None)
         self._gauges = gauges
         self._census = census
+        self._stats: Stats | None = None
+        self._storage_at = float("-inf")
         self._texts: AnswerCache[bytes] = AnswerCache(8)
         self.meters.set("kubelet_node_name", 1, node_name)
         self.meters.set("kubernetes_build_info", 1, *_build())
-        if cgroup_version is not None:
-            self.meters.set("kubelet_cgroup_version", cgroup_version)
+        self.meters.set("kubelet_cgroup_version", cgroup_version)
 
     def read(self, noted: Noted) -> None:
         """A reader of the journal (`journal.read_by`)."""
         self._node.read(noted)
+
+    def measure(self, stats: Stats) -> None:
+        """Where what volumes and logs take is read."""
+        self._stats = stats
 
     def checked(self, checks: Mapping[str, Check]) -> Mapping[str, Check]:
         """The same health checks, each of whose results is counted."""
@@ -110,9 +124,9 @@ class Metrics:
     # --- what is answered
 
     def routes(self) -> tuple[Route, ...]:
-        def route(path: str, families: Callable[[], Iterator[Metric]], prepare: Callable[[], None]) -> Route:
+        def route(path: str, families: Callable[[], Iterator[Metric]], prepare: Callable[[], Awaitable[None]]) -> Route:
             async def render() -> bytes:
-                prepare()  # looks at the agent, so on its own thread
+                await prepare()  # looks at the agent, so on its own thread
                 return await asyncio.to_thread(lambda: text(families()))
 
             async def answer(request: web.Request) -> web.Response:
@@ -124,19 +138,21 @@ class Metrics:
 
         return (
             route("/metrics", self._families, self._look),
-            route("/metrics/probes", lambda: self._with_start_time(self._probes), lambda: None),
-            route("/metrics/slis", lambda: self._with_start_time(self._slis), lambda: None),
+            route("/metrics/probes", lambda: self._with_start_time(self._probes), _nothing),
+            route("/metrics/slis", lambda: self._with_start_time(self._slis), _nothing),
         )
 
     def _families(self) -> Iterator[Metric]:
         yield from self.meters.families()
         yield from self._process.collect()
+        yield from process_families()
 
     def _with_start_time(self, meters: Meters) -> Iterator[Metric]:
         yield from meters.families()
         yield from (family for family in self._process.collect() if family.name == "process_start_time_seconds")
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
+        await self._look_at_storage()
         for name, values in self._gauges.items():
             self.meters.replace(name, values())
         self._node.sweep()
@@ -151,6 +167,24 @@ class Metrics:
         replace("kubelet_running_pods", {(): census.running_pods})
         replace("kubelet_running_containers", {(state,): count for state, count in census.containers.items()})
         replace("pykubelet_sync_loop_lateness_seconds", {(): census.lateness})
+
+    async def _look_at_storage(self) -> None:
+        """Once a minute at most: it takes longer than all else together, and does not change fast."""
+        now = asyncio.get_running_loop().time()
+        if self._stats is None or now < self._storage_at + _STORAGE_PERIOD:
+            return
+        try:
+            reading = await self._stats.read()
+        except PykubeletError as error:
+            log.warning("what volumes and logs take cannot be told: %s", error)
+            return
+        self._storage_at = now
+        for name, values in storage_values(reading).items():
+            self.meters.replace(name, values)
+
+
+async def _nothing() -> None:
+    """For what is always up to date."""
 
 
 async def _pack(request: web.Request, body: bytes) -> web.Response:

@@ -1,12 +1,13 @@
 """What the node tells of its pods and its runtime, in numbers: a reader of the journal."""
 
 import asyncio
+import itertools
 import re
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from pykubelet.pod import moments as m
 from pykubelet.pod.lifecycle.pod_update import Op
@@ -40,6 +41,11 @@ _RENEWALS: Final = {
     "client": "kubelet_certificate_manager_client_expiration_renew_errors",
     "server": "kubelet_server_expiration_renew_errors",
 }
+_STAGES: Final = ("pre_kubelet", "pre_registration", "registration", "post_registration")
+_NEEDED_CALL: Final = "RuntimeConfig"
+_LACKING: Final = ("unknown method", "unknown service", "UNIMPLEMENTED")
+_NEEDED_FROM: Final = "1.38.0"
+"""The kubelet that asks a runtime for nothing else to find out its control group driver."""
 _SWEEP: Final = 2.0
 """Seconds between two looks for what belongs to nobody."""
 _CLOCKS: Final = timedelta(seconds=2)
@@ -59,8 +65,11 @@ class _Starting:
 class NodeMetrics:
     """`read` is a reader of the journal. It is shown everything, and counts what upstream counts."""
 
-    def __init__(self, meters: Meters, probes: Meters, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, meters: Meters, probes: Meters, *, now: Callable[[], datetime], booted: float = 0.0) -> None:
+        """`booted` is when the machine was started, in seconds since 1970; 0: that is not known."""
         self._meters = meters
+        self._times = {"": booted or now().timestamp(), "begun": now().timestamp()}
+        """When each stage of a new node was reached."""
         self._probes = probes
         self._now = now
         self._starts = PodStarts()
@@ -79,6 +88,8 @@ class NodeMetrics:
         moment, uid = noted.moment, noted.about.uid
         if isinstance(moment, m.OfNode):
             self._read_node(moment)
+        elif isinstance(moment, m.OfApi):
+            self._read_api(moment)
         elif isinstance(moment, m.Work):
             self._read_work(moment, uid)
         elif isinstance(moment, m.Probing):
@@ -173,7 +184,10 @@ class NodeMetrics:
                     self._meters.count("kubelet_started_containers_errors_total", kind, reason)
             case m.Exited():
                 self._starts.exited(uid, moment)
-            case m.ContainerCreated() | m.BackedOff() | m.HookFailed() | m.ContainerStopping() | m.PullProgressed():
+            case m.HookFailed():
+                if moment.was_asleep:
+                    self._meters.count("kubelet_sleep_action_terminated_early_total")
+            case m.ContainerCreated() | m.BackedOff() | m.ContainerStopping() | m.PullProgressed():
                 pass
             case _:
                 assert_never(moment)
@@ -220,6 +234,32 @@ class NodeMetrics:
                 observe("kubelet_runtime_operations_duration_seconds", seconds, operation)
                 if error:
                     count("kubelet_runtime_operations_errors_total", operation)
+                if method == _NEEDED_CALL and error.startswith(_LACKING):
+                    self._meters.set("kubelet_cri_losing_support", 1, _NEEDED_FROM)
+            case m.EventsFollowed(error):
+                count(f"kubelet_evented_pleg_connection_{'error' if error else 'success'}_count")
+            case m.VolumeChanged(plugin, volume_operation, seconds, error):
+                status = "fail-unknown" if error else "success"
+                observe("storage_operation_duration_seconds", seconds, plugin, volume_operation, status, "false")
+                if not error:
+                    observe("volume_operation_total_seconds", seconds, plugin, volume_operation)
+            case m.NodeStage(stage):
+                self._stage(stage)
+            case m.Relisted(seconds, interval):
+                observe("kubelet_pleg_relist_duration_seconds", seconds)
+                if interval is not None:
+                    observe("kubelet_pleg_relist_interval_seconds", interval)
+                self._meters.set("kubelet_pleg_last_seen_seconds", self._now().timestamp())
+            case m.ImageRemoved(_, reason):
+                count("kubelet_image_garbage_collected_total", reason)
+            case _:
+                assert_never(moment)
+
+    def _read_api(self, moment: m.OfApi) -> None:
+        count, observe = self._meters.count, self._meters.observe
+        match moment:
+            case m.ApiRetried(method, host, code):
+                count("rest_client_request_retries_total", code, method, host)
             case m.ApiAnswered(method, host, code):
                 count("rest_client_requests_total", code, method, host)
             case m.ApiRequested(method, host, waited, seconds, sent, received):
@@ -228,13 +268,6 @@ class NodeMetrics:
                 observe("rest_client_request_size_bytes", sent, method, host)
                 if received is not None:
                     observe("rest_client_response_size_bytes", received, method, host)
-            case m.Relisted(seconds, interval):
-                observe("kubelet_pleg_relist_duration_seconds", seconds)
-                if interval is not None:
-                    observe("kubelet_pleg_relist_interval_seconds", interval)
-                self._meters.set("kubelet_pleg_last_seen_seconds", self._now().timestamp())
-            case m.ImageRemoved(_, reason):
-                count("kubelet_image_garbage_collected_total", reason)
             case m.CertificateRotated(kind, age):
                 if kind == "server" and age:
                     observe("kubelet_certificate_manager_server_rotation_seconds", age)
@@ -244,6 +277,16 @@ class NodeMetrics:
                 assert_never(moment)
 
     # --- inside
+
+    def _stage(self, stage: Literal["registering", "registered", "ready"]) -> None:
+        """What a node's start took is told at its end."""
+        times = self._times
+        times[stage] = self._now().timestamp()
+        if stage == "ready":
+            whole = itertools.pairwise(("", "begun", "registering", "registered", "ready"))
+            for name, (since, until) in zip(_STAGES, whole, strict=True):
+                self._meters.set(f"kubelet_node_startup_{name}_duration_seconds", max(times[until] - times[since], 0.0))
+            self._meters.set("kubelet_node_startup_duration_seconds", max(times["ready"] - times[""], 0.0))
 
     def _sandbox_made(self, made: m.SandboxMade) -> None:
         count = self._meters.count

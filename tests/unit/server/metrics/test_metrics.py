@@ -12,16 +12,23 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kit.moments import one_of_each
 from kit.pods import make_pod
+from kit.readings import Fixed, reading
+from kit.tls_files import OnlyAdmin
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.well_known import SOURCE_ANNOTATION
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import Retry
 from pykubelet.pod import moments as m
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import Result
 from pykubelet.pod.moments import Journal, about
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
+from pykubelet.pod.ports.server import Access, Decision, Identity
 from pykubelet.pod.stats.census import Census, Working, census
+from pykubelet.pod.stats.stats import Disk, VolumeUsage
 from pykubelet.server.application import Route, application
+from pykubelet.server.auth.measured_reviews import MeasuredReviews
 from pykubelet.server.endpoints import healthz
 from pykubelet.server.metrics.metrics import Metrics
 from pykubelet.server.metrics.node_metrics import image_size, operation_type
@@ -30,6 +37,16 @@ from pykubelet.web.serving import serving
 T0 = datetime(2026, 1, 2, 15, 4, 5, tzinfo=UTC)
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+class Away:
+    """An API server that does not answer."""
+
+    async def who(self, token: str) -> Identity | None:
+        raise Retry("it hung up")
+
+    async def may(self, identity: Identity, access: Access) -> Decision:
+        raise Retry("it hung up")
 
 
 class Clock:
@@ -352,6 +369,118 @@ async def test_requests_to_an_api_server_are_told() -> None:
     where = (("host", "10.0.0.1:6443"), ("verb", "GET"))
     assert samples["rest_client_rate_limiter_duration_seconds_sum", where] == 0.5
     assert samples["rest_client_request_duration_seconds_sum", where] == 0.01
+
+
+async def test_a_request_that_is_sent_once_more_is_told_with_the_answer_before() -> None:
+    node = Node()
+    node.note(m.ApiRetried("GET", "10.0.0.1:6443", "401"))
+    assert await node.value("rest_client_request_retries_total", code="401", verb="GET", host="10.0.0.1:6443") == 1
+
+
+async def test_volumes_are_told_when_they_are_made_and_given_back() -> None:
+    node = Node()
+    node.gauges["volume_manager_total_volumes"] = lambda: {("kubernetes.io/secret", "desired_state_of_world"): 3.0}
+    node.note(
+        m.VolumeChanged("kubernetes.io/secret", "volume_mount", 0.2, "no such secret"),
+        m.VolumeChanged("kubernetes.io/secret", "volume_mount", 0.3),
+        m.VolumeChanged("kubernetes.io/empty-dir", "volume_unmount", 0.4),
+    )
+    samples = await node.samples()
+
+    def took(plugin: str, operation: str, status: str) -> float:
+        labels = {"volume_plugin": plugin, "operation_name": operation, "status": status, "migrated": "false"}
+        return samples["storage_operation_duration_seconds_sum", tuple(sorted(labels.items()))]
+
+    assert took("kubernetes.io/secret", "volume_mount", "fail-unknown") == 0.2
+    assert took("kubernetes.io/secret", "volume_mount", "success") == 0.3
+    assert took("kubernetes.io/empty-dir", "volume_unmount", "success") == 0.4
+    whose = (("operation_name", "volume_mount"), ("plugin_name", "kubernetes.io/secret"))
+    assert samples["volume_operation_total_seconds_count", whose] == 1
+    whose = (("plugin_name", "kubernetes.io/secret"), ("state", "desired_state_of_world"))
+    assert samples["volume_manager_total_volumes", whose] == 3
+
+
+async def test_what_a_new_nodes_start_took_is_told_when_it_is_ready() -> None:
+    node = Node()
+    node.metrics = Metrics("n1", now=node.clock, booted=T0.timestamp() - 30, cgroup_version=2)
+    node.journal.read_by(node.metrics.read)
+    for stage, after in (("registering", 4.0), ("registered", 2.0)):
+        node.note(m.NodeStage(stage), after=after)  # type: ignore[arg-type]
+        assert await node.value("kubelet_node_startup_duration_seconds") == 0
+    node.note(m.NodeStage("ready"), after=5.0)
+    told = {name: value for (name, _), value in (await node.samples()).items() if "_node_startup_" in name}
+    assert told == {
+        "kubelet_node_startup_pre_kubelet_duration_seconds": 30,
+        "kubelet_node_startup_pre_registration_duration_seconds": 4,
+        "kubelet_node_startup_registration_duration_seconds": 2,
+        "kubelet_node_startup_post_registration_duration_seconds": 5,
+        "kubelet_node_startup_duration_seconds": 41,
+    }
+    assert await node.value("kubelet_cgroup_version") == 2
+
+
+async def test_events_of_the_runtime_and_what_it_lacks_are_told() -> None:
+    node = Node()
+    node.note(m.EventsFollowed(), m.EventsFollowed("the runtime does not answer"), m.EventsFollowed())
+    node.note(m.RuntimeCalled("RuntimeConfig", 0.1, "the runtime does not answer: connection refused"))
+    text = await node.text()
+    assert "\nkubelet_evented_pleg_connection_success_count 2\n" in text
+    assert "\nkubelet_evented_pleg_connection_error_count 1\n" in text
+    assert await node.value("kubelet_cri_losing_support", version="1.38.0") is None
+    node.note(m.RuntimeCalled("RuntimeConfig", 0.1, "unknown method RuntimeConfig for service runtime.v1"))
+    assert await node.value("kubelet_cri_losing_support", version="1.38.0") == 1
+
+
+async def test_a_sleep_that_is_longer_than_the_grace_is_told() -> None:
+    node = Node()
+    node.note(m.HookFailed("c", "preStop", "it has used up the grace"))
+    assert await node.value("kubelet_sleep_action_terminated_early_total") == 0
+    node.note(m.HookFailed("c", "preStop", "it has used up the grace", was_asleep=True))
+    assert await node.value("kubelet_sleep_action_terminated_early_total") == 1
+
+
+async def test_volumes_and_logs_are_measured_once_a_minute_and_only_if_somebody_asks() -> None:
+    node, found = Node(), reading()
+    disk = Disk(at=0, capacity=100, available=60, used=40, inodes=10, inodes_free=7, inodes_used=3)
+    (pod, *_) = found.pods
+    container = changed(pod.containers[0], logs=changed(disk, used=7))
+    volumes = (VolumeUsage(name="data", disk=disk, claim="mine"), VolumeUsage(name="scratch", disk=disk))
+    stats = Fixed(changed(found, pods=(changed(pod, containers=(container,), volumes=volumes),)))
+    node.metrics.measure(stats)
+    assert stats.asked == []
+    samples = await node.samples()
+    await node.samples()
+    assert stats.asked == [True]
+    claim = (("namespace", "default"), ("persistentvolumeclaim", "mine"))
+    told = {name: value for (name, labels), value in samples.items() if labels == claim}
+    assert told == {
+        "kubelet_volume_stats_capacity_bytes": 100,
+        "kubelet_volume_stats_available_bytes": 60,
+        "kubelet_volume_stats_used_bytes": 40,
+        "kubelet_volume_stats_inodes": 10,
+        "kubelet_volume_stats_inodes_free": 7,
+        "kubelet_volume_stats_inodes_used": 3,
+    }
+    whose = {"uid": "u", "namespace": "default", "pod": "web", "container": "c"}
+    assert samples["kubelet_container_log_filesystem_used_bytes", tuple(sorted(whose.items()))] == 7
+
+
+async def test_what_the_api_server_is_asked_about_others_is_told() -> None:
+    node = Node()
+    meters = node.metrics.meters
+    reviews = MeasuredReviews(OnlyAdmin(), meters)
+    await reviews.who("admin-token")
+    await reviews.may(Identity(name="admin"), Access(verb="get", subresource="pods", node="n1"))
+    with pytest.raises(Retry):
+        await MeasuredReviews(Away(), meters).who("token")
+    samples = await node.samples()
+    for kind in ("authn", "authz"):
+        assert samples[f"apiserver_delegated_{kind}_request_total", (("code", "201"),)] == 1
+        assert samples[f"apiserver_delegated_{kind}_request_duration_seconds_count", (("code", "201"),)] == 1
+    assert samples["apiserver_delegated_authn_request_total", (("code", "<error>"),)] == 1
+    assert samples["authentication_token_cache_fetch_total", (("status", "ok"),)] == 1
+    assert samples["authentication_token_cache_fetch_total", (("status", "error"),)] == 1
+    assert samples["authentication_token_cache_active_fetch_count", (("status", "in_flight"),)] == 0
 
 
 async def test_probes_are_told_until_they_end() -> None:

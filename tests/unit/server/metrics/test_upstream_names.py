@@ -1,0 +1,108 @@
+"""Every name that the kubelet of v1.34 serves, with its kind and labels (`tests/data/metrics.json`): we serve it, or
+say why not."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.readings import FACTS, reading
+from pykubelet.server.metrics import cadvisor, metric_names, resource_metrics
+from pykubelet.server.metrics.exposition import text
+from pykubelet.server.metrics.metric_names import Named
+from pykubelet.server.metrics.metrics import Metrics
+
+UPSTREAM: dict[str, dict[str, dict[str, Any]]] = json.loads(
+    (Path(__file__).parents[3] / "data" / "metrics.json").read_text()
+)["endpoints"]
+NOT_SERVED = {
+    "go_.*": "of Go's runtime, which this agent does not have",
+    "workqueue_.*": "of Go's work queues: pods have workers here, which kubelet_working_pods counts",
+    "registered_metrics_total|disabled_metrics_total|hidden_metrics_total|cardinality_enforcement_.*": "of the Go "
+    "library's own books about metrics",
+    "aggregator_.*|apiserver_(audit|envelope|storage|validation|webhooks)_.*": "of code of the API server that the Go "
+    "kubelet only carries along",
+    "rest_client_transport_.*": "of the Go client's cache of connections",
+    "rest_client_dns_resolution_duration_seconds": "the HTTP client keeps names resolved without telling",
+    "rest_client_exec_plugin_.*": "credential plug-ins are run, but not counted yet",
+    "dra_.*": "there is no dynamic resource allocation",
+    "csi_operations_seconds|plugin_manager_total_plugins": "there are no CSI drivers and no plug-ins that register",
+    "kubelet_(cpu|memory|topology)_manager_.*|kubelet_container_aligned_.*": "there are no resource managers: all "
+    "containers share all processors",
+    "kubelet_device_plugin_.*|kubelet_pod_resources_endpoint_.*": "there are no device plug-ins",
+    "kubelet_.*_resizes(_total)?|kubelet_pod_resize_duration_milliseconds": "pods are not resized in place",
+    "kubelet_image_volume_.*": "there are no image volumes",
+    "kubelet_eviction_stats_age_seconds": "nobody is evicted yet",
+    "kubelet_graceful_shutdown_.*": "the machine's shutdown is not waited for yet",
+    "kubelet_evented_pleg_connection_latency_seconds": "a hint of the runtime names a pod, and no time",
+    "kubelet_volume_metric_collection_duration_seconds": "one walk measures all volumes",
+    "volume_manager_selinux_.*": "volumes are mounted without SELinux labels",
+    "(force_cleaned|reconstruct)_.*_total": "nothing is rebuilt from memory: what is on disk is what counts",
+    "machine_nvm_.*|machine_dimm_.*": "nothing on the machine says so without a library for it",
+}
+OF_THE_PROCESS = {name for name in UPSTREAM["/metrics"] if name.startswith("process_")}
+
+
+def why_not(name: str) -> str:
+    return next((why for pattern, why in NOT_SERVED.items() if re.fullmatch(pattern, name)), "")
+
+
+def told(page: str) -> dict[str, tuple[str, set[str]]]:
+    """The kind of each name in a text, and the labels that it was seen with."""
+    found: dict[str, tuple[str, set[str]]] = {}
+    name = ""
+    for line in page.splitlines():
+        if line.startswith("# TYPE "):
+            _, _, name, kind = line.split()
+            found[name] = kind, set()
+        elif not line.startswith("#"):
+            found[name][1].update(re.findall(r'[{,]([a-zA-Z_]+)="', line))
+    return found
+
+
+TABLES = {
+    "/metrics": metric_names.METRICS,
+    "/metrics/probes": metric_names.PROBES,
+    "/metrics/slis": metric_names.SLIS,
+}
+PAGES = {
+    "/metrics/cadvisor": lambda: cadvisor.exposition(reading(), FACTS),
+    "/metrics/resource": lambda: resource_metrics.exposition(reading()),
+}
+
+
+@pytest.mark.parametrize("endpoint", TABLES)
+def test_the_tables_have_upstreams_names_kinds_and_labels(endpoint: str) -> None:
+    ours: dict[str, Named] = {each.name: each for each in TABLES[endpoint]}
+    for name, upstream in UPSTREAM[endpoint].items():
+        if name in ours:
+            assert (ours[name].kind, sorted(ours[name].labels)) == (upstream["kind"], upstream["labels"]), name
+            assert not why_not(name), name
+        elif name not in OF_THE_PROCESS:
+            assert why_not(name), name
+    own = {name for name in ours if name not in UPSTREAM[endpoint]}
+    assert all(name.startswith("pykubelet_") for name in own)
+
+
+@pytest.mark.parametrize("endpoint", PAGES)
+def test_the_pages_have_upstreams_names_kinds_and_labels(endpoint: str) -> None:
+    ours, upstream = told(PAGES[endpoint]()), UPSTREAM[endpoint]
+    assert set(ours) <= set(upstream)
+    for name, (kind, labels) in ours.items():
+        assert (kind, sorted(labels)) == (upstream[name]["kind"], upstream[name]["labels"]), name
+        assert not why_not(name), name
+    assert {name for name in upstream if name not in ours and not why_not(name)} == set()
+
+
+def test_the_process_is_told_as_go_tells_it() -> None:
+    ours = told(text(Metrics("n1")._families()).decode())
+    for name in OF_THE_PROCESS:
+        assert ours[name][0] == UPSTREAM["/metrics"][name]["kind"], name
+
+
+def test_every_reason_is_still_needed() -> None:
+    names = {name for names in UPSTREAM.values() for name in names}
+    for pattern in NOT_SERVED:
+        assert any(re.fullmatch(pattern, name) for name in names), pattern
