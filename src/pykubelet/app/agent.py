@@ -12,6 +12,7 @@ from pykubelet.app.machine import MachineParts
 from pykubelet.base.tasks import Work
 from pykubelet.host.checkpoint import PodCheckpoint
 from pykubelet.host.credential_providers import load_credential_providers
+from pykubelet.host.oom_kills import watch_oom_kills
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
@@ -101,6 +102,7 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
     logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
     found: dict[str, Work] = {
         "checkpoint": parts.checkpoint.run,
+        "kills for want of memory": partial(watch_oom_kills, partial(base.recorder.node_event, "Warning", "SystemOOM")),
         "logs": partial(logs.run, lambda: pleg.seen.values()),
     }
     if can.keeps_images and not base.config.image_gc.is_off:

@@ -182,6 +182,7 @@ class Kubelet:
 
     def _introduce(self, version: RuntimeVersion, status: RuntimeStatus, local: MachineParts) -> None:
         config = self._base.config
+        self._base.recorder.node_event("Normal", "Starting", "Starting kubelet.")
         log.info("pykubelet %s is node %s on %s %s", __version__, config.node.name, version.name, version.version)
         log.info("pods come from: %s; state is in %s", ", ".join(self._parts.sources), config.root_dir)
         for limitation in (*status.limitations, *local.limitations):

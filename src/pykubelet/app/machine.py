@@ -1,8 +1,10 @@
 """The part of the wiring that is about this machine: folders, users, control groups, logs, names."""
 
 import logging
+import re
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,7 +12,7 @@ from pykubelet.api.node import Node
 from pykubelet.api.quantity import Quantity, ResourceList
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
-from pykubelet.host.cgroups import pod_cgroups
+from pykubelet.host.cgroups.groups import CgroupSettings, KernelPodCgroups, pod_cgroups
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.dns import HostDns
 from pykubelet.host.local import LocalHost
@@ -26,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _LOGS = "/var/log/pods"
 _LINKS = "/var/log/containers"
+_KEEPS_TMPFS_IN_MEMORY: Final = (6, 4)
 
 
 class MachineParts(Struct, frozen=True, kw_only=True):
@@ -67,6 +70,7 @@ async def machine_parts(
         journal=base.journal,
     )
     dns = HostDns(config.dns)
+    _tell_of_swap(base)
     cgroups, limitation = await _cgroups(base)
     return MachineParts(host=host, logs=logs, dns=dns, cgroups=cgroups, limitations=(limitation,) if limitation else ())
 
@@ -87,4 +91,26 @@ async def _cgroups(base: Foundations) -> tuple[PodCgroups | None, str]:
         driver="systemd" if (said or configured) == "systemd" else "cgroupfs",
     )
     made = await in_thread(partial(pod_cgroups, settings, journal=base.journal))
+    if isinstance(made, KernelPodCgroups):
+        _tell_of_groups(base, made, settings)
     return made, made.limitation
+
+
+def _tell_of_groups(base: Foundations, made: KernelPodCgroups, settings: CgroupSettings) -> None:
+    if "pods" in settings.enforce_node_allocatable:
+        told = "Updated Node Allocatable limit across pods"
+        base.recorder.node_event("Normal", "NodeAllocatableEnforced", told)
+    if not made.is_unified:
+        told = "cgroup v1 support is in maintenance mode, please migrate to cgroup v2"
+        base.recorder.node_event("Warning", "CgroupV1", told)
+
+
+def _tell_of_swap(base: Foundations) -> None:
+    """Volumes in memory are kept from being swapped out where the kernel can do that."""
+    version = re.match(r"([0-9]+)\.([0-9]+)", base.facts.kernel_version)
+    if base.facts.swap and version and (int(version[1]), int(version[2])) < _KEEPS_TMPFS_IN_MEMORY:
+        told = (
+            "The tmpfs noswap option is not supported. Memory-backed volumes (e.g. secrets, emptyDirs, etc.) "
+            "might be swapped to disk and should no longer be considered secure."
+        )
+        base.recorder.node_event("Warning", "PossibleMemoryBackedVolumesOnDisk", told)

@@ -5,12 +5,14 @@ from collections.abc import Callable, Mapping
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
+from pykubelet.base.errors import PykubeletError
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.etc_hosts import write_etc_hosts
 from pykubelet.host.logs import PodLogs
 from pykubelet.host.user_namespaces import UserNamespaces
 from pykubelet.host.volumes import Volumes
 from pykubelet.pod.container.env import Environment
+from pykubelet.pod.container.failures import FoldersFailed
 from pykubelet.pod.container.mounts import container_mounts
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.moments import Journal
@@ -51,7 +53,10 @@ class LocalHost:
         self._recursive_read_only = recursive_read_only
 
     async def set_up(self, pod: Pod) -> Mapping[str, str]:
-        await self._dirs.make(pod)
+        try:
+            await self._dirs.make(pod)
+        except PykubeletError as error:
+            raise FoldersFailed(f"error making pod data directories: {error}") from error
         return await self._volumes.set_up(pod)
 
     async def mounts(

@@ -12,7 +12,7 @@ from typing import Any
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import API_SOURCE
+from pykubelet.api.rules.pod_kinds import API_SOURCE, shown_pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.tasks import supervise
@@ -55,7 +55,7 @@ class Agent:
         self._tasks = tasks
         self._outside = outside
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._config = PodConfig(outside.sources, journal, now=now)
+        self._config = PodConfig(outside.sources, journal, now=now, on_duplicate=self._note_duplicate)
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
         self._mirrors = MirrorPods(api, self.table, outside.api_node, journal) if api is not None else None
         self.pleg = Pleg(outside.runtime, self.inbox, journal)
@@ -181,6 +181,10 @@ class Agent:
         """Those that have not ended."""
         told = ((pod, self.statuses.get(pod.metadata.uid) or pod.status) for pod in self.table.pods())
         return [pod for pod, status in told if not is_terminal_phase(status.phase)]
+
+    def _note_duplicate(self, pod: Pod, source: str) -> None:
+        what = f"Error validating pod {shown_pod(pod)} from {source} due to duplicate pod name "
+        self._outside.recorder.event(pod, "Warning", "FailedValidation", f'{what}"{pod.metadata.name}", ignoring')
 
     def _could_be_running(self, uid: str) -> bool:
         worker = self.workers.workers.get(uid)

@@ -1,7 +1,8 @@
 """What becomes of each update: the pod table, admission, and a wish for the pod's worker. No handler waits."""
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE, is_mirror, is_static, source_of
@@ -27,7 +28,13 @@ from pykubelet.pod.ports.machine import Checkpoint
 from pykubelet.pod.status.phase import is_terminal_phase
 from pykubelet.pod.status.pod_status import Failure, rejected_status
 
-_PREEMPTING = Failure("Preempting", "Preempted in order to admit critical pod")
+_PREEMPTING: Final = Failure(
+    "Preempting",
+    "Preempted in order to admit critical pod",
+    yields_to_success=True,
+    disruption="Pod was preempted by Kubelet to accommodate a critical pod.",
+)
+_LEAST_PATIENCE: Final = 10.0
 
 
 class PodHandlers:
@@ -64,6 +71,8 @@ class PodHandlers:
         self._mirrors = mirrors
         self._now = now
         self._rejected: set[str] = set()
+        self._preempted: dict[str, tuple[Pod, datetime]] = {}
+        """By uid: those that make room, and when they should have ended."""
 
     def add(self, pods: Iterable[Pod]) -> None:
         """Oldest first, so that after a restart of the agent those keep their place that had it before."""
@@ -128,6 +137,11 @@ class PodHandlers:
 
     def wake_due(self) -> None:
         """Pods whose time has come, such as those whose active deadline has passed."""
+        for uid, (victim, due) in list(self._preempted.items()):
+            if due <= self._now():
+                del self._preempted[uid]
+                message = "Container runtime did not kill the pod within specified grace period."
+                self._recorder.event(victim, "Warning", "ExceededGracePeriod", message)
         for pod in self.usage.pods():
             if pod.spec.active_deadline_seconds is not None and self._deadlines.has_passed(pod):
                 self.workers.wake(pod.metadata.uid)
@@ -145,6 +159,7 @@ class PodHandlers:
 
     def released(self, pod: Pod) -> None:
         """A pod has ended and gives its share of the node back."""
+        self._preempted.pop(pod.metadata.uid, None)
         self.usage.remove(pod.metadata.uid)
         if self._checkpoint is not None:
             self._checkpoint.drop(pod.metadata.uid)  # it must not run again, whatever the checkpoint remembers of it
@@ -209,7 +224,9 @@ class PodHandlers:
         self._journal.note(Preempted(critical.metadata.uid, str(about(critical))), about(victim))
         self._reporter.note_failure(uid, _PREEMPTING)
         self.usage.remove(uid)
-        self.workers.tell(victim, grace=pod_grace(victim), by="preempted")
+        grace = pod_grace(victim)
+        self._preempted[uid] = victim, self._now() + timedelta(seconds=max(1.5 * grace, _LEAST_PATIENCE))
+        self.workers.tell(victim, grace=grace, by="preempted")
 
     def _tell(self, pod: Pod) -> None:
         ending = pod.metadata.deletion_timestamp is not None

@@ -63,7 +63,10 @@ class ImageGc:
         if failures:
             raise Retry("; ".join(str(failure) for failure in failures))
         if freed < wanted:
-            message = f"{wanted} bytes of images have to be freed, but only {freed} bytes are of images that may go"
+            message = (
+                "Failed to garbage collect required amount of images. "
+                f"Attempted to free {wanted} bytes, but only found {freed} bytes eligible to free."
+            )
             self._tell("FreeDiskSpaceFailed", message)
             raise Retry(message)
 
@@ -87,7 +90,7 @@ class ImageGc:
         if storage is None:
             return 0
         if storage.capacity <= 0:
-            message = "the file system that holds the images says that it has no room at all"
+            message = "invalid capacity 0 on image filesystem"
             self._tell("InvalidDiskCapacity", message)
             raise Retry(message)
         return excess(storage, self._settings)

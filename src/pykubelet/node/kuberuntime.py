@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import shown_pod
 from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
@@ -102,6 +103,9 @@ class KubeRuntime:
 
     async def act(self, pod: Pod, observed: ObservedPod, actions: PodActions, setup: PodSetup) -> Acted:
         """Raises what stops the whole pod; of a container that cannot be started the outcome tells."""
+        if actions.create_sandbox and actions.sandbox_id:
+            what = "Pod sandbox changed, it will be killed and re-created."
+            self._recorder.event(pod, "Normal", "SandboxChanged", what)
         if actions.kill_pod:
             await self._killer.kill_pod(pod, observed, container_grace(pod))
         else:
@@ -220,7 +224,12 @@ class KubeRuntime:
         wait = loops.wait(key, finished, now)
         if wait > 0:
             message = crash_loop_message(pod, container.name, loops.length(key))
-            self._recorder.event(pod, "Warning", "BackOff", f"Back-off restarting failed container {container.name}")
+            self._recorder.event(
+                pod,
+                "Warning",
+                "BackOff",
+                f"Back-off restarting failed container {container.name} in pod {shown_pod(pod)}",
+            )
             self._note(pod, m.BackedOff(container.name, now + timedelta(seconds=wait)))
             raise NotStarted("CrashLoopBackOff", message, again_in=wait)
         image = await self._images.ensure(pod, container)

@@ -96,6 +96,7 @@ class NodeReporter:
         """When the next report is due although nothing has changed, on the loop's clock."""
         self._before: NodeStatus | None = None
         """What was shown before a report of which we do not know yet that it arrived. Events tell what it changes."""
+        self._was_unschedulable = False
         self._complaints = _Complaints(settings.name)
         self._last_sign: tuple[datetime, float] | None = None
         """The newest sign of life of another machine, and when we first saw it, on the loop's clock."""
@@ -253,6 +254,7 @@ class NodeReporter:
             self._shown = await api.patch_status(name, status_patch(shown.status, status))
             self._plan_next(is_news=is_news or is_first)
         self._tell(self._before, status)
+        self._tell_schedulable(bool((self._shown or shown).spec.unschedulable))
         if any(each.type == READY and each.status == "True" for each in status.conditions):
             self._reach("registered", "ready")
         self._keep(self._shown or shown)
@@ -283,6 +285,12 @@ class NodeReporter:
             self._recorder.node_event("Warning", "Rebooted", f"Node {name} has been rebooted, boot id: {boot_id}")
         for reason in transitions(before, after):
             self._recorder.node_event("Normal", reason, f"Node {name} status is now: {reason}")
+
+    def _tell_schedulable(self, is_unschedulable: bool) -> None:
+        if is_unschedulable != self._was_unschedulable and self._recorder is not None:
+            reason = "NodeNotSchedulable" if is_unschedulable else "NodeSchedulable"
+            self._recorder.node_event("Normal", reason, f"Node {self._settings.name} status is now: {reason}")
+        self._was_unschedulable = is_unschedulable
 
     async def _pause(self) -> None:
         try:

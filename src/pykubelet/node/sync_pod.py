@@ -21,7 +21,7 @@ from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.qos_cgroups import QosCgroups
-from pykubelet.pod.container.failures import MountFailed, missing_object
+from pykubelet.pod.container.failures import FoldersFailed, MountFailed, missing_object
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.moments import Awaiting, Step, StepBegun, StepEnded, about
@@ -97,7 +97,11 @@ class PodSync:
     async def stop(self, pod: Pod, grace: float) -> None:
         observed = await self._look_and_report_if_possible(pod)
         self._prober.stopping(pod.metadata.uid)
-        await self._killer.kill_pod(pod, observed, grace)
+        try:
+            await self._killer.kill_pod(pod, observed, grace)
+        except PykubeletError as error:
+            self._recorder.event(pod, "Warning", "FailedKillPod", f"error killing pod: {error}")
+            raise
         observed = await self._look_and_report_if_possible(pod)
         if observed.is_running:
             raise Retry("some containers do not end")
@@ -132,7 +136,11 @@ class PodSync:
             return await work
 
     async def _look(self, pod: Pod) -> ObservedPod:
-        observed = await self._runtime.observe(pod.metadata.uid)
+        try:
+            observed = await self._runtime.observe(pod.metadata.uid)
+        except PykubeletError as error:
+            self._recorder.event(pod, "Warning", "FailedSync", f"error determining status: {error}")
+            raise
         self._reporter.saw(pod, observed)
         return observed
 
@@ -182,9 +190,11 @@ class PodSync:
         try:
             made = await self._host.set_up(pod), await self._host.id_mappings(pod)
         except PykubeletError as error:
-            what = str(error) if isinstance(error, MountFailed) else f"Unable to attach or mount volumes: {error}"
+            is_told = isinstance(error, MountFailed | FoldersFailed)
+            what = str(error) if is_told else f"Unable to attach or mount volumes: {error}"
             self._journal.note(_awaited(error), about(pod))
-            self._recorder.event(pod, "Warning", "FailedMount", what)
+            reason = "Failed" if isinstance(error, FoldersFailed) else "FailedMount"
+            self._recorder.event(pod, "Warning", reason, what)
             waiting = Waiting(_CREATING, str(error))
             everyone = {each.name: waiting for each in (*pod.spec.init_containers, *pod.spec.containers)}
             self._reporter.note_waiting(uid, everyone)

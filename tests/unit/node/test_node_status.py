@@ -474,3 +474,20 @@ async def test_of_a_node_that_was_registered_before_no_start_is_told() -> None:
     async with world.reporting(journal=journal):
         await asyncio.sleep(140)
     assert NodeStage("ready") not in stages
+
+
+@virtual_time
+async def test_a_node_that_takes_no_more_pods_is_told_of_and_so_is_its_return() -> None:
+    world = World()
+    async with world.reporting():
+        await asyncio.sleep(5)
+        for unschedulable in (True, True, False):
+            assert world.api.node is not None
+            node = world.api.node
+            world.seen = world.api.put(changed(node, spec=changed(node.spec, unschedulable=unschedulable)))
+            await asyncio.sleep(20)
+    told = [(kind, reason, message) for kind, reason, message in world.events if "Schedulable" in reason]
+    assert told == [
+        ("Normal", "NodeNotSchedulable", "Node n1 status is now: NodeNotSchedulable"),
+        ("Normal", "NodeSchedulable", "Node n1 status is now: NodeSchedulable"),
+    ]

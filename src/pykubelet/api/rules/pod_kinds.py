@@ -17,6 +17,11 @@ def full_name(pod: Pod) -> str:
     return f"{pod.metadata.name}_{pod.metadata.namespace}"
 
 
+def shown_pod(pod: Pod) -> str:
+    """As upstream shows a pod in its messages."""
+    return f"{full_name(pod)}({pod.metadata.uid})"
+
+
 def source_of(pod: Pod) -> str:
     return pod.metadata.annotations.get(SOURCE_ANNOTATION, "")
 

@@ -169,6 +169,7 @@ class KernelPodCgroups:
         # What the pods of an earlier agent weigh stays as it is until we know them.
         self._above = self._wanted_above({**class_limits(()), "Burstable": GroupLimits()})
         self._complaint = ""
+        self.is_unified = hierarchy.unified
         self.limitation = ""
         if settings.pod_pids_limit > 0 and not hierarchy.mount_of("pids"):
             self.limitation = (

@@ -5,6 +5,7 @@ from typing import Final
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity
+from pykubelet.api.rules.pod_kinds import shown_pod
 from pykubelet.api.rules.resources import CPU, MEMORY, is_pod_level_resource
 from pykubelet.api.security import PodSecurityContext, SecurityContext
 from pykubelet.base.errors import Invalid
@@ -88,15 +89,18 @@ def check_user(pod: Pod, container: Container, image: Image) -> None:
     if not (shared.run_as_non_root if own.run_as_non_root is None else own.run_as_non_root):
         return
     user = shared.run_as_user if own.run_as_user is None else own.run_as_user
-    where = f'container "{container.name}"'
+    where = f'(pod: "{shown_pod(pod)}", container: {container.name})'
     if user is not None:
         if user == 0:
-            raise Invalid(f"{where}: runAsUser 0 breaks its non-root policy")
+            raise Invalid(f"container's runAsUser breaks non-root policy {where}")
         return
     name = image.user.partition(":")[0] or "0"
     if not name.isdecimal():
-        raise Invalid(f'{where} has runAsNonRoot and its image the user "{name}", who may be root: set runAsUser')
+        raise Invalid(
+            f"container has runAsNonRoot and image has non-numeric user ({name}), "
+            f"cannot verify user is non-root {where}"
+        )
     if int(name) == 0:
-        raise Invalid(f"{where} has runAsNonRoot and its image will run as root")
+        raise Invalid(f"container has runAsNonRoot and image will run as root {where}")
     if int(name) > _LARGEST_USER:
-        raise Invalid(f"{where} has runAsNonRoot and its image the invalid user id {name}")
+        raise Invalid(f"container has runAsNonRoot and image has an invalid user id ({name}) {where}")

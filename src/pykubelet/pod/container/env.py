@@ -127,7 +127,7 @@ def _content(wanted: _Reference, namespace: str, objects: EnvObjects | None) -> 
     is_secret, name = isinstance(wanted, _OF_SECRETS), wanted.name
     if objects is None:
         what = f"{'secret' if is_secret else 'configMap'} {namespace}/{name}"
-        raise Invalid(f"couldn't get {what}: this node has no API server to get it from")
+        raise Invalid(f"couldn't get {what}, no kubeClient defined")
     found = objects.secrets.get(name) if is_secret else objects.config_maps.get(name)
     if found is None and not wanted.optional:
         raise MissingObject("secret" if is_secret else "configmap", name)

@@ -15,6 +15,10 @@ class Unsupported(Invalid):
         super().__init__(f"{who} needs {needs}, which this version cannot provide yet")
 
 
+class FoldersFailed(Retry):
+    """The folders of a pod could not be made."""
+
+
 class MountFailed(Retry):
     """A volume that could not be made. Whatever it is, it may be mended from outside: an object that is missing now may
     be there later."""

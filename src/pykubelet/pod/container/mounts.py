@@ -105,12 +105,12 @@ def _sub_path(mount: VolumeMount, env: Environment) -> str:
         variables = dict(env)
         empty = sorted({name for name in references(mount.sub_path_expr) if not variables.get(name)})
         if empty:
-            raise Invalid(f'the subPathExpr of volume "{mount.name}" is missing a value for {", ".join(empty)}')
+            raise Invalid(f"missing value for {', '.join(empty)}")
         path = expand(mount.sub_path_expr, variables)
     if path.startswith("/"):
-        raise Invalid(f'the subPath "{path}" of volume "{mount.name}" must not be an absolute path')
+        raise Invalid(f"error SubPath `{path}` must not be an absolute path")
     if ".." in path.split("/"):
-        raise Invalid(f'the subPath "{path}" of volume "{mount.name}" must not contain ".."')
+        raise Invalid(f"unable to provision SubPath `{path}`: must not contain '..'")
     return path
 
 
@@ -121,7 +121,7 @@ def _absolute(path: str) -> str:
 def _propagation(mount: VolumeMount) -> str:
     mode = mount.mount_propagation or "None"
     if mode not in _PROPAGATIONS:
-        raise Invalid(f'volume "{mount.name}": there is no mount propagation "{mode}"')
+        raise Invalid(f'invalid MountPropagation mode: "{mode}"')
     return mode
 
 
@@ -129,16 +129,17 @@ def _recursive_read_only(mount: VolumeMount, possible: bool) -> bool:
     wanted = mount.recursive_read_only or "Disabled"
     if wanted == "Disabled":
         return False
-    where = f'volume "{mount.name}" asks for recursive read-only'
+    unresolved = "failed to resolve recursive read-only mode"
+    where = f'{unresolved}: volume "{mount.name}" requested recursive read-only mode'
     if not mount.read_only:
         raise Invalid(f"{where}, but it is not read-only")
     if _propagation(mount) != "None":
-        raise Invalid(f"{where}, which does not go with propagation {mount.mount_propagation}")
+        raise Invalid(f'{where}, but it is not compatible with propagation "{mount.mount_propagation}"')
     match wanted:
         case "IfPossible":
             return possible
         case "Enabled" if possible:
             return True
         case "Enabled":
-            raise Invalid(f"{where}, which the runtime cannot do")
-    raise Invalid(f'volume "{mount.name}": there is no recursive read-only mode "{wanted}"')
+            raise Invalid(f"{where}, but it is not supported by the runtime")
+    raise Invalid(f'{unresolved}: unknown recursive read-only mode "{wanted}"')

@@ -12,6 +12,7 @@ from msgspec import Struct
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
+from pykubelet.api.rules.pod_kinds import shown_pod
 from pykubelet.api.struct import changed
 from pykubelet.pod.container.hash import container_hash
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
@@ -119,9 +120,7 @@ def _text(resources: ResourceList) -> str:
 
 def crash_loop_message(pod: Pod, name: str, length: float) -> str:
     """What the status says of a waiting container, word for word as every Kubernetes node says it."""
-    meta = pod.metadata
-    described = f"{meta.name}_{meta.namespace}({meta.uid})"
-    return f"back-off {_duration(length)} restarting failed container={name} pod={described}"
+    return f"back-off {_duration(length)} restarting failed container={name} pod={shown_pod(pod)}"
 
 
 def _duration(seconds: float) -> str:

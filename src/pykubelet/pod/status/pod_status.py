@@ -23,6 +23,7 @@ from pykubelet.pod.status.conditions import (
     DISRUPTION_TARGET,
     OWN_CONDITIONS,
     closed_by_phase,
+    condition_of,
     is_ready_in,
     pod_conditions,
     stamped,
@@ -36,7 +37,7 @@ from pykubelet.pod.status.container_status import (
     lost_container,
     whole_seconds,
 )
-from pykubelet.pod.status.phase import FAILED, is_terminal_phase, pod_phase
+from pykubelet.pod.status.phase import FAILED, SUCCEEDED, is_terminal_phase, pod_phase
 
 __all__ = [
     "Failure",
@@ -61,6 +62,10 @@ class Failure(Struct, frozen=True):
 
     reason: str
     message: str = ""
+    yields_to_success: bool = False
+    """Unless all containers end well: then that is how it ends."""
+    disruption: str = ""
+    """Why others than the pod itself wanted that; empty: they did not."""
 
 
 def pod_status(
@@ -85,6 +90,8 @@ def pod_status(
     from_containers = pod_phase(pod, init, main, is_terminal=is_terminal, has_begun=_has_begun(pod, observed))
     phase, reason, message = _verdict(pod, previous, from_containers, failure)
     second = whole_seconds(now)
+    if failure is not None and failure.disruption:
+        previous = _disrupted(pod, previous, failure.disruption, second)
     pod_ips = _pod_ips(pod, observed, previous, node)
     return PodStatus(
         observed_generation=_observed_generation(pod, previous),
@@ -215,9 +222,24 @@ def _verdict(pod: Pod, previous: PodStatus, phase: str, failure: Failure | None)
     if phase == previous.phase:
         reason = previous.reason or told.reason
         message = previous.message or told.message
-    if failure is not None:
+    if failure is not None and not (failure.yields_to_success and phase == SUCCEEDED):
         phase, reason, message = FAILED, failure.reason, failure.message
     return (told.phase if is_terminal_phase(told.phase) else phase), reason, message
+
+
+def _disrupted(pod: Pod, previous: PodStatus, why: str, now: datetime) -> PodStatus:
+    """With the condition that tells owners not to blame the pod."""
+    if condition_of(previous.conditions, DISRUPTION_TARGET) is not None:
+        return previous
+    condition = PodCondition(
+        type=DISRUPTION_TARGET,
+        observed_generation=pod.metadata.generation or None,
+        status="True",
+        reason="TerminationByKubelet",
+        message=why,
+        last_transition_time=now,
+    )
+    return changed(previous, conditions=(*previous.conditions, condition))
 
 
 def _has_begun(pod: Pod, observed: ObservedPod) -> bool:

@@ -272,7 +272,7 @@ def test_the_objects_that_have_to_be_fetched_are_named_once() -> None:
 @pytest.mark.parametrize("optional", [True, False])
 def test_without_an_api_server_a_container_waits_for_what_it_cannot_have(optional: bool) -> None:
     for kind, what in (("secret", "secret"), ("configMap", "configMap")):
-        complaint = f"couldn't get {what} default/x: this node has no API server to get it from"
+        complaint = f"couldn't get {what} default/x, no kubeClient defined"
         with pytest.raises(Invalid) as raised:
             all_of(container(key_ref(f"{kind}KeyRef", "x", "k", optional=optional)), None)
         assert str(raised.value) == complaint

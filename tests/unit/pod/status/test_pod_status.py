@@ -185,6 +185,24 @@ def test_reason_and_message_belong_to_their_phase(
     assert (status.reason, status.message) == expected
 
 
+PREEMPTED = Failure("Preempting", "for a critical pod", yields_to_success=True, disruption="somebody more important")
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, ("Succeeded", "")), (1, ("Failed", "Preempting"))])
+def test_a_preempted_pod_ends_as_its_containers_do(code: int, expected: tuple[str, str]) -> None:
+    pod = pod_of(restartPolicy="Always")
+    stopping = look(pod, seen("c"), failure=PREEMPTED)
+    assert (stopping.phase, stopping.reason) == ("Failed", "Preempting")
+    status = look(pod, seen("c", "exited", code), previous=stopping, failure=PREEMPTED, is_terminal=True)
+    assert (status.phase, status.reason) == expected
+    (condition,) = (each for each in status.conditions if each.type == "DisruptionTarget")
+    assert (condition.status, condition.reason, condition.message) == (
+        "True",
+        "TerminationByKubelet",
+        "somebody more important",
+    )
+
+
 def test_the_node_may_end_a_pod_whatever_its_containers_do() -> None:
     status = look(pod_of(), seen("c"), failure=Failure("DeadlineExceeded", "too long"))
     assert (status.phase, status.reason, status.message) == ("Failed", "DeadlineExceeded", "too long")
