@@ -6,6 +6,7 @@ from typing import Any
 
 from pykubelet.api import codec
 from pykubelet.config.agent import make_config
+from pykubelet.config.flags import Flags
 from pykubelet.config.kubelet_configuration import load_configuration
 
 HEAD = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
@@ -62,3 +63,15 @@ def test_values_are_written_as_upstream_writes_them() -> None:
 
 def test_what_is_secret_is_masked() -> None:
     assert shown({"staticPodURLHeader": {"X-Key": ("s3cret",)}})["staticPodURLHeader"] == {"X-Key": ["<masked>"]}
+
+
+def test_it_is_what_the_go_kubelet_shows_for_the_same_file_drop_in_and_flags(tmp_path: Path) -> None:
+    """Recorded from v1.34, which shows the values of headers, and where it has put a certificate of its own making."""
+    recorded = json.loads((Path(__file__).parents[2] / "data" / "kubelet_configz.json").read_text())
+    (tmp_path / "kubelet.json").write_text(json.dumps(recorded["file"]))
+    (tmp_path / "10.conf").write_text(json.dumps(recorded["drop_in"]))
+    said, flags = load_configuration(str(tmp_path / "kubelet.json"), str(tmp_path)), Flags(recorded["flags"]).given
+    given = said | flags | {"featureGates": said["featureGates"] | flags["featureGates"]}
+    found = json.loads(codec.encode(make_config(given, is_kubelet=True).configuration))
+    wanted = recorded["configz"] | {"staticPodURLHeader": {"X-Key": ["<masked>"]}}
+    assert found == {name: value for name, value in wanted.items() if name not in ("tlsCertFile", "tlsPrivateKeyFile")}
