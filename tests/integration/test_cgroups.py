@@ -270,3 +270,18 @@ async def test_the_limit_of_the_pod_is_in_force_for_containers_that_have_none(
         assert (await ended(runtime, UID, container_id)).exit_code == 137
     finally:
         await cleared(runtime)
+
+
+def test_the_agent_moves_into_the_group_that_it_is_told() -> None:
+    name = f"/pykubelet-own-{secrets.token_hex(4)}/agent"
+    code = (
+        "from pykubelet.host.prepare import MachineSettings, prepare_machine\n"
+        f"prepare_machine(MachineSettings(own_group={name!r}))\n"
+        "print(open('/proc/self/cgroup').read())"
+    )
+    hierarchy = find_hierarchy(mount_points())
+    try:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+        assert (done.stdout.count(f"{name}\n"), done.stderr) == (len(hierarchy.mounts), "")
+    finally:
+        GroupFiles(hierarchy).remove(os.path.dirname(name))

@@ -8,7 +8,7 @@ import pytest
 
 from kit.containerd import Containerd
 from kit.pods import make_pod
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.runtime.cri.runtime import CriRuntime
 from pykubelet.up.runtime_choice import check_runtime, choose_runtime
@@ -66,3 +66,26 @@ def test_a_socket_in_a_folder_that_is_not_for_us_is_as_if_not_there(
         patched.setattr(os, "stat", denied)
         choice = choose_runtime(tmp_path, [Path("/run/containerd/containerd.sock")])
     assert choice.endpoint == "process"
+
+
+async def test_images_may_come_from_another_endpoint_and_the_runtime_is_told_the_pods_addresses(
+    tmp_path: Path, containerd: Containerd
+) -> None:
+    other = tmp_path / "images.sock"
+    other.symlink_to(containerd.socket)
+    runtime = CriRuntime(containerd.endpoint, image_endpoint=f"unix://{other}")
+    try:
+        assert runtime.capabilities.set_pod_cidr is not None
+        await runtime.capabilities.set_pod_cidr("10.88.0.0/24")
+        assert await runtime.image_storage() is not None
+        other.unlink()
+        other.symlink_to(tmp_path / "gone.sock")
+        elsewhere = CriRuntime(containerd.endpoint, image_endpoint=f"unix://{other}")
+        try:
+            await elsewhere.version()
+            with pytest.raises(Retry):
+                await elsewhere.image("a")
+        finally:
+            await elsewhere.close()
+    finally:
+        await runtime.close()

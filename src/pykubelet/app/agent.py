@@ -12,6 +12,7 @@ from pykubelet.app.machine import MachineParts
 from pykubelet.base.tasks import Work
 from pykubelet.host.checkpoint import PodCheckpoint
 from pykubelet.host.credential_providers import load_credential_providers
+from pykubelet.host.iptables import keep_chains
 from pykubelet.host.oom_kills import watch_oom_kills
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.image_gc import ImageGc
@@ -19,6 +20,7 @@ from pykubelet.node.log_rotation import LogRotation, RotationSettings
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.pleg import Pleg
+from pykubelet.node.pod_cidr import tell_pod_cidr
 from pykubelet.pod.ports.api import Keyring, PodObjects
 from pykubelet.pod.ports.runtime import Capabilities
 from pykubelet.pod.ports.syncer import PodSource
@@ -105,6 +107,11 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
         "kills for want of memory": partial(watch_oom_kills, partial(base.recorder.node_event, "Warning", "SystemOOM")),
         "logs": partial(logs.run, lambda: pleg.seen.values()),
     }
+    found |= {f"chains of {program}": partial(keep_chains, program) for program in local.iptables}
+    if can.set_pod_cidr is not None:
+        api, configured = base.api, base.config.pod_cidr
+        node = (lambda: api.view.node) if api else (lambda: None)
+        found["pod addresses"] = partial(tell_pod_cidr, can.set_pod_cidr, node, configured)
     if can.keeps_images and not base.config.image_gc.is_off:
         found["image gc"] = partial(parts.image_gc.run, pleg.look)
     return found

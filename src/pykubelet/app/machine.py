@@ -15,6 +15,7 @@ from pykubelet.app.foundations import Foundations
 from pykubelet.host.cgroups.groups import CgroupSettings, KernelPodCgroups, pod_cgroups
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.dns import HostDns
+from pykubelet.host.iptables import present_programs
 from pykubelet.host.local import LocalHost
 from pykubelet.host.logs import PodLogs
 from pykubelet.host.threads import in_thread
@@ -36,6 +37,8 @@ class MachineParts(Struct, frozen=True, kw_only=True):
     logs: PodLogs
     dns: HostDns
     cgroups: PodCgroups | None
+    iptables: tuple[str, ...] = ()
+    """Programs whose chains are to be kept."""
     limitations: tuple[str, ...] = ()
 
 
@@ -72,7 +75,14 @@ async def machine_parts(
     dns = HostDns(config.dns)
     _tell_of_swap(base)
     cgroups, limitation = await _cgroups(base)
-    return MachineParts(host=host, logs=logs, dns=dns, cgroups=cgroups, limitations=(limitation,) if limitation else ())
+    return MachineParts(
+        host=host,
+        logs=logs,
+        dns=dns,
+        cgroups=cgroups,
+        iptables=await in_thread(present_programs) if config.machine.has_iptables else (),
+        limitations=(limitation,) if limitation else (),
+    )
 
 
 async def _cgroups(base: Foundations) -> tuple[PodCgroups | None, str]:

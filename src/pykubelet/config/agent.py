@@ -56,6 +56,7 @@ _PROGRAMS: Final = tuple(Path(f"{place}/{name}") for place in ("", "/usr", "/usr
 UPSTREAMS_DEFAULTS: Final[Mapping[str, Any]] = {
     "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
     "failSwapOn": True,
+    "makeIPTablesUtilChains": True,
     "maxOpenFiles": 1_000_000,
     "oomScoreAdj": -999,
     "podLogsDir": "/var/log/pods",
@@ -78,6 +79,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """Of a pod with a user namespace of its own."""
     user_namespaces: bool = True
     """Whether pods may have their own, where the runtime can do that."""
+    pod_cidr: str = ""
+    """What the runtime is told without an API server."""
     resync_period: float = 60.0
     volume_stats_period: float = 60.0
     watchdog: bool = True

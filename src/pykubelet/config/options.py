@@ -109,7 +109,10 @@ HEEDED: Final = (
            "unchanged"),
     Option("maxOpenFiles", K.COUNT, None, ("machine.max_open_files",), "max-open-files", "", "Files of the agent",
            "unchanged"),
+    Option("makeIPTablesUtilChains", K.TRUTH, False, ("machine.has_iptables",), "make-iptables-util-chains", "",
+           "Keep the iptables chains that others look for"),
     # control groups
+    Option("kubeletCgroups", K.TEXT, "", ("machine.own_group",), "kubelet-cgroups", "PATH", "The agent's own group"),
     Option("cgroupDriver", K.TEXT, "cgroupfs", ("cgroups.driver",), "cgroup-driver", "DRIVER", "cgroupfs or systemd"),
     Option("cgroupRoot", K.TEXT, "", ("cgroups.cgroup_root",), "cgroup-root", "PATH",
            "Parent of all pods' control groups"),
@@ -123,7 +126,9 @@ HEEDED: Final = (
            "Kept for the rest of the system"),
     Option("podPidsLimit", K.LONG, -1, ("cgroups.pod_pids_limit",), "pod-max-pids", "",
            "Processes that a pod may have", _MANY),
-    # names
+    # names and addresses
+    Option("podCIDR", K.TEXT, "", ("pod_cidr",), "pod-cidr", "CIDR",
+           "Addresses of pods; with an API server, the node object says them"),
     Option("clusterDNS", K.ADDRESSES, (), ("dns.cluster_servers",), "cluster-dns", "", "Name servers of pods"),
     Option("clusterDomain", K.TEXT, "", ("dns.cluster_domain",), "cluster-domain", "DOMAIN",
            "Domain of the cluster's services"),

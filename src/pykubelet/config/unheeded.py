@@ -37,15 +37,10 @@ _BUFFERS: Final = "every line of the log is written at once, to standard error"
 _CADVISOR: Final = "statistics are read when somebody asks, without cAdvisor"
 _TRACING: Final = "no traces are exported; what happens to a pod is in the journal"
 _VERIFICATION: Final = "every pull with credentials asks the registry; nothing is remembered between them"
-_YET: Final = "this version does not act on it"
 _DEAD: Final = "dead containers go with their pod or when a newer one has ended, as upstream's defaults have it"
 
 # fmt: off
 UNHEEDED: Final = (
-    _field("enableSystemLogQuery", K.TRUTH, False, "", _YET),
-    _field("kubeletCgroups", K.TEXT, "", "kubelet-cgroups", _YET),
-    _field("makeIPTablesUtilChains", K.TRUTH, True, "make-iptables-util-chains", _YET),
-    _field("podCIDR", K.TEXT, "", "pod-cidr", _YET),
     # eviction
     _field("evictionHard", K.THRESHOLDS, EVICTION_HARD, "eviction-hard", _EVICTION),
     _field("evictionSoft", K.THRESHOLDS, None, "eviction-soft", _EVICTION),
@@ -71,7 +66,7 @@ UNHEEDED: Final = (
     _field("reservedMemory", K.MEMORY, (), "reserved-memory", _PLACING),
     _field("qosReserved", K.PAIRS, {}, "qos-reserved", _QOS_MEMORY),
     _field("memoryThrottlingFactor", K.FLOAT, 0.9, "", _QOS_MEMORY),
-    _field("memorySwap.swapBehavior", K.TEXT, "", "", "the runtime decides how containers swap"),
+    _field("memorySwap.swapBehavior", K.TEXT, "", "", "containers get no swap, as with NoSwap"),
     # control groups that are not for pods
     _field("systemCgroups", K.TEXT, "", "system-cgroups", "the processes of the system stay where they are"),
     _field("kubeReservedCgroup", K.TEXT, "", "kube-reserved-cgroup", "reservations bind pods alone"),
@@ -95,6 +90,7 @@ UNHEEDED: Final = (
     _field("logging.options.text.infoBufferSize", K.QUANTITY, "0", "log-text-info-buffer-size", _BUFFERS),
     _field("logging.options.json.splitStream", K.SWITCH, False, "", _BUFFERS),
     _field("logging.options.json.infoBufferSize", K.QUANTITY, "0", "", _BUFFERS),
+    _field("enableSystemLogQuery", K.TRUTH, False, "", "/logs serves files, and asks no service for its own"),
     _field("tracing.endpoint", K.TEXT, None, "", _TRACING),
     _field("tracing.samplingRatePerMillion", K.NUMBER, None, "", _TRACING),
     _field("showHiddenMetricsForVersion", K.TEXT, "", "", "no metric is hidden here"),

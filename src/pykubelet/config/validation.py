@@ -1,5 +1,6 @@
 """What cannot be meant, although each value is well written: upstream's ValidateKubeletConfiguration, and more."""
 
+import ipaddress
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -15,6 +16,7 @@ log = logging.getLogger(__name__)
 
 Values = Mapping[str, Any]
 
+_LAST_MINOR: Final = "1.33"
 _ENFORCEABLE: Final = (
     *("none", "pods", "system-reserved", "kube-reserved"),
     *("system-reserved-compressible", "kube-reserved-compressible"),
@@ -103,6 +105,16 @@ def _of_single_values(values: Values) -> Iterator[str]:
 def _of_odd_values(values: Values) -> Iterator[str]:
     if not 0 < values["memoryThrottlingFactor"] <= 1:
         yield f"memoryThrottlingFactor: must be above 0 and at most 1, got {values['memoryThrottlingFactor']}"
+    if (group := values["kubeletCgroups"]) and (not group.startswith("/") or ".." in group.split("/")):
+        yield f"kubeletCgroups: must be an absolute path, got {group!r}"
+    if values["showHiddenMetricsForVersion"] not in ("", _LAST_MINOR):
+        told = values["showHiddenMetricsForVersion"]
+        yield f"showHiddenMetricsForVersion: must be the minor version before this one, {_LAST_MINOR}, got {told!r}"
+    for cidr in filter(None, values["podCIDR"].split(",")):
+        try:
+            ipaddress.ip_network(cidr, strict=False)
+        except ValueError:
+            yield f"podCIDR: {cidr!r} is not a range of addresses, such as 10.244.0.0/24"
     if values["runOnce"]:
         yield "runOnce: there is no such mode any more; run the pods with a runtime's own tools instead"
     if (logs := values["podLogsDir"]) and (not logs.startswith("/") or not logs.isascii()):

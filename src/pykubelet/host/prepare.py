@@ -10,6 +10,9 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
+from pykubelet.host.cgroups.files import GroupFiles
+from pykubelet.host.cgroups.hierarchy import find_hierarchy
+from pykubelet.host.mount import mount_points
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +36,10 @@ class MachineSettings(Struct, frozen=True, kw_only=True):
     oom_score_adj: int | None = None
     """Of the agent itself; None: as it was started with."""
     max_open_files: int | None = None
+    own_group: str = ""
+    """The control group that the agent moves into; empty: it stays where it is."""
+    has_iptables: bool = False
+    """Whether the chains are kept that other components look for (`host.iptables`)."""
 
 
 def prepare_machine(
@@ -49,6 +56,8 @@ def prepare_machine(
         _write(proc / "self" / "oom_score_adj", settings.oom_score_adj, "oomScoreAdj")
     if settings.max_open_files is not None:
         _limit_files(settings.max_open_files)
+    if settings.own_group:
+        _join_group(settings.own_group)
 
 
 def _has_swap(proc: Path) -> bool:
@@ -87,6 +96,16 @@ def _limit_files(wanted: int) -> None:
         log.warning(
             "maxOpenFiles: %d cannot be had, the machine allows %d (it was %d)", wanted, min(wanted, hard), soft
         )
+
+
+def _join_group(path: str) -> None:
+    try:
+        hierarchy = find_hierarchy(mount_points())
+        GroupFiles(hierarchy).make(path)
+        for folder in hierarchy.folders(path):
+            _write(Path(folder, "cgroup.procs"), os.getpid(), f"kubeletCgroups: {folder}/cgroup.procs")
+    except (OSError, Invalid) as error:
+        log.warning("kubeletCgroups: the agent cannot move into %s: %s", path, error)
 
 
 def _write(path: Path, value: int, name: str) -> None:

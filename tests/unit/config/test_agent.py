@@ -311,7 +311,7 @@ def test_an_agent_that_is_called_kubelet_does_as_kubelets_do_to_a_machine() -> N
     own, kubelet = make_config({"--root-dir": "/r"}), make_config({"--root-dir": "/r"}, is_kubelet=True)
     assert own.machine == MachineSettings()
     assert kubelet.machine == MachineSettings(
-        fail_swap_on=True, kernel="set", oom_score_adj=-999, max_open_files=1_000_000
+        fail_swap_on=True, kernel="set", oom_score_adj=-999, max_open_files=1_000_000, has_iptables=True
     )
     assert make_config({"protectKernelDefaults": True}).machine.kernel == "check"
     assert kubelet.runtime.endpoint == "unix:///run/containerd/containerd.sock"

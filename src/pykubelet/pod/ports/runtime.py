@@ -164,6 +164,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     cgroup_driver: Callable[[], Awaitable[str]] | None = None
     """It puts containers into control groups below a parent that it is told, named as this says: `systemd` or
     `cgroupfs`; empty when it does not say. None: it sees to that itself."""
+    set_pod_cidr: Callable[[str], Awaitable[None]] | None = None
+    """It is told which addresses pods have here. None: it does not care. Raises base.errors."""
     syncer: Callable[[PodReports], Syncer] | None = None
     """It runs whole pods in a way of its own. None: the node makes them of sandboxes and containers."""
     reopens_logs: bool = False

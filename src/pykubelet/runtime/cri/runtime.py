@@ -67,6 +67,7 @@ class CriRuntime:
             streams=CriStreams(self._channel),
             places=CriPlaces(self._channel, self._image_channel),
             cgroup_driver=self._cgroup_driver,
+            set_pod_cidr=self._set_pod_cidr,
             reopens_logs=True,
             keeps_images=True,
         )
@@ -96,6 +97,11 @@ class CriRuntime:
                 answer.features.supplemental_groups_policy if answer.HasField("features") else None
             ),
         )
+
+    async def _set_pod_cidr(self, cidr: str) -> None:
+        config = cri.RuntimeConfig(network_config=cri.NetworkConfig(pod_cidr=cidr))
+        request = cri.UpdateRuntimeConfigRequest(runtime_config=config)
+        await self._call("UpdateRuntimeConfig", request, cri.UpdateRuntimeConfigResponse)
 
     async def _cgroup_driver(self) -> str:
         """Newer runtimes say it; of older ones containerd shows its configuration."""
