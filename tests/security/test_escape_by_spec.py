@@ -160,7 +160,10 @@ async def test_who_comes_in_is_no_file_that_can_be_written(isolated: Machine, po
     await isolated.runtime.exec_sync(container_id, ("touch", "/tmp/enough"), 10)
     await ended(isolated.runtime, UID, container_id)
     output = isolated.output(container_id)
-    assert "tried /memfd:python" in output, output
+    abilities = isolated.runtime._abilities
+    assert abilities is not None
+    meets_others = pod == "tracer" or bool(abilities.scope_refusal)  # else the kernel does not let it look at them
+    assert ("tried /memfd:python" in output) is meets_others, output
     assert "bad" not in output
     process = isolated.runtime._spawner._process
     assert process is not None

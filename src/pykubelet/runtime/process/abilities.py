@@ -43,6 +43,8 @@ class Abilities(Struct, frozen=True, kw_only=True):
     seccomp_refusal: str = ""
     """Why system calls cannot be filtered; empty: they can."""
     se_linux: bool = False
+    scope_refusal: str = ""
+    """Why abstract unix sockets of this machine are within reach; empty: they are not."""
 
     @classmethod
     def plain(cls, refusal: str, cgroups: Cgroups) -> Self:
@@ -55,6 +57,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
             device_rules=cgroups.device_rules,
             seccomp_refusal=seccomp_refusal(),
             se_linux=_SE_LINUX.exists(),
+            scope_refusal="containers are plain processes",
         )
 
     @property
@@ -87,6 +90,7 @@ async def probe_abilities(spawner: Spawner, root: Path, cgroups: Cgroups) -> Abi
                 overlay=not facts["overlay"],
                 fresh_proc=not facts["proc"],
                 overlay_refusal=facts["overlay"],
+                scope_refusal=facts["scope"],
             )
         refusal = answer.failure or "the probe gave no answer"
     return Abilities.plain(refusal, cgroups)
@@ -125,6 +129,14 @@ def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, .
             f"All containers run as user {abilities.uid} of this machine"
             + (", by whatever number they know it" if mapped else "")
             + "; supplementalGroups and fsGroup that it is not in are refused."
+        )
+    if abilities.scope_refusal:
+        found.append(
+            f"Abstract unix sockets of this machine can be reached from containers ({abilities.scope_refusal})."
+        )
+    else:
+        found.append(
+            "Commands executed in a container reach abstract unix sockets of this machine; its program does not."
         )
     if not in_memory:
         found.append("Environments of containers lie on disk: none of the places for memory may be written to.")

@@ -128,6 +128,7 @@ class Assembly:
             raise Retry(f"container {config.name} does not run")
         program = self._program_of(container)
         program["argv"] = list(command)
+        program["scoped"] = False  # it could not look into the container's own processes
         main: Identity = {"pid": run.main.pid, "start": run.main.start, "boot": run.main.boot}
         return {"holder": _holder(container.sandbox), "main": main, "program": program}
 

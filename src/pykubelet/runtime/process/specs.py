@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pykubelet.api.security import Capabilities, SecurityContext
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities
@@ -95,10 +96,19 @@ def program_spec(
         "user": user,
         "capabilities": capabilities_of(context, abilities),
         "no_new_privileges": context.allow_privilege_escalation is False or drops,
+        "scoped": not abilities.scope_refusal and not _shares(sandbox, context),
         "seccomp": None,
         "oom_score_adj": config.limits.oom_score_adj,
         "cgroups": [],
     }
+
+
+def _shares(sandbox: SandboxConfig, context: SecurityContext) -> bool:
+    """Whether a container is meant to reach this machine's sockets, or to look into processes of other containers:
+    who is kept from the one cannot do the other."""
+    spec, added = sandbox.pod.spec, (context.capabilities or Capabilities()).add
+    traces = any(name.upper().removeprefix("CAP_") in ("SYS_PTRACE", "ALL") for name in added)
+    return bool(traces or context.privileged or spec.host_network or spec.host_pid or spec.share_process_namespace)
 
 
 def _arguments(config: ContainerConfig, image: ImageConfig, folder: Path | None) -> list[str]:

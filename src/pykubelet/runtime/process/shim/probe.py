@@ -44,7 +44,8 @@ def _inside(folder: str, with_user_namespace: bool, report: int) -> NoReturn:
         overlay = _failure(lambda: kernel.overlay(stage + "/layer", *layers, in_user_namespace=with_user_namespace))
         proc = _failure(lambda: kernel.mount("proc", stage + "/proc", "proc"))
         kernel.pivot_root(stage)
-        files.say(report, "allowed", {"overlay": overlay, "proc": proc})
+        scope = _failure(kernel.scope_abstract_sockets)
+        files.say(report, "allowed", {"overlay": overlay, "proc": proc, "scope": scope})
     except OSError as error:
         files.say(report, "refused", {"message": files.explain(error)})
     os._exit(0)

@@ -36,6 +36,8 @@ def give_up(program: ProgramSpec, me: int = -1) -> None:
         namespaces.new_user_namespace(user["uid"], user["gid"], me)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     _renew_keyring()
+    if program["scoped"]:
+        kernel.scope_abstract_sockets()
     kept = capabilities.mask(program["capabilities"])
     capabilities.lower_bounds(kept)
     if program["seccomp"] is not None and not program["no_new_privileges"]:

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
         capabilities: list[int] | None
         """Those that may be had; None: whatever there is."""
         no_new_privileges: bool
+        scoped: bool
+        """Whether abstract unix sockets of others are out of its reach."""
         seccomp: bytes | None
         """The filter for its system calls; None: all are allowed."""
         oom_score_adj: int
