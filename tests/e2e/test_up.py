@@ -79,6 +79,7 @@ def sleeper(name: str, seconds: str = "1000") -> str:
 def test_the_examples_come_up_and_go_down_and_leave_nothing(node: UpNode) -> None:
     shutil.copytree(EXAMPLES, node.manifests, dirs_exist_ok=True)
     shown = node.up()
+    assert len([line for line in shown.splitlines() if line.startswith("Pods have their own root, processes")]) == 1
     states = {line.split()[1].rsplit("-", 1)[0]: line.split()[3] for line in shown.splitlines() if "default" in line}
     assert states == {"web": "Running", "job": "Completed", "crash": "CrashLoopBackOff", "sidecar": "Running"}
     wait_for(lambda: _page() == b"<h1>It works</h1>\n")

@@ -185,6 +185,8 @@ class Kubelet:
         self._base.recorder.node_event("Normal", "Starting", "Starting kubelet.")
         log.info("pykubelet %s is node %s on %s %s", __version__, config.node.name, version.name, version.version)
         log.info("pods come from: %s; state is in %s", ", ".join(self._parts.sources), config.root_dir)
+        if status.isolation:
+            log.info("%s", status.isolation)
         for limitation in (*status.limitations, *local.limitations):
             log.warning("limitation: %s", limitation)
 

@@ -17,13 +17,16 @@ Factory = Callable[[RuntimeSettings], Runtime]
 
 
 def make_runtime(settings: RuntimeSettings) -> Runtime:
-    """Empty or `process`: the embedded runtime. `unix://...` or a path: a CRI runtime. `name` or `name://...`: a
-    plug-in of that name. Raises Invalid."""
-    name = settings.endpoint.partition("://")[0] or EMBEDDED
-    if name == EMBEDDED:
+    """Empty or `process`: the embedded runtime; with `process://plain` it isolates nothing. `unix://...` or a path: a
+    CRI runtime. `name` or `name://...`: a plug-in of that name. Raises Invalid."""
+    name, _, rest = settings.endpoint.partition("://")
+    if name in ("", EMBEDDED):
+        from pykubelet.runtime.process.abilities import PLAIN
         from pykubelet.runtime.process.filters import Filters
         from pykubelet.runtime.process.runtime import ProcessRuntime
 
+        if rest and settings.endpoint != PLAIN:
+            raise Invalid(f"the embedded runtime is {EMBEDDED} or {PLAIN}, not {settings.endpoint!r}")
         return ProcessRuntime(
             settings.root,
             log_root=settings.log_root,
@@ -31,6 +34,7 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
             log_files=settings.log_max_files,
             machine_ips=settings.node_ips,
             hidden=settings.hidden,
+            isolated=settings.endpoint != PLAIN,
             filters=Filters(folder=settings.root.parent / "seccomp", by_default=settings.seccomp_default),
             journal=settings.journal,
         )

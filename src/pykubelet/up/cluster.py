@@ -14,6 +14,7 @@ from pykubelet.up.folder import Folder, Plan, Say
 from pykubelet.up.installation import Installation
 from pykubelet.up.parts import api_config
 from pykubelet.up.plan import check_same, cluster_plan
+from pykubelet.up.runtime_choice import isolation_of
 
 SETTLE_SECONDS: Final = 60.0
 _LOOK: Final = 0.1
@@ -30,6 +31,7 @@ def up(folder: Folder, say: Say, *, manifests: Path | None = None, runtime: str 
     if installation.is_running:
         plan = check_same(folder, manifests=manifests, bind=bind)
         say(f"It is running already (data in {folder.path}).")
+        say(isolation_of(plan.runtime, folder.path) or f"Containers run on {plan.runtime}.")
     else:
         plan = folder.save(cluster_plan(folder, say, manifests=manifests, runtime=runtime, bind=bind))
         _prepare(folder, plan)

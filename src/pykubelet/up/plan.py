@@ -9,7 +9,7 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.host.machine import LocalMachine
 from pykubelet.up.folder import Folder, Plan, Say
-from pykubelet.up.runtime_choice import check_runtime, choose_runtime
+from pykubelet.up.runtime_choice import check_runtime, choose_runtime, isolation_of
 
 
 def cluster_plan(folder: Folder, say: Say, *, manifests: Path | None, runtime: str, bind: str) -> Plan:
@@ -54,6 +54,9 @@ def node_plan(folder: Folder, say: Say, *, made_by: str, runtime: str, node: str
         choice = choose_runtime(folder.path)
         say(choice.why)
         runtime = choice.endpoint
+    folder.path.chmod(0o700)  # whoever made it: it holds keys
+    if isolation := isolation_of(before.runtime if before else runtime, folder.path):
+        say(isolation)
     facts = asyncio.run(LocalMachine(str(folder.path)).facts())
     address = facts.ips[0] if facts.ips else "127.0.0.1"
     plan = Plan(

@@ -5,6 +5,7 @@ An agent clears away the pods that it does not know. So a runtime that already r
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.pod.ports.runtime import RuntimeStatus
 from pykubelet.runtime.endpoints import EMBEDDED, make_runtime
 from pykubelet.runtime.settings import RuntimeSettings
 
@@ -40,6 +42,26 @@ def choose_runtime(scratch: Path, sockets: Iterable[Path] = SOCKETS) -> Choice:
             said.append(str(error))
     why = "; ".join(said) or "there is no container runtime here"
     return Choice(EMBEDDED, f"Containers are processes of this machine ({why}).")
+
+
+def isolation_of(endpoint: str, scratch: Path) -> str:
+    """How the pods of the embedded runtime are kept apart, in a sentence; empty: another one knows. Raises Invalid when
+    they cannot be, and nobody has said that they need not."""
+    if endpoint.partition("://")[0] not in ("", EMBEDDED):
+        return ""
+    with tempfile.TemporaryDirectory(prefix="asked-", dir=scratch) as root:
+        status = asyncio.run(_status(endpoint, Path(root)))
+    if not status.ready:
+        raise Invalid(status.message)
+    return status.isolation
+
+
+async def _status(endpoint: str, scratch: Path) -> RuntimeStatus:
+    runtime = make_runtime(RuntimeSettings(endpoint=endpoint, root=scratch, log_root=scratch))
+    try:
+        return await runtime.status()
+    finally:
+        await runtime.close()
 
 
 def check_runtime(endpoint: str, scratch: Path) -> str:

@@ -44,6 +44,16 @@ async def test_the_embedded_runtime_sees_to_its_logs_and_control_groups_itself(t
     await runtime.close()
 
 
+async def test_the_embedded_runtime_isolates_unless_told_otherwise(tmp_path: Path) -> None:
+    for endpoint, said in (("process://plain", "Pods are plain processes"), ("process", "Pods have their own root")):
+        runtime = make_runtime(settings(tmp_path, endpoint))
+        status = await runtime.status()
+        assert status.isolation.startswith(said) or not status.ready
+        await runtime.close()
+    with pytest.raises(Invalid, match=r"is process or process://plain, not 'process://other'"):
+        make_runtime(settings(tmp_path, "process://other"))
+
+
 @pytest.mark.parametrize("endpoint", ["unix:///nowhere.sock", "/nowhere.sock"])
 async def test_a_socket_is_of_a_cri_runtime_which_leaves_much_to_the_agent(tmp_path: Path, endpoint: str) -> None:
     runtime = make_runtime(settings(tmp_path, endpoint))

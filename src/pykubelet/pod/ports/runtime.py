@@ -114,6 +114,8 @@ class RuntimeStatus(Struct, frozen=True, kw_only=True):
     network_ready: bool
     message: str = ""
     network_message: str = ""
+    isolation: str = ""
+    """What keeps its pods apart from this machine, in one sentence; empty: it does not say."""
     limitations: tuple[str, ...] = ()
     """What this runtime cannot isolate or limit on this machine: one sentence each, for the node's conditions."""
     handlers: tuple[RuntimeHandler, ...] = ()

@@ -9,6 +9,7 @@ from typing import Final, Self
 from msgspec import Struct
 
 from pykubelet.api.struct import changed
+from pykubelet.pod.ports.runtime import RuntimeStatus
 from pykubelet.runtime.process.cgroups import Cgroups
 from pykubelet.runtime.process.seccomp.numbers import spoken
 from pykubelet.runtime.process.spawner import Spawner
@@ -16,6 +17,7 @@ from pykubelet.runtime.process.store import remove_tree
 
 log = logging.getLogger(__name__)
 
+PLAIN: Final = "process://plain"
 _PROBING: Final = 30.0
 _FILTERS: Final = Path("/proc/sys/kernel/seccomp/actions_avail")
 _SE_LINUX: Final = Path("/sys/fs/selinux/enforce")
@@ -33,6 +35,8 @@ class Abilities(Struct, frozen=True, kw_only=True):
     fresh_proc: bool = False
     refusal: str = ""
     """Why there are no namespaces."""
+    plain_is_wanted: bool = False
+    """Whether somebody has asked for containers that are plain processes."""
     overlay_refusal: str = ""
     limits_refusal: str = ""
     """Why memory and processor time cannot be limited; empty: they can."""
@@ -47,8 +51,9 @@ class Abilities(Struct, frozen=True, kw_only=True):
     """Why abstract unix sockets of this machine are within reach; empty: they are not."""
 
     @classmethod
-    def plain(cls, refusal: str, cgroups: Cgroups) -> Self:
+    def plain(cls, refusal: str, cgroups: Cgroups, *, is_wanted: bool = False) -> Self:
         return cls(
+            plain_is_wanted=is_wanted,
             uid=os.getuid(),
             gid=os.getgid(),
             groups=tuple(os.getgroups()),
@@ -96,11 +101,46 @@ async def probe_abilities(spawner: Spawner, root: Path, cgroups: Cgroups) -> Abi
     return Abilities.plain(refusal, cgroups)
 
 
+def plain_refusal(abilities: Abilities) -> str:
+    """Why no pod is run at all; empty: pods are run. What is not isolated can read the agent's credentials, and with
+    them be whatever the agent may be: that has to be somebody's wish."""
+    if abilities.namespaces or abilities.plain_is_wanted:
+        return ""
+    return (
+        f"containers cannot be isolated here ({abilities.refusal}), and as plain processes they could read this "
+        f"node's credentials; who wants that says --container-runtime-endpoint={PLAIN}"
+    )
+
+
+def isolation(abilities: Abilities) -> str:
+    """For who starts it: what keeps pods apart, in one line."""
+    if not abilities.namespaces:
+        return (
+            f"Pods are plain processes of user {abilities.uid}: nothing keeps them from this machine's files, "
+            "the credentials of this node among them."
+        )
+    own = ["root", "processes", "host name", "shared memory"]
+    where = "in a user namespace" if abilities.in_user_namespace else "as users of this machine"
+    limited = "" if abilities.limits_refusal else ", with limits"
+    return f"Pods have their own {', '.join(own)}, {where}{limited}; they share this machine's network and programs."
+
+
 def seccomp_refusal() -> str:
     if not _FILTERS.exists():
         return "this kernel has no filters for system calls"
     machine = os.uname().machine
     return "" if spoken(machine) else f"the numbers of system calls on {machine} are not known here"
+
+
+def runtime_status(abilities: Abilities, *, in_memory: bool) -> RuntimeStatus:
+    refusal = plain_refusal(abilities)
+    return RuntimeStatus(
+        ready=not refusal,
+        message=refusal,
+        network_ready=True,
+        isolation=isolation(abilities),
+        limitations=limitations(abilities, in_memory=in_memory),
+    )
 
 
 def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, ...]:
@@ -116,8 +156,8 @@ def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, .
         found.append("Containers do not get CAP_MKNOD, because the kernel lets us set no rules for devices.")
     if not abilities.namespaces:
         found.append(
-            f"Containers are plain processes: they share this machine's files, processes and names, and only volumes "
-            f"mounted at their own place work ({abilities.refusal})."
+            f"Containers are plain processes: they share this machine's files, also the credentials of this node, its "
+            f"processes and names, and only volumes mounted at their own place work ({abilities.refusal})."
         )
     elif not abilities.overlay:
         found.append(f"What containers see of this machine or an image is read-only ({abilities.overlay_refusal}).")

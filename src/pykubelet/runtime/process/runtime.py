@@ -29,7 +29,7 @@ from pykubelet.pod.ports.runtime import (
 )
 from pykubelet.runtime.measured import measured
 from pykubelet.runtime.process import cgroups, exec, specs
-from pykubelet.runtime.process.abilities import Abilities, limitations, probe_abilities
+from pykubelet.runtime.process.abilities import Abilities, probe_abilities, runtime_status
 from pykubelet.runtime.process.assembly import Assembly
 from pykubelet.runtime.process.cgroups import Cgroups
 from pykubelet.runtime.process.filters import Filters
@@ -119,7 +119,7 @@ class ProcessRuntime:
         assert self._cgroups is not None
         if self._isolated:
             return await probe_abilities(self._spawner, self._root, self._cgroups)
-        return Abilities.plain("isolation is switched off", self._cgroups)
+        return Abilities.plain("isolation is switched off", self._cgroups, is_wanted=True)
 
     # --- what there is
 
@@ -129,11 +129,7 @@ class ProcessRuntime:
     async def status(self) -> RuntimeStatus:
         await self._open()
         assert self._abilities is not None
-        return RuntimeStatus(
-            ready=True,
-            network_ready=True,
-            limitations=limitations(self._abilities, in_memory=self._store.memory is not None),
-        )
+        return runtime_status(self._abilities, in_memory=self._store.memory is not None)
 
     async def pods(self) -> tuple[ObservedPod, ...]:
         await self._open()

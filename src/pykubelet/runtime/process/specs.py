@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pykubelet.api.security import Capabilities, SecurityContext
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
-from pykubelet.runtime.process.abilities import Abilities
+from pykubelet.runtime.process.abilities import Abilities, plain_refusal
 from pykubelet.runtime.process.images import ImageConfig
 from pykubelet.runtime.process.security import capabilities_of, container_of, context_of, home_of, user_of
 from pykubelet.runtime.process.unhonoured import refuse_unhonoured
@@ -36,6 +36,8 @@ def sandbox_namespaces(config: SandboxConfig, abilities: Abilities) -> tuple[str
 
 def check_sandbox(config: SandboxConfig, abilities: Abilities) -> None:
     """Refuse what no container of this pod could be given."""
+    if refusal := plain_refusal(abilities):
+        raise Invalid(refusal)
     spec = config.pod.spec
     for port in config.ports:
         if port.host_port and port.host_port != port.container_port:

@@ -12,7 +12,7 @@ from pykubelet.api.security import Capabilities, PodSecurityContext, SecurityCon
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
-from pykubelet.runtime.process.abilities import Abilities, limitations
+from pykubelet.runtime.process.abilities import Abilities, isolation, limitations
 from pykubelet.runtime.process.images import ImageConfig, Images
 from pykubelet.runtime.process.security import CAPABILITIES, capabilities_of, user_of
 from pykubelet.runtime.process.specs import check_sandbox, program_spec, sandbox_namespaces, stop_signal_of
@@ -20,8 +20,8 @@ from unit.runtime.process.machine import sandbox_of
 
 ROOT = Abilities(uid=0, gid=0, namespaces=True, overlay=True, fresh_proc=True)
 USER = Abilities(uid=1000, gid=100, namespaces=True, in_user_namespace=True, overlay=True, fresh_proc=True)
-PLAIN_ROOT = Abilities(uid=0, gid=0, refusal="no")
-PLAIN_USER = Abilities(uid=1000, gid=100, refusal="no")
+PLAIN_ROOT = Abilities(uid=0, gid=0, refusal="no", plain_is_wanted=True)
+PLAIN_USER = Abilities(uid=1000, gid=100, refusal="no", plain_is_wanted=True)
 ENTRY = ImageConfig(entrypoint=("/entry", "-x"), cmd=("a", "b"))
 
 
@@ -224,6 +224,16 @@ def with_lifecycle(lifecycle: Lifecycle | None) -> SandboxConfig:
     config = sandbox_config()
     containers = (Container(name="c", lifecycle=lifecycle),)
     return changed(config, pod=changed(config.pod, spec=changed(config.pod.spec, containers=containers)))
+
+
+def test_how_pods_are_kept_apart_is_told_in_a_line() -> None:
+    for abilities in (ROOT, USER, PLAIN_ROOT, PLAIN_USER):
+        assert isolation(abilities).endswith(".")
+        assert "\n" not in isolation(abilities)
+        assert ("plain processes" in isolation(abilities)) == (not abilities.namespaces)
+    assert "user namespace" in isolation(USER)
+    assert "with limits" in isolation(ROOT)
+    assert "with limits" not in isolation(changed(ROOT, limits_refusal="no"))
 
 
 def test_limitations_say_what_is_so() -> None:
