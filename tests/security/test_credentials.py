@@ -11,8 +11,10 @@ import pytest
 
 from kit.up_cluster import cluster_up, pod
 from pykubelet.api.security import Capabilities, SecurityContext
+from pykubelet.api.struct import changed
 from pykubelet.pod.ports.runtime import Mount, SandboxConfig
 from pykubelet.runtime.process import machine_files
+from pykubelet.runtime.process.shim import kernel
 from unit.runtime.process.machine import Machine, machine, sandbox_of
 
 is_root = os.getuid() == 0
@@ -103,6 +105,31 @@ async def test_what_only_root_may_read_is_not_there(tmp_path: Path, placed: list
             script = f"cat {' '.join(map(str, public))}; ls -d {' '.join(str(file.parent) for file in folders)} 2>&1"
             _, output = await made.run(script, sandbox=sandbox, attempt=attempt + 2)
             assert output.count(TOKEN) == output.count("No such file") == 3
+
+
+@only_root
+async def test_what_a_mount_covers_does_not_come_to_light(isolated: Machine, placed: list[Path]) -> None:
+    """An overlay shows what lies below this machine's mounts, where nobody has looked for secrets."""
+    folder = place(placed, f"/etc/pykubelet-test-{secrets.token_hex(4)}", 0o600).parent
+    kernel.mount("tmpfs", str(folder), "tmpfs")
+    try:
+        assert TOKEN not in await stolen(isolated, sandbox_of(), folder / "credentials")
+    finally:
+        kernel.unmount(str(folder))
+
+
+@only_root
+async def test_without_overlays_the_same_is_hidden(isolated: Machine, placed: list[Path]) -> None:
+    await isolated.runtime.status()
+    assembly = isolated.runtime._assembly
+    assert assembly is not None
+    assembly._abilities = changed(assembly._abilities, overlay=False)
+    secret = place(placed, f"/etc/pykubelet-test-{secrets.token_hex(4)}", 0o600)
+    folder = place(placed, f"/etc/pykubelet-test-{secrets.token_hex(4)}", 0o644)
+    folder.parent.chmod(0o700)
+    assert TOKEN not in await stolen(isolated, sandbox_of(), secret, folder)
+    _, output = await isolated.run("wc -c < /etc/shadow; ls /root /home | grep -v :; id -u", attempt=1)
+    assert output.split() == ["0", "0"]
 
 
 @only_root
