@@ -181,20 +181,25 @@ class Root:
         mask = f"{self._memory}/mask{self._layers}"
         os.mkdir(mask)
         self._resemble(mask, folder)
+        made = {""}
         for path in hidden:
-            *steps, name = path.removeprefix(folder).strip("/").split("/")
+            *steps, name = path.removeprefix(folder + "/").split("/")
             place = ""
             for step in steps:
                 place += f"/{step}"
+                if place in made:
+                    continue
                 if not os.path.isdir(folder + place):
                     break  # the first that is missing stands for all below it
-                if not os.path.isdir(mask + place):
-                    os.mkdir(mask + place)
-                    self._resemble(mask + place, folder + place)
+                os.mkdir(mask + place)
+                self._resemble(mask + place, folder + place)
+                made.add(place)
             else:
                 place += f"/{name}"
-            if not os.path.lexists(mask + place):
+            try:
                 os.mknod(mask + place, _WHITEOUT, 0)
+            except FileExistsError:
+                continue
         return mask
 
     def _layer(self, lower: list[str], target: str, *, in_memory: bool = False) -> None:
@@ -337,14 +342,15 @@ def _mounts() -> tuple[list[str], list[str]]:
     what it covers of."""
     disks: set[str] = set()
     others: set[str] = set()
+    shown = tuple(f"/{name}/" for name in SHOWN)
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             fields, _, rest = line.partition(" - ")
             path = fields.split()[4]
+            if not path.startswith(shown):
+                continue
             for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
                 path = path.replace(code, character)
-            if not any(_is_below(path, f"/{name}") and path != f"/{name}" for name in SHOWN):
-                continue
             is_disk = rest.split()[0] in _DISKS and os.path.isdir(path)
             (disks if is_disk else others).add(path)
     return sorted(disks), sorted(others)
