@@ -93,6 +93,21 @@ async def test_a_read_only_root_is_one_but_for_its_volumes(isolated: Machine, tm
     assert (volume / "x").exists()
 
 
+@pytest.mark.parametrize("read_only", [False, True], ids=["writable", "read-only"])
+async def test_a_working_folder_is_made_whoever_the_program_is(
+    isolated: Machine, tmp_path: Path, read_only: bool
+) -> None:
+    sandbox = sandbox_of(SecurityContext(run_as_user=1234, read_only_root_filesystem=read_only))
+    volume = tmp_path / "volume"
+    volume.mkdir(mode=0o755)
+    mounts = (Mount(host_path=str(volume), container_path="/data"),)
+    for attempt, folder in enumerate(("/not/there/yet", "/data/in/a/volume", "/usr/../opt/x")):
+        _, output = await isolated.run("pwd", sandbox=sandbox, working_dir=folder, attempt=attempt, mounts=mounts)
+        assert output == os.path.normpath(folder) + "\n"
+    assert (volume / "in" / "a" / "volume").is_dir()
+    assert not Path("/not").exists()
+
+
 async def test_an_unpacked_image_is_the_root(isolated: Machine, tmp_path: Path) -> None:
     """Made of links to this machine's programs, so that it holds a shell."""
     image = tmp_path / "images" / "example.com" / "tools:1"

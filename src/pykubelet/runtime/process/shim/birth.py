@@ -25,7 +25,7 @@ _GO = b"!"
 
 
 class Birth:
-    """Both sides of it: `start`, `child` and `let_go` are the parent's, the others the new process's."""
+    """Both sides of it: `start`, `place`, `child` and `let_go` are the parent's, the others the new process's."""
 
     def __init__(self) -> None:
         self._said, self._says = os.pipe()
@@ -48,26 +48,39 @@ class Birth:
         files.close_all_but({0, 1, 2, self._says, self._go, *handed})
         return True
 
-    def child(self) -> tuple[int, int]:
-        """-> its pid and its mount namespace, when it is there; CannotRun with the reason else."""
+    def place(self, cgroups: list[str]) -> None:
+        """While it prepares itself: the kernel takes its time for that."""
+        try:
+            for path in cgroups:
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(str(self._builder))
+        except ProcessLookupError:
+            return  # it has ended, and said why
+        self._say_go()
+
+    def child(self) -> int:
+        """-> its pid, when it is there; CannotRun with the reason else."""
         first = self._line()
         if not first.startswith("pid "):
             raise CannotRun(first or "the process ended before the program could run")
-        pid, mounts = (int(word) for word in first.split()[1:])
+        pid = int(first.split()[1])
         if pid:
             os.waitpid(self._builder, 0)  # only then it is our child
-        return pid or self._builder, mounts
+        return pid or self._builder
 
     def let_go(self) -> str:
         """-> why the program cannot run; empty when it does."""
-        try:
-            os.write(self._goes, _GO)
-        except BrokenPipeError:  # it has ended, and said why
-            return self._line()
+        self._say_go()
         failure = self._line()
         os.close(self._said)
         os.close(self._goes)
         return failure
+
+    def _say_go(self) -> None:
+        try:
+            os.write(self._goes, _GO)
+        except BrokenPipeError:
+            return  # it has ended, and said why
 
     def _line(self) -> str:
         while b"\n" not in self._heard:
@@ -80,8 +93,9 @@ class Birth:
 
     # --- the new process's side
 
-    def announce(self, mounts: int, *, forks: bool) -> None:
-        """Go on as the first process that is in the pid namespace, if there is one to go to."""
+    def announce(self, *, forks: bool) -> None:
+        """Once it is placed, go on as the first process that is in the pid namespace, if there is one to go to."""
+        self._wait_for_go()
         try:
             pid = os.fork() if forks else 0
         except OSError as error:
@@ -89,18 +103,21 @@ class Birth:
                 raise CannotRun("the container has just ended, or there is no memory for one more process") from None
             raise
         if pid or not forks:
-            os.write(self._says, f"pid {pid} {mounts}\n".encode())
+            os.write(self._says, f"pid {pid}\n".encode())
         if pid:
             os._exit(0)
 
     def wait(self) -> None:
         """Until the parent says so. It holds the other end of the pipe until the program runs, or is no more."""
-        if os.read(self._go, 1) != _GO:
-            os._exit(1)
+        self._wait_for_go()
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         poll = select.poll()
         poll.register(self._go, 0)
         if poll.poll(0):
+            os._exit(1)
+
+    def _wait_for_go(self) -> None:
+        if os.read(self._go, 1) != _GO:
             os._exit(1)
 
     def fail(self, error: BaseException, code: int) -> NoReturn:

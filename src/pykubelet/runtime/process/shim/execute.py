@@ -36,7 +36,8 @@ def execute(spec: ExecSpec, report: int, lifeline: int, ends: list[int], way_bac
     if birth.start([*handed, *handles.values()]):
         _become(spec, handles, ends or way_back, birth)
     try:
-        child, _ = birth.child()
+        birth.place(spec["program"]["cgroups"])
+        child = birth.child()
         failure = birth.let_go()
     except CannotRun as error:
         child, failure = 0, str(error)
@@ -84,19 +85,20 @@ def _kill_group(leader: int) -> None:
 
 def _end_descendants() -> None:
     """What it left in the background: in a pid namespace that is the container's, and stays; else it is ours."""
-    while True:
-        files.kill_descendants()
-        try:
-            os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
+    try:
+        while True:
+            if not os.waitpid(-1, os.WNOHANG)[0]:
+                files.kill_descendants()
+                os.waitpid(-1, 0)
+    except ChildProcessError:
+        return
 
 
 def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int] | int, birth: Birth) -> NoReturn:
     """Nothing of what this machine lets us do is left when the container can see us."""
     try:
         wanted = spec["program"]
-        program.enter_cgroups(wanted)
+        program.set_oom_score(wanted)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
         others = {kind for kind, handle in handles.items() if is_other(handle, "user" if kind == "sandbox" else kind)}
         is_nested = not os.path.sameopenfile(handles["user"], handles["sandbox"])
@@ -111,7 +113,7 @@ def _become(spec: ExecSpec, handles: dict[str, int], ends: list[int] | int, birt
         if not isinstance(ends, int):
             files.take_streams(ends)
         program.give_up(wanted)
-        birth.announce(0, forks="pid" in others)
+        birth.announce(forks="pid" in others)
         os.setsid()
         if isinstance(ends, int):
             files.take_streams(terminal.take(ends))

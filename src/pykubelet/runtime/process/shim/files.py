@@ -69,12 +69,13 @@ def descendants(pid: int) -> dict[int, int]:
 
 
 def members(mounts: int) -> dict[int, int]:
-    """Everything that runs in a mount namespace: pid -> start time."""
+    """Everything that runs in a mount namespace: pid -> start time. While we have it open, no other has its number."""
+    number = os.fstat(mounts).st_ino
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                if os.stat(f"/proc/{name}/ns/mnt").st_ino == mounts:
+                if os.stat(f"/proc/{name}/ns/mnt").st_ino == number:
                     found[int(name)] = int(stat_fields(name)[21])
             except OSError:
                 continue

@@ -66,7 +66,8 @@ class Monitor:
         self._spec = spec
         self._shares_pids = "pid" in spec["holder"]["namespaces"]
         self._main = 0
-        self._mounts = 0
+        self._mounts = -1
+        """The mount namespace of a container that shares its pid namespace."""
         self._status: int | None = None
         log = Log(spec["log"], size=spec["log_size"], files=spec["log_files"])
         self._log = log
@@ -102,7 +103,7 @@ class Monitor:
         """Leave nothing behind."""
         self._kill_all()
         self._reap_all()
-        while self._shares_pids and self._mounts and files.members(self._mounts):
+        while self._mounts >= 0 and files.members(self._mounts):
             self._kill_all()
             time.sleep(_PAUSE)
 
@@ -114,9 +115,10 @@ class Monitor:
     def _let_go(self, birth: Birth, way_back: int) -> str:
         """Once it is on disk who the program's process is, it may go on."""
         try:
-            self._main, self._mounts = birth.child()
-        except CannotRun as error:
-            return str(error)
+            birth.place(self._spec["program"]["cgroups"])
+            self._main = birth.child()
+        except (CannotRun, OSError) as error:
+            return files.explain(error)
         if self._spec["tty"]:
             connection = socket.socket(fileno=way_back)
             ours = (handed.receive(connection, 1) or [-1])[0]  # -1: it has failed, and will say why
@@ -132,7 +134,18 @@ class Monitor:
         }
         files.write_once(self._spec["folder"] + "/run.json", facts)
         self._attached.listen()
-        return birth.let_go()
+        self._hold_mounts()
+        failure = birth.let_go()
+        self._hold_mounts()
+        return failure
+
+    def _hold_mounts(self) -> None:
+        """Root may at once; an ordinary user's monitor when the program runs, which is not ours any more."""
+        if self._shares_pids and self._mounts < 0:
+            try:
+                self._mounts = os.open(f"/proc/{self._main}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            except OSError:
+                return
 
     def _listen(self) -> None:
         self._wake, waker = os.pipe()
@@ -247,7 +260,7 @@ class Monitor:
             os.kill(self._main, signal.SIGKILL)
         if not (self._main and self._spec["own_pids"]):
             files.kill_descendants()
-        if self._shares_pids and self._mounts:
+        if self._mounts >= 0:
             for pid, start in files.members(self._mounts).items():
                 files.kill(pid, start)
 
@@ -283,13 +296,14 @@ def _become(spec: ContainerSpec, ends: list[int], birth: Birth) -> NoReturn:
     """In the new process."""
     try:
         wanted = spec["program"]
-        program.enter_cgroups(wanted)
+        program.set_oom_score(wanted)
         if not spec["tty"]:
             files.take_streams(ends)
         pids, proc = namespaces.join_sandbox(spec["holder"])
         me = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        root = Root(spec["root"]) if spec["root"] is not None else None
-        mounts = root.build() if root is not None else 0
+        root = Root(spec["root"], wanted["cwd"]) if spec["root"] is not None else None
+        if root is not None:
+            root.build()
         if pids >= 0:
             kernel.setns(pids, "pid")
             os.close(pids)
@@ -300,14 +314,14 @@ def _become(spec: ContainerSpec, ends: list[int], birth: Birth) -> NoReturn:
         if not is_alone:  # others are there already: they see nobody but the program that it becomes
             _complete(root, proc, wanted, me)
         os.close(me)
-        birth.announce(mounts, forks=pids >= 0 or spec["own_pids"])
+        birth.announce(forks=pids >= 0 or spec["own_pids"])
         os.setsid()
         if is_alone:
             _complete(root, -1, wanted, -1)
         if spec["tty"]:
             files.take_streams(terminal.take(ends[0]))
         birth.wait()
-        program.start(wanted, makes_folder=True)
+        program.start(wanted, makes_folder=root is None)
     except BaseException as error:  # the boundary: this process must not go on as a copy of its parent
         birth.fail(error, START_ERROR)
 

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from .spec import ProgramSpec, UserSpec
 
 
-def enter_cgroups(program: ProgramSpec) -> None:
-    """Before anything of weight is done on the container's account."""
-    for path in program["cgroups"]:
-        with open(path, "w", encoding="ascii") as file:
-            file.write("0")
+def set_oom_score(program: ProgramSpec) -> None:
     try:
         with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
             file.write(str(program["oom_score_adj"]))

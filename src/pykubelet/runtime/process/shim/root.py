@@ -52,8 +52,9 @@ class Root:
     """Built in a mount namespace of its own, first without the container's /proc: that shows the pid namespace of who
     mounts it, which nobody joins before the machine's own root is out of his reach."""
 
-    def __init__(self, spec: RootSpec) -> None:
+    def __init__(self, spec: RootSpec, working_folder: str) -> None:
         self._spec = spec
+        self._working_folder = working_folder
         self._memory = spec["scratch"]
         """A file system that ends with the container, over the place on disk where its own writes go."""
         self._disk = ""
@@ -66,11 +67,10 @@ class Root:
         self._null = -1
         """The container's /dev/null, under whatever a volume puts over it."""
 
-    def build(self) -> int:
-        """Make it, and leave this machine's behind. -> the number of its mount namespace"""
+    def build(self) -> None:
+        """Make it, and leave this machine's behind."""
         os.umask(0)
         kernel.unshare("mnt")
-        number = os.stat("/proc/self/ns/mnt").st_ino
         kernel.mount("none", "/", flags=MS_REC | MS_SLAVE)
         disk = os.open(self._spec["scratch"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._disk = f"/proc/self/fd/{disk}"
@@ -87,7 +87,6 @@ class Root:
         os.close(disk)
         self._root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._fill(machine, volumes)
-        return number
 
     def finish(self, proc: int) -> None:
         """Give it its /proc. -1: the one of our own pid namespace, which has to be the container's."""
@@ -267,6 +266,15 @@ class Root:
             self._put(machine[file], path, proc)
         for path, mounted in volumes:
             self._put(mounted, path, proc)
+        self._make_working_folder()
+
+    def _make_working_folder(self) -> None:
+        """As root, which the program need not be. Where it cannot be made, entering it will say why."""
+        if self._working_folder.lstrip("/").split("/")[0] not in ("proc", "sys"):
+            try:
+                os.close(point(self._root, self._working_folder, folder=True))
+            except OSError:
+                return
 
     def _put(self, mounted: int, path: str, proc: int) -> None:
         target = point(self._root, path, folder=is_folder(mounted))
@@ -284,6 +292,7 @@ class Root:
                 os.close(point(self._root, path, folder=is_folder(mounted)))
         for path, _ in self._spec["files"]:
             os.close(point(self._root, path, folder=False))
+        self._make_working_folder()
 
 
 def _take(path: str, forbidden: int, *, recursive: bool = True) -> int:
