@@ -16,11 +16,12 @@ from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.in_flight import LASTING, READING, WRITING, InFlight
 from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, Accept, accepted, content_type
 from pykubelet.apiserver.requests.request_body import read_body
 from pykubelet.apiserver.requests.request_info import RequestInfo, request_info
 from pykubelet.apiserver.requests.surrogates import whole
-from pykubelet.apiserver.requests.users import User
+from pykubelet.apiserver.requests.users import UNAUTHENTICATED, User
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Expired
@@ -34,6 +35,7 @@ from pykubelet.apiserver.verbs.read import get, list_
 from pykubelet.apiserver.verbs.update import update
 from pykubelet.apiserver.verbs.watch import watch
 from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.web.guests import recognised, turned_down
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ _PATIENCE: Final = 30.0
 """Seconds in which a client has to take what it is told."""
 _PIECE: Final = 256 << 10
 """Of an answer."""
+_TOO_MANY: Final = "you have too many connections: close some of them"
 _READING: Final = ("get", "list", "watch")
 _SHARED_PARTS: Final = ("status", "finalize", "approval", "ephemeralcontainers", "resize")
 """Parts that are read and written like the object itself."""
@@ -65,6 +68,7 @@ class RequestHandler:
         self.answers: dict[Place, Verb] = {}
         self.connections: dict[Place, Connect] = {}
         self._streams: set[asyncio.Task[None]] = set()
+        self._in_flight = InFlight()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -91,7 +95,7 @@ class RequestHandler:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         info = request_info(request.method, request.rel_url.raw_path, request.query)
-        user = await self._backend.access.check(request, info)
+        user = await self._identified(request, info)
         if not info.is_resource:
             return await self._plain.answer(request, info.path)
         resource = self._backend.resources.find(info.group, info.version, info.resource)
@@ -101,7 +105,27 @@ class RequestHandler:
         place = (resource.group, resource.plural, info.subresource)
         if place in self.connections:
             call = _call(request, info, resource, user, b"", Accept())
-            return await self.connections[place](request, call, self._backend)
+            with self._in_flight.place(user, LASTING):
+                return await self.connections[place](request, call, self._backend)
+        kind = LASTING if info.verb == "watch" else READING if info.verb in _READING else WRITING
+        with self._in_flight.place(user, kind, _body_size(request, self._backend.settings.most_body_bytes)):
+            return await self._serve(request, info, resource, place, user)
+
+    async def _identified(self, request: web.Request, info: RequestInfo) -> User:
+        """Raises 401, 403, and 429 for one who has too many connections."""
+        try:
+            user = await self._backend.access.check(request, info)
+        except ApiError as error:
+            if error.code == 401:
+                turned_down(request)
+            raise
+        if UNAUTHENTICATED not in user.groups and not recognised(request, user.name):
+            raise ApiError(429, "TooManyRequests", _TOO_MANY, {}, {"Retry-After": "1", "Connection": "close"})
+        return user
+
+    async def _serve(
+        self, request: web.Request, info: RequestInfo, resource: Resource, place: Place, user: User
+    ) -> web.StreamResponse:
         accept = accepted(request.headers.get("Accept", ""))
         body = await read_body(request, self._backend.settings.most_body_bytes)
         ask = partial(_call, request, info, resource, user, b"" if info.verb in _READING else body, accept)
@@ -247,6 +271,13 @@ def _check_place(resource: Resource, info: RequestInfo) -> None:
     )
     if is_misplaced or info.verb not in verbs:
         raise status.method_not_allowed()
+
+
+def _body_size(request: web.Request, most: int) -> int:
+    """What has to be reckoned with: all that may come, where nobody says how much will."""
+    if request.content_length is not None:
+        return request.content_length
+    return most if request.can_read_body else 0
 
 
 def _call(request: web.Request, info: RequestInfo, resource: Resource, user: User, body: bytes, accept: Accept) -> Call:

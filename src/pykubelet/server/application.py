@@ -12,12 +12,14 @@ from aiohttp import web
 
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 from pykubelet.pod.ports.server import Decision, Identity
+from pykubelet.web.guests import recognised, turned_down
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ASKING: Final = web.RequestKey("asking", Identity)
 """Who asks, where anybody is asked for a name."""
+_TOO_MANY: Final = "you have too many connections: close some of them"
 _LARGEST_BODY: Final = 1 << 20
 _STATUS: Final[tuple[tuple[type[PykubeletError], int], ...]] = (
     (NotFound, 404),
@@ -69,7 +71,10 @@ def _guarded(auth: Auth) -> Any:
             log.warning("somebody cannot be recognised: %s", error)
             identity = None
         if identity is None:
+            turned_down(request)
             return plain(401, "Unauthorized")
+        if "system:unauthenticated" not in identity.groups and not recognised(request, identity.name):
+            return web.Response(status=429, text=_TOO_MANY, headers={"Retry-After": "1", "Connection": "close"})
         try:
             decision = await auth.check(identity, request.method, request.path)
         except PykubeletError as error:

@@ -1,21 +1,23 @@
 """The listening socket under a web server: as many connections as we can bear, counted from the moment they come.
 
-TLS takes memory before the other side has said a word, so who is one too many is turned away before it begins; and who
-then says nothing does not stay.
+TLS takes memory before the other side has said a word, so who has to go for somebody else goes before it begins; and
+who does not soon say who he is does not stay.
 """
 
 import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Callable
 from typing import Any, Final
 
+from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
+
+from pykubelet.web.guests import Guest, Guests
 
 log = logging.getLogger(__name__)
 
-_BACKLOG: Final = 128
+_BACKLOG: Final = 1024
 _PAUSE: Final = 1.0
 
 
@@ -32,18 +34,21 @@ def listening_socket(address: str, port: int) -> socket.socket:
 
 
 class Door:
-    """`most` connections at a time; each has `patience` seconds for TLS, and as many for the first request's head."""
+    """Each has `patience` seconds for TLS."""
 
-    def __init__(
-        self, make: Callable[[], RequestHandler], tls: ssl.SSLContext | None, *, most: int, patience: float
-    ) -> None:
-        self._make = make
+    def __init__(self, server: web.Server, guests: Guests, tls: ssl.SSLContext | None, *, patience: float) -> None:
+        self._server = server
+        self._guests = guests
         self._tls = tls
-        self._most = most
         self._patience = patience
-        self._entering = 0
-        self._inside: set[RequestHandler] = set()
         self._was_full = False
+        lost = server.connection_lost
+
+        def connection_lost(handler: RequestHandler, exc: BaseException | None = None) -> None:
+            guests.left_by(handler)
+            lost(handler, exc)
+
+        server.connection_lost = connection_lost  # type: ignore[method-assign]
 
     async def accept(self, listening: socket.socket) -> None:
         """Until cancelled."""
@@ -51,53 +56,48 @@ class Door:
         async with asyncio.TaskGroup() as together:
             while True:
                 try:
-                    connection, _ = await loop.sock_accept(listening)
+                    connection, peer = await loop.sock_accept(listening)
                 except OSError as error:
                     log.warning("no connection can be accepted at the moment: %s", error.strerror)
                     await asyncio.sleep(_PAUSE)
                     continue
-                if self._is_full():
-                    connection.close()
+                guest = Guest(peer[0], connection.close)
+                if self._may_come(guest):
+                    together.create_task(self._enter(guest, connection))
                 else:
-                    self._entering += 1
-                    together.create_task(self._enter(connection))
+                    connection.close()
                 await asyncio.sleep(0)  # somebody is always there in a flood: the rest of the program has to get a turn
 
-    def _is_full(self) -> bool:
-        is_full = self._entering + len(self._inside) >= self._most
-        if is_full:
-            self._inside = {protocol for protocol in self._inside if protocol.transport is not None}
-            is_full = self._entering + len(self._inside) >= self._most
-        if is_full and not self._was_full:
-            log.warning("there are %d connections: more are refused until some of them end", self._most)
-        self._was_full = is_full
-        return is_full
+    def _may_come(self, guest: Guest) -> bool:
+        may = self._guests.come(guest)
+        if not may and not self._was_full:
+            log.warning("there are %d connections, none of which rests: more are refused", len(self._guests))
+        self._was_full = not may
+        return may
 
-    async def _enter(self, connection: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+    async def _enter(self, guest: Guest, connection: socket.socket) -> None:
+        if connection.fileno() < 0:
+            return  # it had to go before it came in
+        task = asyncio.current_task()
+        assert task is not None
+        guest.leave = task.cancel
         extra: dict[str, Any] = {"ssl_handshake_timeout": self._patience, "ssl_shutdown_timeout": 1.0}
+
+        def make() -> RequestHandler:
+            protocol = self._server()
+            self._guests.seated(guest, protocol)
+            return protocol
+
         try:
-            _, protocol = await loop.connect_accepted_socket(
-                self._make, connection, ssl=self._tls, **(extra if self._tls else {})
+            _, protocol = await asyncio.get_running_loop().connect_accepted_socket(
+                make, connection, ssl=self._tls, **(extra if self._tls else {})
             )
         except OSError as error:
             log.debug("a connection does not come about: %s", error)
+            self._guests.left(guest)
             return
-        finally:
-            self._entering -= 1
-        self._inside.add(protocol)
-        loop.call_later(self._patience, _close_if_silent, protocol, _resting_until(protocol))
-
-
-def _resting_until(protocol: RequestHandler) -> object:
-    """When the library would end it for saying nothing: a time that is set anew with every answer."""
-    return getattr(protocol, "_next_keepalive_close_time", None)
-
-
-def _close_if_silent(protocol: RequestHandler, at_first: object) -> None:
-    """Later requests of a connection are the library's own care; for the first it would wait for ever."""
-    if _resting_until(protocol) != at_first:
-        return  # it has had an answer, and only rests between two requests
-    waiter = getattr(protocol, "_waiter", None)
-    if protocol.transport is not None and waiter is not None and not waiter.done():
-        protocol.force_close()
+        except asyncio.CancelledError:
+            self._guests.left(guest)
+            raise
+        guest.is_inside, guest.leave = True, protocol.force_close
+        self._guests.look_again(guest)

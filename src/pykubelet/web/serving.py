@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
 from pykubelet.web.door import Door, listening_socket
+from pykubelet.web.guests import GUESTS, Guests
 from pykubelet.web.origin import refuse_foreign_pages
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     connections: int = 1024
     """At a time."""
     head_seconds: float = 10.0
-    """For TLS, and again for the first request's headers: who needs longer only wants to keep us busy."""
+    """For TLS, and again until it is known who it is: who needs longer only wants to keep us busy."""
     longest_line: int = 64 << 10
     """Of a request's head: a token may be long; everything else is short."""
     tls_buffer: int = 64 << 10
@@ -63,9 +64,10 @@ async def serving(
     if tls is not None:
         sslproto.SSLProtocol.max_size = limits.tls_buffer
     with listening:
+        guests = app[GUESTS] = Guests(limits.connections, limits.head_seconds)
         await runner.setup()
         assert runner.server is not None
-        door = Door(runner.server, tls, most=limits.connections, patience=limits.head_seconds)
+        door = Door(runner.server, guests, tls, patience=limits.head_seconds)
         accepting = asyncio.create_task(door.accept(listening))
         try:
             yield listening.getsockname()[1]

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from kit.certificates import Authority, server_context
 from pykubelet.base.errors import Invalid
+from pykubelet.web.guests import recognised, turned_down
 from pykubelet.web.serving import Limits, serving
 
 
@@ -54,53 +55,147 @@ async def test_who_connects_and_says_nothing_is_shown_the_door() -> None:
             writer.close()
 
 
-async def test_who_rests_between_two_requests_may_stay() -> None:
-    async with serving(app(), "127.0.0.1", 0, limits=Limits(head_seconds=0.2)) as port:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for _ in range(2):
-            writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-            async with asyncio.timeout(10):
-                assert b"200" in await reader.readuntil(b"fine")
-            await asyncio.sleep(0.4)  # longer than anybody has for the first request
-        writer.close()
+async def named(request: web.Request) -> web.Response:
+    """Who says a name is known by it."""
+    name = request.headers.get("X-Name", "")
+    if not name:
+        turned_down(request)
+        return web.Response(status=401)
+    return web.Response(text="fine") if recognised(request, name) else web.Response(status=429)
 
 
-async def test_more_connections_than_we_can_bear_are_refused() -> None:
-    async with serving(app(), "127.0.0.1", 0, limits=Limits(connections=2)) as port:
-        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-        await asyncio.sleep(0.05)
-        with pytest.raises(aiohttp.ClientError):
-            await get(port)
-        for _, writer in held:
-            writer.close()
-            await writer.wait_closed()
+class Client:
+    """One connection that stays, of somebody who has a name or has none."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def connect(cls, port: int) -> "Client":
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def ask(self, name: str = "") -> bytes:
+        """The first line of the answer; empty when the connection has ended."""
+        given = f"X-Name: {name}\r\n" if name else ""
         async with asyncio.timeout(10):
-            while True:
-                try:
-                    assert await get(port) == (200, "fine")
-                    break
-                except aiohttp.ClientError:
-                    await asyncio.sleep(0.01)
+            try:
+                self.writer.write(f"GET / HTTP/1.1\r\nHost: a\r\n{given}\r\n".encode())
+                head = await self.reader.readuntil(b"\r\n\r\n")
+                await self.reader.readexactly(int(head.lower().partition(b"content-length: ")[2].split()[0]))
+            except (ConnectionError, asyncio.IncompleteReadError):
+                return b""
+        return head.partition(b"\r\n")[0]
+
+    async def ended(self) -> bytes:
+        async with asyncio.timeout(10):
+            return await self.reader.read()
+
+    def close(self) -> None:
+        self.writer.close()
 
 
-async def test_who_never_begins_with_tls_counts_too() -> None:
-    limits = Limits(connections=2, head_seconds=1.0)
+OK, UNKNOWN, TOO_MANY = b"HTTP/1.1 200 OK", b"HTTP/1.1 401 Unauthorized", b"HTTP/1.1 429 Too Many Requests"
+
+
+async def test_who_is_known_may_rest_between_two_requests_and_nobody_else() -> None:
+    async with serving(app(named), "127.0.0.1", 0, limits=Limits(head_seconds=0.2)) as port:
+        known, stranger = await Client.connect(port), await Client.connect(port)
+        assert (await known.ask("me"), await stranger.ask()) == (OK, UNKNOWN)
+        assert await stranger.ended() == b""
+        await asyncio.sleep(0.2)  # longer than anybody has who is not known
+        assert await known.ask("me") == OK
+        assert await known.ask() == UNKNOWN  # now nobody knows who that is
+        assert await known.ended() == b""
+        known.close()
+        stranger.close()
+
+
+async def test_who_holds_connections_without_a_name_keeps_nobody_out() -> None:
+    async with serving(app(named), "127.0.0.1", 0, limits=Limits(connections=40)) as port:
+        held = [await Client.connect(port) for _ in range(30)]
+        answers = [await client.ask() for client in held[-5:]]
+        for name in ("a", "b", "c"):
+            client = await Client.connect(port)
+            assert await client.ask(name) == OK
+            held.append(client)
+        flood = [await Client.connect(port) for _ in range(60)]
+        await asyncio.sleep(0.05)
+        assert [await client.ask(name) for client, name in zip(held[-3:], "abc", strict=True)] == [OK] * 3
+        assert answers == [UNKNOWN] * 5
+        assert await held[0].ended() == b""  # the longest there
+        for client in (*held, *flood):
+            client.close()
+
+
+async def test_one_who_is_known_has_no_more_than_a_part_and_only_what_rests_is_ended() -> None:
+    busy = asyncio.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        answer = await named(request)
+        if "Slow" in request.headers.get("X-Name", "") and answer.status == 200:
+            await busy.wait()
+        return answer
+
+    async with serving(app(slow), "127.0.0.1", 0, limits=Limits(connections=8)) as port:
+        resting = [await Client.connect(port)]
+        assert await resting[0].ask("a") == OK
+        for _ in range(4):
+            resting.append(await Client.connect(port))
+            assert await resting[-1].ask("a") == OK
+        assert await resting[0].ended() == b""  # of five; four may stay
+        watching, asked = [], []
+        for _ in range(4):
+            watching.append(await Client.connect(port))
+            asked.append(asyncio.ensure_future(watching[-1].ask("Slow")))
+            await asyncio.sleep(0.05)
+        watching.append(await Client.connect(port))
+        assert await watching[-1].ask("Slow") == TOO_MANY  # all that this one has is under way
+        busy.set()
+        assert await asyncio.gather(*asked) == [OK] * 4
+        for client in (*resting, *watching):
+            client.close()
+
+
+async def test_a_newcomer_is_refused_only_when_nobody_rests() -> None:
+    busy = asyncio.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        answer = await named(request)
+        await busy.wait()
+        return answer
+
+    async with serving(app(slow), "127.0.0.1", 0, limits=Limits(connections=4)) as port:
+        clients, asked = [], []
+        for name in "abc":
+            clients.append(await Client.connect(port))
+            asked.append(asyncio.ensure_future(clients[-1].ask(name)))
+            await asyncio.sleep(0.05)
+        last = await Client.connect(port)
+        fourth = asyncio.ensure_future(last.ask("d"))
+        await asyncio.sleep(0.05)
+        busy.set()
+        assert await asyncio.gather(*asked) == [OK] * 3
+        assert await fourth == TOO_MANY  # room is kept for those who only come to say who they are
+        for client in (*clients, last):
+            client.close()
+
+
+async def test_who_never_begins_with_tls_makes_room_too() -> None:
+    limits = Limits(connections=16, head_seconds=5.0)
     tls = server_context(Authority().issue("n1", hosts=["127.0.0.1"]))
     async with serving(app(), "127.0.0.1", 0, tls=tls, limits=limits) as port:
-        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-        refused = await asyncio.open_connection("127.0.0.1", port)
-        ends = [asyncio.ensure_future(reader.read()) for reader, _ in (refused, *held)]
-        async with asyncio.timeout(10):
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            assert [end.done() for end in ends] == [True, False, False]  # although it has not said a word either
-            assert await asyncio.gather(*ends) == [b"", b"", b""]  # the others after their second
+        held = [await Client.connect(port) for _ in range(10)]
+        async with asyncio.timeout(3):  # long before the patience with them ends
+            assert await asyncio.gather(*(client.ended() for client in held[:8])) == [b""] * 8
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
         writer.write(b"GET / HTTP/1.1\r\nHost: n1\r\nConnection: close\r\n\r\n")
         assert (await reader.read()).endswith(b"fine")
-        for _, each in (*held, refused, (reader, writer)):
-            each.close()
+        writer.close()
+        for client in held:
+            client.close()
 
 
 async def test_a_client_that_vanishes_without_a_word_is_missed_within_minutes() -> None:

@@ -1,0 +1,89 @@
+"""How much may be under way at a time: requests that read, that write, that last, and the bytes of their bodies.
+
+One user has no more than a part of each, so that the others find room; the owner of the cluster and its nodes find some
+when all others have filled theirs. Who is one too many is told to come back.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from pykubelet.apiserver.requests.users import MASTERS, NODES, User
+from pykubelet.apiserver.status import ApiError
+
+_SMALL: Final = 64 << 10
+_AFTER: Final = 1
+
+
+class Room(msgspec.Struct, frozen=True):
+    """For so many at a time, of which one user may have a part, and all but the trusted together another."""
+
+    most: int
+    of_user: int
+    of_others: int
+
+
+def _room(most: int) -> Room:
+    return Room(most, most // 2, most * 3 // 4)
+
+
+READING: Final = "reading"
+WRITING: Final = "writing"
+LASTING: Final = "lasting"
+_BYTES: Final = "bytes"
+ROOMS: Final = {
+    READING: _room(400),
+    WRITING: _room(200),
+    LASTING: Room(most=8192, of_user=2048, of_others=6144),
+    _BYTES: _room(64 << 20),
+}
+"""The first two as upstream has them."""
+
+
+class InFlight:
+    def __init__(self, rooms: dict[str, Room] = ROOMS) -> None:
+        self._rooms = rooms
+        self._all = dict.fromkeys(rooms, 0)
+        self._others = dict.fromkeys(rooms, 0)
+        self._of_user: dict[tuple[str, str], int] = {}
+
+    @contextmanager
+    def place(self, user: User, kind: str, size: int = 0) -> Iterator[None]:
+        """For one request, with a body of so many bytes. Raises 429."""
+        is_trusted = MASTERS in user.groups or NODES in user.groups
+        self._take(user.name, kind, 1, is_trusted)
+        try:
+            if size <= _SMALL:
+                yield
+                return
+            self._take(user.name, _BYTES, size, is_trusted)
+            try:
+                yield
+            finally:
+                self._give(user.name, _BYTES, size, is_trusted)
+        finally:
+            self._give(user.name, kind, 1, is_trusted)
+
+    def _take(self, who: str, kind: str, amount: int, is_trusted: bool) -> None:
+        room, key = self._rooms[kind], (who, kind)
+        mine = self._of_user.get(key, 0) + amount
+        is_full = self._all[kind] + amount > room.most
+        if not is_trusted:
+            is_full = is_full or mine > room.of_user or self._others[kind] + amount > room.of_others
+        if is_full:
+            message = "too many requests are under way, please try again later"
+            details = {"retryAfterSeconds": _AFTER}
+            raise ApiError(429, "TooManyRequests", message, details, {"Retry-After": str(_AFTER)})
+        self._of_user[key] = mine
+        self._all[kind] += amount
+        self._others[kind] += 0 if is_trusted else amount
+
+    def _give(self, who: str, kind: str, amount: int, is_trusted: bool) -> None:
+        key = who, kind
+        self._of_user[key] -= amount
+        if not self._of_user[key]:
+            del self._of_user[key]
+        self._all[kind] -= amount
+        self._others[kind] -= 0 if is_trusted else amount

@@ -1,0 +1,57 @@
+"""How much may be under way, and whose."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from pykubelet.apiserver.requests.in_flight import READING, ROOMS, WRITING, InFlight
+from pykubelet.apiserver.requests.users import MASTERS, NODES, authenticated
+from pykubelet.apiserver.status import ApiError
+
+ADMIN = authenticated("admin", (MASTERS,))
+NODE = authenticated("system:node:n1", (NODES,))
+MIB = 1 << 20
+
+
+def test_one_user_has_no_more_than_half_and_the_others_find_room() -> None:
+    room = InFlight()
+    with ExitStack() as stack:
+        for _ in range(ROOMS[WRITING].of_user):
+            stack.enter_context(room.place(authenticated("greedy"), WRITING))
+        with pytest.raises(ApiError) as refused, room.place(authenticated("greedy"), WRITING):
+            pass
+        assert (refused.value.code, refused.value.headers) == (429, {"Retry-After": "1"})
+        with room.place(authenticated("other"), WRITING), room.place(authenticated("greedy"), READING):
+            pass
+    with room.place(authenticated("greedy"), WRITING):
+        pass
+
+
+def test_the_owner_and_the_nodes_find_room_when_all_others_have_filled_theirs() -> None:
+    room = InFlight()
+    with ExitStack() as stack:
+        taken = 0
+        for number in range(1000):
+            try:
+                stack.enter_context(room.place(authenticated(f"user-{number}"), READING))
+            except ApiError:
+                break
+            taken += 1
+        assert taken == ROOMS[READING].most * 3 // 4
+        for user in (ADMIN, NODE) * 50:
+            stack.enter_context(room.place(user, READING))
+        with pytest.raises(ApiError), room.place(ADMIN, READING):
+            pass
+
+
+def test_bodies_are_counted_by_their_bytes() -> None:
+    room = InFlight()
+    with ExitStack() as stack:
+        for _ in range(10):
+            stack.enter_context(room.place(authenticated("greedy"), WRITING, 3 * MIB))
+        with pytest.raises(ApiError), room.place(authenticated("greedy"), WRITING, 3 * MIB):
+            pass
+        with room.place(authenticated("greedy"), WRITING, 1000), room.place(ADMIN, WRITING, 3 * MIB):
+            pass
+    assert not room._of_user
+    assert set(room._all.values()) == set(room._others.values()) == {0}
