@@ -199,6 +199,24 @@ def test_ports_are_forwarded(cluster: UpCluster) -> None:
     cluster.kubectl("delete", "pod", "pages", "--now")
 
 
+def test_the_proxy_reaches_what_a_pod_declares_and_not_what_else_is_on_the_machine(cluster: UpCluster) -> None:
+    """A pod in the machine's own network has the address of the API server and of the node's agent."""
+    port = free_port()
+    serve = f"mkdir /tmp/www; printf 'a page' > /tmp/www/index.html; exec python3 -m http.server {port} -d /tmp/www"
+    cluster.apply(pod("shown", serve, container={"ports": [{"containerPort": port}]}))
+    cluster.ready("shown")
+
+    def proxied(port: int, scheme: str = "http") -> str:
+        return cluster.try_kubectl("get", "--raw", f"/api/v1/namespaces/default/pods/{scheme}:shown:{port}/proxy/")
+
+    wait_for(lambda: proxied(port) == "a page", otherwise=lambda: proxied(port))
+    plan = json.loads((cluster.data / ".pykubelet").read_bytes())
+    assert "the API server itself" in proxied(plan["api_port"], "https")
+    assert "a kubelet" in proxied(plan["kubelet_port"], "https")
+    assert "does not declare" in proxied(free_port())
+    cluster.kubectl("delete", "pod", "shown", "--now")
+
+
 def page(port: int) -> str:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
