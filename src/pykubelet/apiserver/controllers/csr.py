@@ -91,7 +91,7 @@ class CsrController:
         if uid not in self._told:
             self._told.add(uid)
             name = request["metadata"]["name"]
-            log.warning("certificate request %s waits for a person.%s", name, left_out)
+            log.warning("certificate request %s waits for a person: kubectl certificate approve.%s", name, left_out)
         return ""
 
     async def _was_reduced_lately(self, request: Object) -> bool:
@@ -118,7 +118,8 @@ class CsrController:
         for called, ips in await self._client.views(SERVICES, _service_addresses):
             names |= dict.fromkeys(called, "that of a service")
             addresses |= dict.fromkeys(ips, "that of a service")
-        names |= dict.fromkeys(await asyncio.to_thread(self._addresses.names), "that of the API server")
+        if node not in self._addresses.kubelets:  # whose machine may be the API server's, as an administrator knows
+            names |= dict.fromkeys(await asyncio.to_thread(self._addresses.names), "that of the API server")
         addresses |= dict.fromkeys(await asyncio.to_thread(self._addresses.own), "that of the API server")
         return csr_rules.Reserved(names, addresses, self._addresses.fault)
 

@@ -179,6 +179,19 @@ async def test_what_an_administrator_put_down_is_the_nodes() -> None:
 
 
 @virtual_time
+async def test_a_node_on_the_servers_machine_may_be_called_like_it_if_an_administrator_knows() -> None:
+    known = ClusterAddresses(lambda: ("machine", "10.0.0.5"), 6443, "10.96.0.0/16", {})
+    put_down = ClusterAddresses(
+        lambda: ("machine", "10.0.0.5"), 6443, "10.96.0.0/16", {"machine": Endpoint(ip_address("10.0.0.5"), 10250)}
+    )
+    for addresses, names in ((known, []), (put_down, ["machine"])):
+        async with cluster() as c:
+            await c.node("machine")
+            asked = serving("machine", "10.0.0.5", node="machine", source="10.0.0.5")
+            assert certified(await answered(c, asked, addresses)) == names
+
+
+@virtual_time
 async def test_a_person_may_say_yes_to_more() -> None:
     async with cluster() as c:
         await c.node("n1")
