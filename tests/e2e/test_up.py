@@ -240,3 +240,44 @@ def test_a_runtime_that_does_not_answer_is_told_at_once_and_nothing_is_left(node
     shown = node.up("--container-runtime-endpoint", f"unix://{tmp_path}/none.sock", code=2)
     assert f"the runtime at unix://{tmp_path}/none.sock cannot be used" in shown
     assert not node.data.exists()
+
+
+def test_what_cannot_run_is_told_at_once_and_is_not_counted_as_up(node: UpNode) -> None:
+    (node.manifests / "pod.yaml").write_text(sleeper("web").replace(", command: [sleep, '1000']", ""))
+    began = time.monotonic()
+    told = node.up()
+    assert time.monotonic() - began < 30
+    assert "0 of 1 pods are up, 1 cannot run" in told
+    assert "cannot run: c: image this-machine has no default command here" in told
+
+
+def test_a_broken_store_is_told_at_once_and_can_be_taken_away(node: UpNode) -> None:
+    (node.manifests / "pod.yaml").write_text(sleeper("web"))
+    node.up()
+    node.down()
+    (node.data / "apiserver" / "state.db").write_bytes(os.urandom(100_000))
+    began = time.monotonic()
+    told = node.up(code=2)
+    assert time.monotonic() - began < 30
+    assert told.splitlines()[-1].startswith(f"pykubelet: {node.data}/apiserver/state.db cannot be used as a store: ")
+    assert "All is cleared away." in node.reset()
+
+
+def test_what_runs_in_a_folder_that_was_removed_can_still_be_stopped(node: UpNode) -> None:
+    (node.manifests / "pod.yaml").write_text(sleeper("web", "98765"))
+    node.up()
+    keeper, agent = node.supervisor_pid, node.agent_pid
+    assert pids_of("sleep 98765")
+    shutil.rmtree(node.data, ignore_errors=True)
+    assert "was removed while it was in use" in node.down()
+    assert not any(map(is_alive, (keeper, agent)))
+    assert not pids_of("sleep 98765")
+
+
+def test_folders_that_cannot_be_used_are_told_in_one_line_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for data in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/nowhere")):
+        told = command("up", "--data", str(data), *EMBEDDED, code=2)
+        assert told.startswith((f"pykubelet: {tmp_path}/file", "pykubelet: /proc/nowhere"))
+        assert told.endswith("with --data\n")
+        assert told.count("\n") == 1

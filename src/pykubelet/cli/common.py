@@ -41,6 +41,8 @@ def folder(data: str | None) -> "Folder":
 
 def data_flag(folder: "Folder") -> str:
     """What has to be added to commands for them to mean that folder."""
+    from shlex import quote
+
     from pykubelet.up.folder import default_folder
 
-    return "" if folder.path == default_folder() else f" --data {folder.path}"
+    return "" if folder.path == default_folder() else f" --data {quote(str(folder.path))}"

@@ -14,7 +14,9 @@ from pykubelet.cli.common import data_flag, data_option, folder
 def join(
     data: str | None, bootstrap_kubeconfig: str, kubeconfig: str, node_name: str, container_runtime_endpoint: str
 ) -> None:
-    """Start a node on this machine for an API server somewhere else, and return when it is ready."""
+    """Start a node here for an API server somewhere else.
+
+    Returns when the node is ready."""
     from pykubelet.up import join as joining
 
     ours = folder(data)
@@ -35,9 +37,10 @@ def join(
 @click.option("--server", default="", metavar="URL", help="Where new nodes find the API server [as we know it].")
 @click.option("-o", "--output", default="", metavar="FILE", help="Where to write it, - to print it [in the data].")
 def token(data: str | None, ttl: str, server: str, output: str) -> None:
-    """Make a file with which a new node can `join` the API server of this machine."""
+    """Make a file with which a new node can join this cluster."""
     import json
     from pathlib import Path
+    from shlex import quote
 
     from pykubelet.apiserver.security.kubeconfig import write_kubeconfig
     from pykubelet.up.token import make_token, parsed_ttl
@@ -53,7 +56,7 @@ def token(data: str | None, ttl: str, server: str, output: str) -> None:
         f"{file} lets a node join until {made.until:%Y-%m-%d %H:%M} UTC. "
         f"Whoever has it can join: keep it to yourself.\n"
         f"Copy it to the machine of the new node, and there:\n"
-        f"  pykubelet join --bootstrap-kubeconfig {file.name}\n"
+        f"  pykubelet join --bootstrap-kubeconfig {quote(file.name)}\n"
         f"Take it back before its time with:\n"
         f"  kubectl -n {made.namespace} delete secret {made.secret}"
     )

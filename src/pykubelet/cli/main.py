@@ -1,15 +1,28 @@
 """The command line: the group of all commands, and errors told in one line. Each command's module loads what takes long
 only when it is run."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import click
 
 from pykubelet import __version__
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.cli import apiserver, join, pods, run, up
+
+_REMEDIES: Final = {
+    errno.EACCES: "run this as the user whom it belongs to, or choose another folder with --data",
+    errno.EPERM: "run this as the user whom it belongs to, or choose another folder with --data",
+    errno.EROFS: "choose a folder that can be written to with --data",
+    errno.ENOSPC: "make room there, or choose another folder with --data",
+    errno.EDQUOT: "make room there, or choose another folder with --data",
+    errno.ENOENT: "choose a folder that can be made with --data",
+    errno.ENOTDIR: "choose another folder with --data",
+    errno.EEXIST: "choose another folder with --data",
+}
+"""What the folder that everything is in can suffer from."""
 
 
 class _Refusal(click.ClickException):
@@ -20,6 +33,12 @@ class _Refusal(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         message = self.message.replace("\n", "\\n")  # it may quote what somebody else wrote
         click.echo(f"pykubelet: {message}", file=file, err=file is None)
+
+
+class _NotNow(_Refusal):
+    """It may be done later."""
+
+    exit_code = 1
 
 
 class _Commands(click.Group):
@@ -45,6 +64,12 @@ def _in_one_line() -> Iterator[None]:
         raise _Refusal(f"{error.format_message()} (see {command} --help)") from None
     except Invalid as error:
         raise _Refusal(str(error)) from None
+    except Retry as error:
+        raise _NotNow(str(error)) from None
+    except OSError as error:
+        if error.filename is None or error.errno not in _REMEDIES:
+            raise
+        raise _Refusal(f"{error.filename}: {error.strerror}; {_REMEDIES[error.errno]}") from None
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

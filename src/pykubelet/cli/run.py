@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.log import configure_logging
 from pykubelet.config.flags import Flags, described
 
@@ -35,7 +35,7 @@ def kubelet(arguments: Sequence[str]) -> int:
     """Behaves as Go's program of that name does on a command line. -> the exit code."""
     try:
         run_agent(arguments, _KUBELET)
-    except Invalid as error:
+    except (Invalid, Retry) as error:
         message = str(error).replace("\n", "\\n")  # it may quote what somebody else wrote
         click.echo(f"{_KUBELET}: {message}", err=True)
         return 1

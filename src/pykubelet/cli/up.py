@@ -2,6 +2,7 @@
 
 import os
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 @click.option(
     "--bind-address", default="", metavar="IP", help="Where the API server serves; 0.0.0.0: for others [127.0.0.1]."
 )
+@click.option(
+    "--port", default=0, type=click.IntRange(0, 65535), metavar="PORT", help="The API server's [6443, or a free one]."
+)
 @click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
 def up(
     manifests: str,
@@ -32,16 +36,21 @@ def up(
     container_runtime_endpoint: str,
     merge_kubeconfig: str,
     bind_address: str,
+    port: int,
     foreground: bool,
 ) -> None:
-    """Start an API server and a node on this machine, and return when they are ready. MANIFESTS are static pods."""
+    """Start an API server and a node on this machine.
+
+    Returns when they are ready. MANIFESTS is a file or folder of static pods."""
     from pathlib import Path
 
     from pykubelet.up import cluster
 
     given, ours = Path(manifests) if manifests else None, folder(data)
     faults = _faults(given) if given else ()
-    plan = cluster.up(ours, click.echo, manifests=given, runtime=container_runtime_endpoint, bind=bind_address)
+    plan = cluster.up(
+        ours, click.echo, manifests=given, runtime=container_runtime_endpoint, bind=bind_address, port=port
+    )
     if merge_kubeconfig:
         cluster.merge(ours, Path(merge_kubeconfig).expanduser(), click.echo)
     _show_pods(ours, settle=bool(given))
@@ -56,7 +65,7 @@ def up(
 @click.command()
 @data_option
 def down(data: str | None) -> None:
-    """Stop what `up` or `join` has started, pods and all; what the API server knows is kept."""
+    """Stop what was started, pods too; the data is kept."""
     from pykubelet.up.installation import Installation
 
     Installation(folder(data), click.echo).down()
@@ -65,7 +74,7 @@ def down(data: str | None) -> None:
 @click.command()
 @data_option
 def reset(data: str | None) -> None:
-    """Stop what `up` or `join` has started, and remove all that it made."""
+    """Stop what was started, and remove all that it made."""
     from pykubelet.up.installation import Installation
 
     Installation(folder(data), click.echo).reset()
@@ -100,11 +109,14 @@ def _faults(manifests: "Path") -> tuple[str, ...]:
 def _show_pods(ours: "Folder", *, settle: bool) -> None:
     """With `settle`, once they have come to rest. Raises Invalid when they do not."""
     from pykubelet.cli.pod_table import pod_table
-    from pykubelet.up.cluster import SETTLE_SECONDS, is_settled, settled_pods
+    from pykubelet.up.cluster import SETTLE_SECONDS, is_failing, is_settled, settled_pods, why_failing
 
     pods = settled_pods(ours, click.echo) if settle else ours.pods()
     if pods:
         click.echo("\n" + pod_table(pods) + "\n")
+    for pod in pods:
+        if is_failing(pod):
+            click.echo(f"{pod['metadata']['name']} cannot run: {why_failing(pod)}")
     unsettled = [pod["metadata"]["name"] for pod in pods if settle and not is_settled(pod)]
     if unsettled:
         raise Invalid(f"not up after {SETTLE_SECONDS:g} s: {', '.join(unsettled)}; the log is {ours.log('agent')}")
@@ -126,11 +138,11 @@ def _stay(ours: "Folder") -> None:
 
 
 def _what_next(ours: "Folder", url: str, node: str) -> str:
-    command = os.path.relpath(sys.argv[0]) if os.sep in sys.argv[0] else sys.argv[0]
+    command = quote(os.path.relpath(sys.argv[0]) if os.sep in sys.argv[0] else sys.argv[0])
     data = data_flag(ours)
     return (
         f"The API server is at {url}, node {node} is ready. Next:\n"
-        f"  use kubectl             export KUBECONFIG={ours.admin_kubeconfig}\n"
+        f"  use kubectl             export KUBECONFIG={quote(str(ours.admin_kubeconfig))}\n"
         f"  run something           kubectl run hello --image=busybox:1.36 -- sleep 1000\n"
         f"  see what runs           kubectl get pods -A -o wide\n"
         f"  stop everything         {command} down{data}\n"

@@ -2,7 +2,7 @@
 `pykubelet.runtimes`."""
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from pykubelet.base.errors import Invalid
@@ -42,9 +42,15 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
         from pykubelet.runtime.cri.factory import make
 
         return make(settings)
-    plugins = {plugin.name: plugin for plugin in entry_points(group=GROUP)}
+    factory: Factory = plugin(settings.endpoint).load()
+    return factory(settings)
+
+
+def plugin(endpoint: str) -> EntryPoint:
+    """Of an endpoint that is neither ours nor a socket. Raises Invalid."""
+    plugins = {each.name: each for each in entry_points(group=GROUP)}
+    name = endpoint.partition("://")[0]
     if name not in plugins:
         there = ", ".join((EMBEDDED, "unix://SOCKET", *sorted(plugins)))
-        raise Invalid(f"there is no runtime for the endpoint {settings.endpoint!r}; there are: {there}")
-    factory: Factory = plugins[name].load()
-    return factory(settings)
+        raise Invalid(f"there is no runtime for the endpoint {endpoint!r}; there are: {there}")
+    return plugins[name]

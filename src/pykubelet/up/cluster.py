@@ -18,25 +18,43 @@ from pykubelet.up.runtime_choice import isolation_of
 
 SETTLE_SECONDS: Final = 60.0
 _LOOK: Final = 0.1
-_FAILING: Final = ("CrashLoopBackOff", "ImagePullBackOff", "ErrImagePull", "ErrImageNeverPull", "InvalidImageName")
+_FAILING: Final = (
+    "CrashLoopBackOff",
+    "ImagePullBackOff",
+    "ErrImagePull",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+    "PostStartHookError",
+)
 
 
-def up(folder: Folder, say: Say, *, manifests: Path | None = None, runtime: str = "", bind: str = "") -> Plan:
+def up(
+    folder: Folder, say: Say, *, manifests: Path | None = None, runtime: str = "", bind: str = "", port: int = 0
+) -> Plan:
     """Start everything, and return when the node is ready. Harmless when it runs.
 
     `manifests` is a folder or file of static pods; `runtime` an endpoint, empty: the best one that there is; `bind` an
-    address to serve on, empty: as before, at first for this machine alone.
+    address to serve on, empty: as before, at first for this machine alone; `port` the API server's, 0: as before.
     """
-    installation = Installation(folder, say)
+    installation, is_new = Installation(folder, say), False
     if installation.is_running:
-        plan = check_same(folder, manifests=manifests, bind=bind)
+        plan = check_same(folder, manifests=manifests, bind=bind, port=port)
         say(f"It is running already (data in {folder.path}).")
         say(isolation_of(plan.runtime, folder.path) or f"Containers run on {plan.runtime}.")
     else:
-        plan = folder.save(cluster_plan(folder, say, manifests=manifests, runtime=runtime, bind=bind))
+        is_new = not folder.mark.exists()
+        plan = folder.save(cluster_plan(folder, say, manifests=manifests, runtime=runtime, bind=bind, port=port))
         _prepare(folder, plan)
         installation.start(plan)
-    installation.wait(plan)
+    try:
+        installation.wait(plan)
+    except Invalid:
+        if is_new and not installation.is_running:  # what never worked must not stand in the way of the next try
+            installation.reset_quietly()
+        raise
     return plan
 
 
@@ -60,23 +78,47 @@ def settled_pods(folder: Folder, say: Say) -> list[dict[str, Any]]:
     deadline, said = time.monotonic() + SETTLE_SECONDS, ""
     while True:
         pods = folder.pods()
-        settled = [pod for pod in pods if is_settled(pod)]
-        text = f"{len(settled)} of {len(pods)} pods are up"
+        text = progress(pods)
         if text != said and pods:
             say(text)
             said = text
-        if (pods and len(settled) == len(pods)) or time.monotonic() > deadline:
+        if (pods and all(map(is_settled, pods))) or time.monotonic() > deadline:
             return pods
         time.sleep(_LOOK)
 
 
+def progress(pods: list[dict[str, Any]]) -> str:
+    failing = sum(map(is_failing, pods))
+    up = sum(is_settled(pod) and not is_failing(pod) for pod in pods)
+    return f"{up} of {len(pods)} pods are up" + (f", {failing} cannot run" if failing else "")
+
+
 def is_settled(pod: dict[str, Any]) -> bool:
     """Whether a pod has come to what it will be for a while: up, done, failed, or failing again and again."""
-    shown = PrintedPod(pod).reason.removeprefix("Init:")
-    if pod.get("status", {}).get("phase") in ("Succeeded", "Failed") or shown in _FAILING:
+    if pod.get("status", {}).get("phase") == "Succeeded" or is_failing(pod):
         return True
     statuses = pod.get("status", {}).get("containerStatuses") or []
-    return shown == "Running" and bool(statuses) and all(status.get("ready") for status in statuses)
+    return PrintedPod(pod).reason == "Running" and bool(statuses) and all(status.get("ready") for status in statuses)
+
+
+def is_failing(pod: dict[str, Any]) -> bool:
+    shown = PrintedPod(pod).reason.removeprefix("Init:")
+    return pod.get("status", {}).get("phase") == "Failed" or shown in _FAILING
+
+
+def why_failing(pod: dict[str, Any]) -> str:
+    """In the words of the status."""
+    status = pod.get("status", {})
+    for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        state = each.get("state", {})
+        told = state.get("waiting") or state.get("terminated") or {}
+        if told.get("reason") in (*_FAILING, "Error", "StartError", "OOMKilled"):
+            ended = (each.get("lastState") or {}).get("terminated") or told
+            code = f"it ended with code {ended['exitCode']}" if "exitCode" in ended else ""
+            is_looping = told["reason"] == "CrashLoopBackOff"  # of which the message says only how long it waits
+            words = (ended.get("message"), code) if is_looping else (told.get("message"), code)
+            return f"{each['name']}: {next(filter(None, words), told['reason'])}"
+    return str(status.get("message") or status.get("reason") or PrintedPod(pod).reason)
 
 
 def _prepare(folder: Folder, plan: Plan) -> None:

@@ -5,16 +5,27 @@
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from typing import Final
 
-from pykubelet.base.errors import Invalid, PykubeletError
+from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host.removal import remove_tree
-from pykubelet.up.folder import Folder, Plan, Say
+from pykubelet.up.folder import Folder, Plan, Say, asked_pods
 from pykubelet.up.parts import PROGRAM, parts
-from pykubelet.up.supervisor import PARTS, holder, left_something, write_parts
+from pykubelet.up.supervisor import (
+    CANNOT_START,
+    PARTS,
+    Part,
+    bereft_keeper,
+    holder,
+    last_line,
+    left_something,
+    write_parts,
+)
 
 _START_SECONDS: Final = 60.0
 _LOOK: Final = 0.1
@@ -32,14 +43,17 @@ class Installation:
 
     def start(self, plan: Plan) -> None:
         """Returns when its keeper is there."""
+        self._say(f"Starting {_what(plan)} (data and logs in {self._folder.path}) ...")
+        self._start(plan, parts(self._folder, plan))
+
+    def _start(self, plan: Plan, kept: Sequence[Part]) -> None:
         folder, what = self._folder, _what(plan)
-        write_parts(folder.path / PARTS, parts(folder, plan))
+        write_parts(folder.path / PARTS, kept)
         command = [*PROGRAM, "supervise", "--data", str(folder.path)]
         with folder.log("up").open("ab") as log:
             process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        self._say(f"Starting {what} (data and logs in {folder.path}) ...")
         deadline = time.monotonic() + _PATIENCE
         while not self.is_running:
             if process.poll() is not None or time.monotonic() > deadline:
@@ -48,11 +62,13 @@ class Installation:
             time.sleep(_LOOK)
 
     def wait(self, plan: Plan) -> None:
-        """Until the node is ready. Raises Invalid when that takes too long."""
+        """Until the node is ready. Raises Invalid when that takes too long, or cannot be."""
         from pykubelet.up.wait import wait_until_ready  # an HTTP client takes long to load: others start meanwhile
 
         conf = plan.kubeconfig or str(self._folder.admin_kubeconfig)
-        why = asyncio.run(wait_until_ready(conf, plan.node, self._say, _START_SECONDS))
+        why = asyncio.run(wait_until_ready(conf, plan.node, self._say, _START_SECONDS, lambda: self.is_running))
+        if why and not self.is_running:
+            raise Invalid(last_line(self._folder.log("up"), CANNOT_START) or why)
         if why:
             for name in ("agent",) if plan.made_by == "join" else ("apiserver", "agent"):
                 self._tell_log(name)
@@ -61,14 +77,17 @@ class Installation:
     def down(self) -> None:
         """Stop everything, pods and all. What the API server knows is there again after the next `up`."""
         folder = self._folder
+        if not folder.mark.exists() and (pid := bereft_keeper(folder.path)) is not None:
+            self._say(f"{folder.path} was removed while it was in use; stopping what still runs ...")
+            self._end(pid)
+            remove_tree(str(folder.path))  # what was written there since
+            self._say("All is stopped.")
+            return
         if not folder.is_ours():
             self._say("There is nothing to stop.")
             return
         if left_something(folder.lock) and folder.has_run():
-            # Whoever was killed has left pods running: it takes an agent to stop them.
-            plan = folder.plan()
-            self.start(plan)
-            self._wait_to_stop(plan)
+            self._start_agent_alone(folder.plan())
         plan_or_none = folder.read_plan()
         self._stop(_what(plan_or_none))
         again = f"pykubelet {plan_or_none.made_by if plan_or_none else 'up'}"
@@ -91,14 +110,23 @@ class Installation:
         if plan and plan.made_by == "join":
             self._say(f"The API server still knows the node: `kubectl delete node {plan.node}` takes it from there.")
 
-    def _wait_to_stop(self, plan: Plan) -> None:
-        try:
-            self.wait(plan)
-        except Invalid as error:
-            if plan.made_by == "up":
-                raise
-            # An API server that is gone for good must not keep anybody from stopping.
-            self._say(f"{error}; stopping what runs here all the same")
+    def reset_quietly(self) -> None:
+        """After a first start that has failed: no agent has run, and no pod."""
+        if not self._folder.has_run():
+            remove_tree(str(self._folder.path))
+
+    def _start_agent_alone(self, plan: Plan) -> None:
+        """Whoever was killed has left pods running: it takes an agent to stop them, but no API server."""
+        self._start(plan, parts(self._folder, plan)[-1:])
+        deadline = time.monotonic() + _START_SECONDS
+        while self.is_running and time.monotonic() < deadline:
+            try:
+                asked_pods(self._folder.state)
+                return
+            except Retry:
+                time.sleep(_LOOK)
+        why = last_line(self._folder.log("up"), CANNOT_START) or "it does not answer"
+        raise Invalid(f"no agent can be started to stop the pods: {why}")
 
     def _stop(self, what: str) -> None:
         """However long the pods take: each has a grace of its own."""
@@ -106,14 +134,15 @@ class Installation:
         if pid is None:
             return
         self._say(f"Stopping the pods, then {what} ...")
-        os.kill(pid, signal.SIGTERM)
-        told = time.monotonic()
-        while holder(self._folder.lock) == pid:
-            if time.monotonic() - told > _PATIENCE:
-                told = time.monotonic()
-                names = [pod["metadata"].get("name", "?") for pod in self._folder.pods()]
-                self._say(f"still stopping: {', '.join(names) or 'the node'} (the log is {self._folder.log('agent')})")
-            time.sleep(_LOOK)
+        self._end(pid)
+
+    def _end(self, pid: int) -> None:
+        process = os.pidfd_open(pid)
+        signal.pidfd_send_signal(process, signal.SIGTERM)
+        while not select.select([process], [], [], _PATIENCE)[0]:
+            names = [pod["metadata"].get("name", "?") for pod in self._folder.pods()]
+            self._say(f"still stopping: {', '.join(names) or 'the node'} (the log is {self._folder.log('agent')})")
+        os.close(process)
 
     def _tell_log(self, name: str) -> None:
         path = self._folder.log(name)

@@ -2,34 +2,44 @@
 runtime, for pods may be on it."""
 
 import asyncio
+import errno
 import socket
 from pathlib import Path
+from typing import Final
 
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
+from pykubelet.host.listeners import listener
 from pykubelet.host.machine import LocalMachine
 from pykubelet.up.folder import Folder, Plan, Say
 from pykubelet.up.runtime_choice import check_runtime, choose_runtime, isolation_of
 
+_API_PORT: Final = 6443
+_KUBELET_PORT: Final = 10250
 
-def cluster_plan(folder: Folder, say: Say, *, manifests: Path | None, runtime: str, bind: str) -> Plan:
+
+def cluster_plan(folder: Folder, say: Say, *, manifests: Path | None, runtime: str, bind: str, port: int) -> Plan:
+    """`port` is the API server's; 0: as before, at first the usual one or another when that is taken."""
     plan, before = node_plan(folder, say, made_by="up", runtime=runtime)
     address = bind or (before.bind if before else "127.0.0.1")
+    wanted = port or (before.api_port if before else _API_PORT)
     return changed(
         plan,
-        api_port=_free_port(address, before.api_port if before else 6443),
+        api_port=_free_port(say, "the API server", address, wanted, is_asked_for=bool(port)),
         manifests=str(manifests.absolute()) if manifests else "",
         bind=address,
     )
 
 
-def check_same(folder: Folder, *, manifests: Path | None, bind: str) -> Plan:
+def check_same(folder: Folder, *, manifests: Path | None, bind: str, port: int) -> Plan:
     """The plan of what runs. Raises Invalid when somebody wants it otherwise."""
     plan = folder.plan()
     if plan.made_by != "up":
         raise Invalid(f"{folder.path} was not made by `pykubelet up`; choose another with --data")
     if bind and bind != plan.bind:
         raise Invalid(f"what runs serves on {plan.bind}; stop it first with `pykubelet down`")
+    if port and port != plan.api_port:
+        raise Invalid(f"what runs serves on port {plan.api_port}; stop it first with `pykubelet down`")
     running = plan.manifests
     if manifests and running != str(manifests.absolute()):
         what = f"the static pods of {running}" if running else "no static pods"
@@ -63,21 +73,32 @@ def node_plan(folder: Folder, say: Say, *, made_by: str, runtime: str, node: str
         node=before.node if before else node or socket.gethostname().lower(),
         address=address,
         api_port=before.api_port if before else 0,
-        kubelet_port=_free_port(address, before.kubelet_port if before else 10250),
+        kubelet_port=_free_port(say, "the node", address, before.kubelet_port if before else _KUBELET_PORT),
         runtime=before.runtime if before else runtime,
     )
     return plan, before
 
 
-def _free_port(address: str, wanted: int) -> int:
-    """The one that is wanted, or another when that is taken."""
+def _free_port(say: Say, who: str, address: str, wanted: int, *, is_asked_for: bool = False) -> int:
+    """The one that is wanted, or another when that is taken, which is told. Raises Invalid when it was asked for."""
+    try:
+        return _bound(address, wanted)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise Invalid(f"{who} cannot serve at {address}:{wanted}: {error.strerror}") from None
+    by = listener(wanted)
+    taken = f"port {wanted} is taken" + (f" by {by}" if by else "")
+    if is_asked_for:
+        raise Invalid(f"{taken}; choose another with --port, or stop what has it")
+    port = _bound(address, 0)
+    say(f"{taken[0].upper()}{taken[1:]}: {who} serves on port {port}.")
+    return port
+
+
+def _bound(address: str, port: int) -> int:
+    """-> the port, which nobody else has now."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    for port in (wanted, 0):
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((address, port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise Invalid(f"there is no free port on {address}; is it an address of this machine?")
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((address, port))
+        return int(probe.getsockname()[1])

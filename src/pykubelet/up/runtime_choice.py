@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.pod.ports.runtime import RuntimeStatus
-from pykubelet.runtime.endpoints import EMBEDDED, make_runtime
+from pykubelet.runtime.endpoints import EMBEDDED, make_runtime, plugin
 from pykubelet.runtime.settings import RuntimeSettings
 
 SOCKETS: Final = (Path("/run/containerd/containerd.sock"), Path("/run/crio/crio.sock"))
@@ -68,7 +68,9 @@ def check_runtime(endpoint: str, scratch: Path) -> str:
     """For a runtime that somebody names. -> a sentence for them. Raises Invalid for one that does not answer or is not
     free: who wants the pods gone that are on it has to say so with `run`."""
     if not endpoint.startswith(("unix://", "/")):
-        return ""  # the agent knows what can be said of it
+        if endpoint.partition("://")[0] != EMBEDDED:
+            plugin(endpoint)
+        return ""  # the agent knows what else can be said of it
     try:
         return asyncio.run(_free(endpoint, scratch, must_be_ready=False)).why
     except Invalid as error:

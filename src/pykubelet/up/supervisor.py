@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
@@ -26,6 +27,9 @@ _SOONEST: Final = 0.5
 _LATEST: Final = 30.0
 _SETTLED: Final = 60.0
 """Who has lived for so long has not died of a bad start."""
+CANNOT_START: Final = " cannot be started: "
+REFUSED: Final = 2
+"""The exit code of a part that says what is wrong: another try would say the same."""
 _LIBC: Final = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -38,14 +42,15 @@ class Part(Struct, frozen=True, kw_only=True):
 
 
 async def keep(parts: Sequence[Part], lock: Path) -> None:
-    """Until SIGTERM or SIGINT, which is passed on; returns when all have ended. Raises Invalid when another does it."""
+    """Until SIGTERM or SIGINT, which is passed on, or until one refuses to start; returns when all have ended. Raises
+    Invalid when another does it."""
     held = _lock(lock)
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
     try:
         async with asyncio.TaskGroup() as tasks:
-            keepers = [_Keeper(part) for part in parts]
+            keepers = [_Keeper(part, told) for part in parts]
             running = [tasks.create_task(keeper.run()) for keeper in keepers]
             await told.wait()
             ended_well = True
@@ -59,14 +64,16 @@ async def keep(parts: Sequence[Part], lock: Path) -> None:
 
 
 class _Keeper:
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, told: asyncio.Event) -> None:
         self._part = part
+        self._told = told
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = asyncio.Event()
+        self._refused = False
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        backoff = Backoff(_SOONEST, _LATEST, now=loop.time)
+        backoff, has_settled = Backoff(_SOONEST, _LATEST, now=loop.time), False
         while not self._stopping.is_set():
             began = loop.time()
             code = await self._live()
@@ -74,6 +81,13 @@ class _Keeper:
                 return
             if loop.time() - began > _SETTLED:
                 backoff.reset()
+                has_settled = True
+            if code == REFUSED and not has_settled:
+                why = last_line(Path(self._part.log)).removeprefix("pykubelet: ")
+                log.error("%s%s%s", self._part.name, CANNOT_START, why)
+                self._refused = True
+                self._told.set()
+                return
             wait = backoff.next()
             log.warning("%s has ended with code %d, and is started again in %.1f s", self._part.name, code, wait)
             await asyncio.sleep(wait)
@@ -83,7 +97,7 @@ class _Keeper:
         self._stopping.set()
         process = self._process
         if process is None or process.returncode is not None:
-            return False
+            return self._refused
         log.info("stopping %s", self._part.name)
         process.terminate()
         return await process.wait() == 0
@@ -108,6 +122,12 @@ class _Keeper:
         return await self._process.wait()
 
 
+def last_line(log: Path, after: str = "") -> str:
+    """What follows that text in the last line with it; empty when there is none."""
+    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
+    return next((line.partition(after)[2] if after else line for line in reversed(lines) if line and after in line), "")
+
+
 def write_parts(path: Path, parts: Sequence[Part]) -> None:
     """For a process of its own, which then needs to know nothing else."""
     path.write_bytes(json.encode(list(parts)))
@@ -130,6 +150,18 @@ def holder(lock: Path) -> int | None:
                 return int(file.read() or b"0") or None
     except (OSError, ValueError):
         return None
+    return None
+
+
+def bereft_keeper(folder: Path) -> int | None:
+    """The pid of who keeps the parts of a folder that somebody has removed: the lock is gone with it."""
+    wanted = ("supervise", "--data", str(folder))
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and process.stat().st_uid == os.getuid():
+                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
+                if tuple(words[-4:-1]) == wanted:
+                    return int(process.name)
     return None
 
 

@@ -13,22 +13,24 @@ from pykubelet.kube.credentials import Credentials
 _LOOK: Final = 0.1
 
 
-async def wait_until_ready(conf: str, node: str, say: Callable[[str], None], seconds: float) -> str:
-    """-> what is wrong when it has not come about in time; empty when it has."""
+async def wait_until_ready(
+    conf: str, node: str, say: Callable[[str], None], seconds: float, is_running: Callable[[], bool]
+) -> str:
+    """-> what is wrong when it has not come about in time, or when nothing runs any more; empty when it has."""
     try:
         async with (
             asyncio.timeout(seconds),
             ApiClient(Credentials(kubeconfig.load(conf)), timeout=5.0, qps=0) as server,
         ):
-            why = await _wait(server, node, say)
+            why = await _wait(server, node, say, is_running)
     except TimeoutError:
         return f"node {node} is not ready after {seconds:g} s"
     return why
 
 
-async def _wait(server: ApiClient, name: str, say: Callable[[str], None]) -> str:
+async def _wait(server: ApiClient, name: str, say: Callable[[str], None], is_running: Callable[[], bool]) -> str:
     said = False
-    while True:
+    while is_running():
         try:
             node = await server.get(f"/api/v1/nodes/{name}", Node)
         except NotFound:
@@ -43,3 +45,4 @@ async def _wait(server: ApiClient, name: str, say: Callable[[str], None]) -> str
             say(f"node {name} is ready")
             return ""
         await asyncio.sleep(_LOOK)
+    return "it has ended before it was ready"

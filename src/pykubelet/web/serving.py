@@ -1,6 +1,7 @@
 """A web server from its start to its end: an application behind a door, with limits to what anybody may ask of it."""
 
 import asyncio
+import errno
 import logging
 import os
 import ssl
@@ -13,7 +14,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.web.door import Door, listening_socket
 from pykubelet.web.guests import GUESTS, Guests
 from pykubelet.web.origin import refuse_foreign_pages
@@ -60,7 +61,8 @@ async def serving(
         listening = listening_socket(address, port)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
-        raise Invalid(f"cannot serve on {address} port {port}: {why}") from None
+        kind = Retry if error.errno == errno.EADDRINUSE else Invalid
+        raise kind(f"cannot serve on {address} port {port}: {why}") from None
     if tls is not None:
         sslproto.SSLProtocol.max_size = limits.tls_buffer
     with listening:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from pykubelet.api.rules.printed_pod import PrintedPod
-from pykubelet.up.cluster import is_settled
+from pykubelet.up.cluster import is_settled, progress, why_failing
 
 
 def pod(phase: str = "Running", *, reason: str = "", deleting: bool = False, **statuses: Any) -> dict[str, Any]:
@@ -32,6 +32,7 @@ def waiting(reason: str) -> list[dict[str, Any]]:
         ("Error", True, pod("Failed", containerStatuses=[container(terminated={"reason": "Error"})])),
         ("Error", False, pod(containerStatuses=[container(terminated={"reason": "Error"})])),
         ("CrashLoopBackOff", True, pod(containerStatuses=waiting("CrashLoopBackOff"))),
+        ("CreateContainerError", True, pod("Pending", containerStatuses=waiting("CreateContainerError"))),
         ("ImagePullBackOff", True, pod("Pending", containerStatuses=waiting("ImagePullBackOff"))),
         ("OutOfcpu", True, pod("Failed", reason="OutOfcpu")),
         ("Init:0/1", False, pod("Pending", initContainerStatuses=[container(running={})])),
@@ -41,3 +42,26 @@ def waiting(reason: str) -> list[dict[str, Any]]:
 )
 def test_a_pod_is_shown_as_kubectl_shows_it(shown: str, settled: bool, given: dict[str, Any]) -> None:
     assert (PrintedPod(given).reason, is_settled(given)) == (shown, settled)
+
+
+def test_what_fails_is_not_counted_as_up() -> None:
+    up = pod(containerStatuses=[container(ready=True, running={})])
+    crashing, starting = pod(containerStatuses=waiting("CrashLoopBackOff")), pod("Pending")
+    assert progress([up, up]) == "2 of 2 pods are up"
+    assert progress([up, crashing, starting]) == "1 of 3 pods are up, 1 cannot run"
+
+
+@pytest.mark.parametrize(
+    ("why", "given"),
+    [
+        ("c: no such image", container(waiting={"reason": "ErrImagePull", "message": "no such image"})),
+        ("c: it ended with code 3", container(terminated={"reason": "Error", "exitCode": 3})),
+        (
+            "c: its last words",
+            container(waiting={"reason": "CrashLoopBackOff", "message": "back-off 10s"})
+            | {"lastState": {"terminated": {"exitCode": 1, "message": "its last words"}}},
+        ),
+    ],
+)
+def test_why_a_pod_fails_is_told_in_the_words_of_its_status(why: str, given: dict[str, Any]) -> None:
+    assert why_failing(pod(containerStatuses=[given])) == why

@@ -65,3 +65,11 @@ asyncio.run(keep([part], Path({str(tmp_path / "lock")!r})))
     await keeper.wait()
     await eventually(lambda: not is_alive(pid))
     assert left_something(tmp_path / "lock")
+
+
+async def test_a_part_that_says_it_cannot_run_is_not_asked_again_and_the_others_end_with_it(tmp_path: Path) -> None:
+    refuses = "import sys; print('pykubelet: the disk is full'); sys.exit(2)"
+    parts = [part(tmp_path, "server", refuses), part(tmp_path, "agent", STAYS)]
+    await asyncio.wait_for(keep(parts, tmp_path / "lock"), 20)
+    assert said(tmp_path, "server") == "pykubelet: the disk is full\n"
+    assert holder(tmp_path / "lock") is None

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from kit.certificates import Authority, server_context
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Retry
 from pykubelet.web.guests import recognised, turned_down
 from pykubelet.web.serving import Limits, serving
 
@@ -232,7 +232,7 @@ async def test_what_is_no_http_gets_one_line_in_the_log(caplog: pytest.LogCaptur
 
 async def test_an_address_that_is_taken_is_told() -> None:
     async with serving(app(), "127.0.0.1", 0) as port:
-        with pytest.raises(Invalid, match=f"cannot serve on 127.0.0.1 port {port}: "):
+        with pytest.raises(Retry, match=f"cannot serve on 127.0.0.1 port {port}: "):
             async with serving(app(), "127.0.0.1", port):
                 pass
 
