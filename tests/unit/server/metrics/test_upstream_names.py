@@ -106,3 +106,33 @@ def test_every_reason_is_still_needed() -> None:
     names = {name for names in UPSTREAM.values() for name in names}
     for pattern in NOT_SERVED:
         assert any(re.fullmatch(pattern, name) for name in names), pattern
+
+
+# --- what is asked for
+
+DASHBOARDS: dict[str, list[str]] = json.loads(
+    (Path(__file__).parents[3] / "data" / "dashboard_metrics.json").read_text()
+)
+"""The metrics of a node that the public dashboards, rules and alerts for Kubernetes query, with the labels that they
+select or group by."""
+BY_PROMETHEUS = {"cluster", "instance", "job", "metrics_path", "node"}
+"""Labels that come with the scrape."""
+NOT_FOUND = {
+    "go_goroutines": "of Go's runtime",
+    "kubelet_node_config_error": "upstream itself has it no more",
+    "storage_operation_errors_total": "upstream itself has it no more: the status is a label of the duration",
+}
+
+
+NOT_OURS = {"rest_client_requests_total": {"namespace"}}
+"""Of other programs' series under the same name, which run in pods."""
+
+
+def test_dashboards_find_every_metric_and_label_that_they_query() -> None:
+    served = {each.name: set(each.labels) for each in metric_names.METRICS}
+    served |= {name: labels for name, (_, labels) in told(PAGES["/metrics/cadvisor"]()).items()}
+    served |= {name: set() for name in OF_THE_PROCESS}
+    assert {name for name in DASHBOARDS if name not in served} == set(NOT_FOUND)
+    for name, labels in DASHBOARDS.items():
+        if name in served:
+            assert set(labels) - BY_PROMETHEUS <= served[name] | NOT_OURS.get(name, set()), name
