@@ -10,9 +10,10 @@ from typing import Any, Final, Protocol
 
 import pytest
 
+from kit.ports import free_port
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.ports.runtime import Runtime
-from pykubelet.pod.ports.server import Session, Streams, StreamUrl
+from pykubelet.pod.ports.server import Connection, Session, Streams, StreamUrl
 
 DEADLINE: Final = 60.0
 IDLE: Final = "while :; do sleep 1000 & wait; done"
@@ -294,29 +295,75 @@ async def a_containers_terminal_can_be_attached_to(outside: Dependencies) -> Non
 
 
 async def a_connection_leads_to_what_the_pod_listens_on(outside: Dependencies) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write((await reader.read()).upper())
-        writer.close()
-
-    container_id = await outside.start(IDLE)
-    pods = await outside.runtime.pods()
-    sandbox_id = next(each.sandbox_id for pod in pods for each in pod.containers if each.id == container_id)
+    sandbox_id = await _sandbox_of(outside, await outside.start(IDLE))
     assert await outside.streams.port_forward(sandbox_id, [80]) is None
     for address in ("127.0.0.1", "::1"):
-        server = await asyncio.start_server(answer, address, 0)
-        port = server.sockets[0].getsockname()[1]
-        connection = await outside.streams.connect(sandbox_id, port)
+        port = free_port()
+        program = f"exec python3 -c '{_UPPER}' {address} {port}"
+        with pytest.raises(Retry, match=f"failed to connect to localhost:{port}.*refused"):
+            await outside.streams.connect(sandbox_id, port)
+        container = await outside.start(program)
+        own = await _sandbox_of(outside, container)
+        connection = await _connected(outside, own, port)
         await connection.send(b"hello")
         await connection.end()
         assert await connection.receive() == b"HELLO"
         assert await connection.receive() == b""
         await connection.close()
-        server.close()
-        await server.wait_closed()
-        with pytest.raises(Retry, match=f"failed to connect to localhost:{port}.*refused"):
-            await outside.streams.connect(sandbox_id, port)
     with pytest.raises(NotFound):
         await outside.streams.connect("nobody", 80)
+
+
+async def a_connection_never_leads_to_what_others_listen_on(outside: Dependencies) -> None:
+    """The agent itself, for example: who may reach a pod may not thereby reach all that trusts this machine."""
+    sandbox_id = await _sandbox_of(outside, await outside.start(IDLE))
+    came = asyncio.Event()
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.set()
+        writer.close()
+
+    for address in ("127.0.0.1", "::1", "0.0.0.0"):
+        server = await asyncio.start_server(answer, address, 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(Retry, match="refused: no container of the pod listens there"):
+            await outside.streams.connect(sandbox_id, port)
+        server.close()
+        await server.wait_closed()
+    assert not came.is_set()
+
+
+async def a_connection_leads_to_what_a_command_listens_on(outside: Dependencies) -> None:
+    """Where a container's processes can be told from others: not a promise of all."""
+    container_id, port = await outside.start(IDLE), free_port()
+    sandbox_id = await _sandbox_of(outside, container_id)
+    async with executed(outside, container_id, f"exec python3 -c '{_UPPER}' 127.0.0.1 {port}") as session:
+        await said(session, until=b"listening")
+        await (await outside.streams.connect(sandbox_id, port)).close()
+
+
+_UPPER: Final = (
+    "import socket, sys; s = socket.create_server((sys.argv[1], int(sys.argv[2])), "
+    'family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET); print("listening", flush=True)\n'
+    "while True:\n"
+    "  c, _ = s.accept(); data = b.join(iter(lambda: c.recv(99), b)) if (b := bytes()) is not None else None\n"
+    "  c.sendall(data.upper()); c.close()"
+)
+
+
+async def _connected(outside: Dependencies, sandbox_id: str, port: int) -> Connection:
+    """As soon as somebody listens."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            try:
+                return await outside.streams.connect(sandbox_id, port)
+            except Retry:
+                await asyncio.sleep(0.05)
+
+
+async def _sandbox_of(outside: Dependencies, container_id: str) -> str:
+    pods = await outside.runtime.pods()
+    return next(each.sandbox_id for pod in pods for each in pod.containers if each.id == container_id)
 
 
 PROMISES: Final[tuple[Promise, ...]] = (
@@ -340,4 +387,5 @@ PROMISES: Final[tuple[Promise, ...]] = (
     a_later_agent_can_attach,
     a_containers_terminal_can_be_attached_to,
     a_connection_leads_to_what_the_pod_listens_on,
+    a_connection_never_leads_to_what_others_listen_on,
 )

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.streams import PROMISES, Promise
+from contract.streams import PROMISES, Promise, a_connection_leads_to_what_a_command_listens_on
 from unit.runtime.process.machine import machine
 
 
@@ -13,3 +13,8 @@ async def test_the_process_runtime_keeps_its_promises_about_streams(
 ) -> None:
     async with machine(tmp_path / "root", isolated=isolated) as outside:
         await promise(outside)
+
+
+async def test_a_command_in_a_container_of_its_own_processes_may_listen(tmp_path: Path) -> None:
+    async with machine(tmp_path / "root", isolated=True) as outside:
+        await a_connection_leads_to_what_a_command_listens_on(outside)

@@ -13,6 +13,7 @@ from pykubelet.runtime.process import exec as execution
 from pykubelet.runtime.process.assembly import Assembly
 from pykubelet.runtime.process.attach import AttachSession
 from pykubelet.runtime.process.exec import ExecSession
+from pykubelet.runtime.process.listeners import listens
 from pykubelet.runtime.process.spawner import Spawner
 from pykubelet.runtime.process.table import Table
 
@@ -66,11 +67,16 @@ class ProcessStreams:
         return None
 
     async def connect(self, sandbox_id: str, port: int) -> Connection:
-        """Pods have this machine's network, so what they listen on is here."""
+        """Pods have this machine's network, so what they listen on is here, besides what others do."""
         await self._opened()
-        self._table.ready(sandbox_id)
+        sandbox = self._table.ready(sandbox_id)
         if not 0 < port < 65536:
             raise Invalid(f"port {port} does not exist: ports are from 1 to 65535")
+        runs = [container.run for container in sandbox.containers if container.run is not None]
+        monitors, mains = [run.monitor.pid for run in runs], [run.main.pid for run in runs]
+        if not await asyncio.to_thread(listens, monitors, mains, port):
+            why = "connection refused: no container of the pod listens there"
+            raise Retry(f"failed to connect to localhost:{port} of sandbox {sandbox_id}: {why}")
         reasons = []
         for address in _HERE:
             try:
