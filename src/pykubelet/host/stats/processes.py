@@ -12,6 +12,7 @@ from pykubelet.host.stats.files import TICK, counters, read
 from pykubelet.pod.stats.stats import Cpu, DiskIo, Memory, TaskStates, Usage
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_MOST_PROCESSES: Final = 1000
 _MOST_LINKS: Final = 10_000
 _OPEN_FILES: Final = b"Max open files"
 _STATES: Final = {b"R": "running", b"S": "sleeping", b"D": "uninterruptible", b"T": "stopped", b"t": "stopped"}
@@ -85,7 +86,11 @@ def stat_fields(proc: str, pid: str | int) -> list[bytes] | None:
 
 
 def looked_into(usage: Usage, proc: str, pids: Sequence[str], device: str) -> Usage:
-    """The same with what only the processes themselves show. `device` is where they write to for all that we know."""
+    """The same with what only the processes themselves show. `device` is where they write to for all that we know.
+
+    No container can make a look take long: of very many processes only some are looked into.
+    """
+    pids = pids[:_MOST_PROCESSES]
     descriptors, sockets = _open_files(proc, pids)
     return changed(
         usage,
@@ -100,6 +105,7 @@ def looked_into(usage: Usage, proc: str, pids: Sequence[str], device: str) -> Us
 def _open_files(proc: str, pids: Iterable[str]) -> tuple[int | None, int | None]:
     """How many there are, and how many of them are sockets; None where that may not be looked at."""
     found = sockets = None
+    left = _MOST_LINKS
     for pid in pids:
         folder = f"{proc}/{pid}/fd"
         try:
@@ -107,7 +113,8 @@ def _open_files(proc: str, pids: Iterable[str]) -> tuple[int | None, int | None]
         except OSError:
             continue
         found, sockets = (found or 0) + len(names), sockets or 0
-        for name in names[:_MOST_LINKS]:  # one container alone must not be able to make a look take long
+        looked_at, left = names[:left], max(left - len(names), 0)
+        for name in looked_at:
             with suppress(OSError):
                 sockets += os.readlink(f"{folder}/{name}").startswith("socket:")
     return found, sockets

@@ -11,7 +11,7 @@ import pytest
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.host.mount import MountPoint
-from pykubelet.host.stats import StatsReader, StatsSettings
+from pykubelet.host.stats import StatsReader, StatsSettings, processes
 from pykubelet.host.stats.files import TICK
 from pykubelet.host.stats.pods import PodReader
 from pykubelet.host.stats.storage import file_systems
@@ -419,3 +419,18 @@ def test_a_device_says_what_it_does(machine: FakeMachine) -> None:
         io_time=70,
         weighted_io_time=80,
     )
+
+
+async def test_a_container_of_very_many_processes_is_not_looked_into_for_long(
+    machine: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_MOST_PROCESSES", 2)
+    monkeypatch.setattr(processes, "_MOST_LINKS", 4)
+    seen = machine.pod("web", 100)
+    machine.group("/kubepods/burstable/poduid-web/c-web", cgroup__procs="".join(f"{pid}\n" for pid in range(101, 151)))
+    for pid in range(101, 151):
+        machine.process(pid, "/kubepods/burstable/poduid-web/c-web")
+    used = (await read_one(machine, seen)).containers[0].usage
+    assert used.processes == 50
+    assert (used.states, used.descriptors) == (TaskStates(running=2), 8)
+    assert used.sockets == 2  # of the first process, and no more
