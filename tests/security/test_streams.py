@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 import aiohttp
 import pytest
 
+from kit.apiserver_process import ApiServerProcess
 from kit.spdy import SpdyClient, spdy_client
 from kit.streaming_nodes import ForwardNode, SessionNode, listening, never_reads
 from kit.waiting import eventually
@@ -217,3 +218,54 @@ async def test_a_message_that_would_have_to_be_held_as_a_whole(is_ever_whole: bo
                     while not socket.closed:
                         await socket.receive()
             await node.all_closed()
+
+
+# --- pages
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
+        (
+            "GET",
+            "/api/v1/namespaces/default/pods/web/exec?command=id&stdout=true",
+            {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Protocol": "v5.channel.k8s.io"},
+        ),
+        (
+            "GET",
+            "/api/v1/namespaces/default/pods/web/exec?command=id&stdout=true",
+            {
+                "Connection": "Upgrade",
+                "Upgrade": "websocket",
+                "Sec-WebSocket-Protocol": "base64url.bearer.authorization.k8s.io.bWFkZS11cA, v5.channel.k8s.io",
+            },
+        ),
+        ("DELETE", "/api/v1/namespaces/default/pods", {}),
+        ("POST", "/api/v1/namespaces", {"Content-Type": "text/plain"}),
+    ],
+    ids=["exec", "exec with a made-up token", "delete", "a form"],
+)
+async def test_a_page_that_the_administrator_visits_has_nothing_of_her_certificate(
+    apiserver: ApiServerProcess, method: str, path: str, headers: dict[str, str]
+) -> None:
+    async with aiohttp.ClientSession(apiserver.url) as browser:
+        for origin in ("https://evil.example.com", "null", f"https://127.0.0.1:{apiserver.port + 1}"):
+            asked = browser.request(
+                method, path, headers={**headers, "Origin": origin}, ssl=apiserver.tls(), data=b'{"kind":"Namespace"}'
+            )
+            async with asked as answer:
+                assert answer.status == 403
+                assert "they need a bearer token" in await answer.text()
+        own = browser.request(method, path, headers={**headers, "Origin": apiserver.url}, ssl=apiserver.tls())
+        async with own as answer:
+            assert "they need a bearer token" not in await answer.text()
+
+
+@pytest.fixture(scope="module")
+def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProcess]:
+    server = ApiServerProcess(tmp_path_factory.mktemp("api"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
