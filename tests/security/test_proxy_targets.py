@@ -178,3 +178,18 @@ async def test_what_the_server_is_to_kubelets_is_nobody_elsewhere(world: World) 
         for method, path, body in tries:
             async with session.request(method, f"https://127.0.0.1:{world.port}{path}", json=body) as answer:
                 assert answer.status == 403, (method, path)
+
+
+async def test_a_kubelet_does_not_hear_the_token_that_a_browser_puts_among_the_protocols(world: World) -> None:
+    token = "base64url.bearer.authorization.k8s.io." + "c2VjcmV0"
+    connector = aiohttp.TCPConnector(ssl=world.client(), force_close=True)
+    origin = f"https://127.0.0.1:{world.port}"
+    async with aiohttp.ClientSession(connector=connector) as session:
+        url = f"{origin}{PODS}/x/exec?command=true&stdout=1"
+        async with session.ws_connect(
+            url, protocols=("v5.channel.k8s.io", token), headers={"Origin": origin}
+        ) as socket:
+            assert socket.protocol == "v5.channel.k8s.io"
+    _, _, headers = world.asked[-1]
+    assert "c2VjcmV0" not in str(headers)
+    assert "Origin" not in headers

@@ -2,7 +2,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from pykubelet.base.errors import Invalid
-from pykubelet.web.bearer import bearer_token
+from pykubelet.web.bearer import bearer_token, without_tokens
 
 
 def read(*values: str) -> str | None:
@@ -35,3 +35,14 @@ def test_no_header_has_no_token() -> None:
 def test_what_can_be_read_in_two_ways_is_refused(values: tuple[str, ...]) -> None:
     with pytest.raises(Invalid):
         read(*values)
+
+
+def test_no_token_is_handed_on() -> None:
+    token = "base64url.bearer.authorization.k8s.io.YWJj"
+    headers = [
+        ("Host", "h"),
+        ("authorization", "Bearer abc"),
+        ("Sec-WebSocket-Protocol", f"v5.channel.k8s.io, {token}"),
+        ("sec-websocket-protocol", token),
+    ]
+    assert list(without_tokens(headers)) == [("Host", "h"), ("Sec-WebSocket-Protocol", "v5.channel.k8s.io")]

@@ -21,6 +21,7 @@ from pykubelet.apiserver.requests.options import flag
 from pykubelet.apiserver.subresources.targets import Target, Targets
 from pykubelet.apiserver.verbs.handlers import Connect
 from pykubelet.base.errors import Retry
+from pykubelet.web.bearer import without_tokens
 from pykubelet.web.tunnel import Destination, Headers, Refusal, tunnel
 from pykubelet.web.unverified import unverified_context
 from pykubelet.web.upgrade import offered_protocols, wants_upgrade
@@ -227,7 +228,10 @@ async def _tunnel(
             raise Refusal(403, f"none of the protocols {offered} is spoken by the runtime")
 
     to = Destination(host=target.host, port=target.port, target=path, tls=context, name=target.name)
-    headers = [(name, value) for name, value in request.headers.items() if not _is_ours_alone(name)]
+    passed_on = without_tokens(request.headers.items())
+    headers = [(name, value) for name, value in passed_on if not _is_ours_alone(name)]
+    if target.name:  # whose page it is has been looked at: a kubelet knows no other origin than its own
+        headers = [(name, value) for name, value in headers if name.lower() != "origin"]
     try:
         return await tunnel(request, to, headers, answering=_ANSWERING, patience=_FLUSHING, check=check)
     except Refusal as refusal:

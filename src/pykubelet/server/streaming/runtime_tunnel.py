@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.web.origin import TOKEN_PROTOCOL
+from pykubelet.web.bearer import without_tokens
 from pykubelet.web.tunnel import Destination, Refusal, tunnel
 from pykubelet.web.upgrade import wants_upgrade
 
@@ -37,10 +37,6 @@ async def tunnel_to_runtime(request: web.Request, url: str, *, idle: float) -> w
 
 
 def _handed_on(request: web.Request) -> Iterator[tuple[str, str]]:
-    for name, value in request.headers.items():
-        if name.lower() == "sec-websocket-protocol":
-            offered = [each for each in value.split(",") if not each.strip().startswith(TOKEN_PROTOCOL)]
-            if offered:
-                yield name, ",".join(offered)
-        elif name.lower() not in _NOT_HANDED_ON:
-            yield name, value
+    return (
+        (name, value) for name, value in without_tokens(request.headers.items()) if name.lower() not in _NOT_HANDED_ON
+    )
