@@ -54,6 +54,7 @@ _PROGRAMS: Final = tuple(Path(f"{place}/{name}") for place in ("", "/usr", "/usr
 
 
 UPSTREAMS_DEFAULTS: Final[Mapping[str, Any]] = {
+    "--cert-dir": "/var/lib/kubelet/pki",
     "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
     "failSwapOn": True,
     "makeIPTablesUtilChains": True,
@@ -155,6 +156,8 @@ def make_config(
     made |= {path: gates[name] for name, path in feature_gates.SWITCHES.items() if path}
     made |= _restart_waits(gates, read.get("crashLoopBackOff.maxContainerRestartPeriod"))
     made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
+    if not values["tlsCertFile"] and not values["serverTLSBootstrap"]:  # then one is made there
+        values |= {"tlsCertFile": f"{certificates}/kubelet.crt", "tlsPrivateKeyFile": f"{certificates}/kubelet.key"}
     made["configuration"] = configz({**values, "podLogsDir": str(logs)})
     return _built(Config, made)
 

@@ -28,6 +28,9 @@ SWITCHES: Final[Mapping[str, str]] = {
 }
 """The gates that change something here, and the setting that each turns on or off, where it is one."""
 
+ALWAYS_ON: Final = frozenset({"ComponentFlagz", "ComponentStatusz", "EventedPLEG"})
+"""What this agent does in any case, whatever upstream's default."""
+
 
 class Gate(NamedTuple):
     stage: str
@@ -75,8 +78,11 @@ def tell(wanted: Mapping[str, bool]) -> None:
             log.warning("feature gate %s: upstream will remove it, for it is %s", said, gate.stage)
         if name in _EVERY and is_on:
             log.warning("feature gate %s: it turns on only what this agent can do: %s", said, ", ".join(SWITCHES))
+        elif name in ALWAYS_ON:
+            if not is_on:
+                log.warning("feature gate %s has no effect: here it is always on", said)
         elif is_on != gate.is_on and name not in SWITCHES and name not in _EVERY:
-            log.warning("feature gate %s has no effect: here it is as if it were %s", said, not is_on)
+            log.warning("feature gate %s has no effect: here it is always %s", said, "off" if is_on else "on")
 
 
 def stages() -> Mapping[str, str]:

@@ -105,5 +105,5 @@ def test_kubeadms_command_line_is_taken_and_what_has_no_effect_is_told(tmp_path:
         "evictionSoft has no effect: pods are not evicted when the node runs short",
         "--pod-infra-container-image has no effect: the runtime says itself which image its sandboxes need, "
         "and that one stays",
-        "feature gate MemoryQoS=true has no effect: here it is as if it were False",
+        "feature gate MemoryQoS=true has no effect: here it is always off",
     ]

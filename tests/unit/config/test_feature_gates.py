@@ -50,16 +50,22 @@ def test_a_locked_gate_may_be_set_to_what_it_is(caplog: pytest.LogCaptureFixture
 
 
 def test_a_gate_that_changes_nothing_here_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    feature_gates.tell({"MemoryQoS": True, "AllBeta": True, "ContextualLogging": True})
-    told = [(record.levelno, record.getMessage().split(":")[0]) for record in caplog.records]
+    wanted = {"MemoryQoS": True, "AllBeta": True, "ContextualLogging": True, "KubeletPSI": False}
+    feature_gates.tell(wanted | {"ComponentFlagz": True, "EventedPLEG": False, "SystemdWatchdog": False})
+    told = [(record.levelno, record.getMessage().replace("feature gate ", "")) for record in caplog.records]
     assert told == [
-        (logging.WARNING, "feature gate AllBeta=true"),
-        (logging.WARNING, "feature gate MemoryQoS=true has no effect"),
+        (
+            logging.WARNING,
+            f"AllBeta=true: it turns on only what this agent can do: {', '.join(feature_gates.SWITCHES)}",
+        ),
+        (logging.WARNING, "EventedPLEG=false has no effect: here it is always on"),
+        (logging.WARNING, "KubeletPSI=false has no effect: here it is always on"),
+        (logging.WARNING, "MemoryQoS=true has no effect: here it is always off"),
     ]
 
 
 def test_every_switch_is_a_gate_of_upstreams() -> None:
-    assert feature_gates.SWITCHES.keys() <= known_gates().keys()
+    assert feature_gates.SWITCHES.keys() | feature_gates.ALWAYS_ON <= known_gates().keys()
 
 
 def test_stages_are_written_as_in_upstreams_metric() -> None:
