@@ -120,9 +120,12 @@ class Events:
 
     def __init__(self) -> None:
         self.all: list[tuple[str, str, str]] = []
+        self.paths: dict[str, set[str]] = {}
+        """By reason: the parts of pods that events were about."""
 
-    def event(self, pod: Pod, kind: str, reason: str, message: str) -> None:
+    def event(self, pod: Pod, kind: str, reason: str, message: str, *, field_path: str = "") -> None:
         self.all.append((pod.metadata.name, reason, message))
+        self.paths.setdefault(reason, set()).add(field_path)
 
     def reasons(self, name: str) -> list[str]:
         return [reason for pod, reason, _ in self.all if pod == name]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ from pykubelet.base.rate_limit import TokenBucket
 from pykubelet.base.timed import CANCELLED
 from pykubelet.node.not_started import NotStarted
 from pykubelet.pod import moments as m
+from pykubelet.pod.container.field_path import field_path
 from pykubelet.pod.images.image_backoff import ImageBackoff
 from pykubelet.pod.images.pull_messages import combined, hidden, pull_failure, pulled_message, quoted
 from pykubelet.pod.images.pull_secrets import credentials_for
@@ -101,7 +102,7 @@ class Images:
         try:
             return await self._find_or_pull(pod, container)
         except NotStarted as failure:
-            self._recorder.event(pod, "Warning", "Failed", f"Error: {failure.waiting.reason}")
+            self._tell(pod, container, "Warning", "Failed", f"Error: {failure.waiting.reason}")
             raise
 
     async def _find_or_pull(self, pod: Pod, container: Container) -> Image:
@@ -110,28 +111,29 @@ class Images:
             parse_image(name)
         except ValueError as error:
             message = f"Failed to apply default image tag {quoted(name)}: {error}"
-            self._recorder.event(pod, "Warning", "InspectFailed", message)
+            self._tell(pod, container, "Warning", "InspectFailed", message)
             raise NotStarted("InvalidImageName", message, again_in=_SLOWLY) from None
         if policy != "Always":
-            here = await self._here(pod, name)
+            here = await self._here(pod, container)
             if here is not None:
-                self._recorder.event(
-                    pod, "Normal", "Pulled", f"Container image {quoted(name)} already present on machine"
+                self._tell(
+                    pod, container, "Normal", "Pulled", f"Container image {quoted(name)} already present on machine"
                 )
                 return here
             if policy == "Never":
                 message = f"Container image {quoted(name)} is not present with pull policy of Never"
-                self._recorder.event(pod, "Warning", "ErrImageNeverPull", message)
+                self._tell(pod, container, "Warning", "ErrImageNeverPull", message)
                 raise NotStarted("ErrImageNeverPull", message, again_in=_SLOWLY)
         self._check_back_off(pod, container)
-        return await self._pull(pod, name, must_be_own=policy == "Always")
+        return await self._pull(pod, container, must_be_own=policy == "Always")
 
-    async def _here(self, pod: Pod, name: str) -> Image | None:
+    async def _here(self, pod: Pod, container: Container) -> Image | None:
+        name = container.image
         try:
             return await self._runtime.image(name)
         except PykubeletError as error:
             message = f"Failed to inspect image {quoted(name)}: {error}"
-            self._recorder.event(pod, "Warning", "InspectFailed", message)
+            self._tell(pod, container, "Warning", "InspectFailed", message)
             again_in = _SOON if isinstance(error, Retry) else _SLOWLY
             raise NotStarted("ImageInspectError", message, again_in=again_in) from None
 
@@ -142,7 +144,7 @@ class Images:
         if wait > 0:
             self._note(pod, m.BackedOff(container.name, now + timedelta(seconds=wait), name))
             message = f"Back-off pulling image {quoted(name)}"
-            self._recorder.event(pod, "Normal", "BackOff", message)
+            self._tell(pod, container, "Normal", "BackOff", message)
             raise NotStarted("ImagePullBackOff", f"{message}: {backoff.failures[name].why}", again_in=wait)
 
     def _backoff(self, pod: Pod) -> ImageBackoff:
@@ -150,11 +152,11 @@ class Images:
 
     # --- pulling
 
-    async def _pull(self, pod: Pod, name: str, *, must_be_own: bool) -> Image:
+    async def _pull(self, pod: Pod, container: Container, *, must_be_own: bool) -> Image:
         """A pod whose policy is Always has to show that it may have the image: it shares only the pulls of those who
         have the same credentials."""
-        loop = asyncio.get_running_loop()
-        self._recorder.event(pod, "Normal", "Pulling", f"Pulling image {quoted(name)}")
+        loop, name = asyncio.get_running_loop(), container.image
+        self._tell(pod, container, "Normal", "Pulling", f"Pulling image {quoted(name)}")
         asked = loop.time()
         with self._telling(pod, name), self._turn(name) as turn:
             before = turn.pulls
@@ -165,17 +167,17 @@ class Images:
                 pulled = turn.last if turn.pulls > before else None
                 is_shared = pulled is not None and not (must_be_own and pulled.credentials != credentials)
                 if pulled is None or not is_shared:
-                    pulled = await self._pull_now(pod, name, credentials)
+                    pulled = await self._pull_now(pod, container, credentials)
                     turn.last, turn.pulls = pulled, turn.pulls + 1
         if pod.metadata.uid in self._backoffs:
             self._backoffs[pod.metadata.uid] = self._backoff(pod).pulled(name)
         whole = loop.time() - asked
         self._note(pod, m.PullEnded(name, pulled.seconds, whole, pulled.image.size, is_shared))
-        self._recorder.event(pod, "Normal", "Pulled", pulled_message(name, pulled.image, pulled.seconds, whole))
+        self._tell(pod, container, "Normal", "Pulled", pulled_message(name, pulled.image, pulled.seconds, whole))
         return pulled.image
 
-    async def _pull_now(self, pod: Pod, name: str, credentials: tuple[PullCredentials, ...]) -> _Pulled:
-        loop = asyncio.get_running_loop()
+    async def _pull_now(self, pod: Pod, container: Container, credentials: tuple[PullCredentials, ...]) -> _Pulled:
+        loop, name = asyncio.get_running_loop(), container.image
         async with AsyncExitStack() as stack:
             if self._room is not None:
                 if self._room.locked():
@@ -187,14 +189,15 @@ class Images:
             try:
                 image = await self._try_credentials(name, credentials)
             except PykubeletError as error:
-                raise self._failure(pod, name, str(error)) from None
+                raise self._failure(pod, container, str(error)) from None
             return _Pulled(image, loop.time() - began, credentials)
 
-    def _failure(self, pod: Pod, name: str, error: str) -> NotStarted:
+    def _failure(self, pod: Pod, container: Container, error: str) -> NotStarted:
+        name = container.image
         reason, message = pull_failure(name, error)
         backoff = self._backoff(pod).failed(name, f"{reason}: {message}", self._now())
         self._backoffs[pod.metadata.uid] = backoff
-        self._recorder.event(pod, "Warning", "Failed", f"Failed to pull image {quoted(name)}: {error}")
+        self._tell(pod, container, "Warning", "Failed", f"Failed to pull image {quoted(name)}: {error}")
         # Soon, and before the next try: then the status says that the image waits, as people know it.
         return NotStarted(reason, message, again_in=min(backoff.length(name), _SOON))
 
@@ -249,6 +252,11 @@ class Images:
             raise
         finally:
             timer.cancel()
+
+    def _tell(
+        self, pod: Pod, container: Container, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        self._recorder.event(pod, kind, reason, message, field_path=field_path(pod, container.name))
 
     def _note(self, pod: Pod, moment: m.Moment) -> None:
         self._journal.note(moment, about(pod))

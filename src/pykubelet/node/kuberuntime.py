@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -28,6 +28,7 @@ from pykubelet.pod.container.container_config import container_config
 from pykubelet.pod.container.container_moments import container_kind
 from pykubelet.pod.container.dns import pod_dns
 from pykubelet.pod.container.failures import missing_object
+from pykubelet.pod.container.field_path import field_path
 from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.crash_loop_backoff import CrashLoops, crash_loop_key, crash_loop_message, last_exit
@@ -224,12 +225,8 @@ class KubeRuntime:
         wait = loops.wait(key, finished, now)
         if wait > 0:
             message = crash_loop_message(pod, container.name, loops.length(key))
-            self._recorder.event(
-                pod,
-                "Warning",
-                "BackOff",
-                f"Back-off restarting failed container {container.name} in pod {shown_pod(pod)}",
-            )
+            what = f"Back-off restarting failed container {container.name} in pod {shown_pod(pod)}"
+            self._tell(pod, container, "Warning", "BackOff", what)
             self._note(pod, m.BackedOff(container.name, now + timedelta(seconds=wait)))
             raise NotStarted("CrashLoopBackOff", message, again_in=wait)
         image = await self._images.ensure(pod, container)
@@ -242,9 +239,9 @@ class KubeRuntime:
                 await self._runtime.start_container(container_id)
         except PykubeletError as error:
             self._crash_loops[uid] = self._crash_loops[uid].failed(key, self._now())
-            raise self._failure(pod, "RunContainerError", error) from None
+            raise self._failure(pod, container, "RunContainerError", error) from None
         self._note(pod, m.ContainerStarted(container.name, container_kind(pod, container.name), attempt))
-        self._recorder.event(pod, "Normal", "Started", f"Started container {container.name}")
+        self._tell(pod, container, "Normal", "Started", f"Started container {container.name}")
         if self._logs is not None:
             meta = pod.metadata
             await self._logs.link(meta.namespace, meta.name, meta.uid, container.name, attempt, container_id)
@@ -268,7 +265,7 @@ class KubeRuntime:
             await run_hook(self._runtime, container_id, container, hook, address)
         except PykubeletError as error:
             self._note(pod, m.HookFailed(container.name, "postStart", str(error)))
-            self._recorder.event(pod, "Warning", "FailedPostStartHook", "PostStartHook failed")
+            self._tell(pod, container, "Warning", "FailedPostStartHook", "PostStartHook failed")
             await self._killer.end(pod, container_id, container, address, container_grace(pod, container))
             raise NotStarted("PostStartHookError", str(error), again_in=_SOON) from None
 
@@ -276,14 +273,14 @@ class KubeRuntime:
         try:
             config = await self._container_config(pod, container, attempt, image, place)
         except PykubeletError as error:
-            raise self._failure(pod, "CreateContainerConfigError", error) from None
+            raise self._failure(pod, container, "CreateContainerConfigError", error) from None
         try:
             async with self._starts.turn(pod, "create", begun=True):
                 container_id = await self._runtime.create_container(place.sandbox_id, config)
         except PykubeletError as error:
-            raise self._failure(pod, "CreateContainerError", error) from None
+            raise self._failure(pod, container, "CreateContainerError", error) from None
         self._note(pod, m.ContainerCreated(container.name, attempt))
-        self._recorder.event(pod, "Normal", "Created", f"Created container: {container.name}")
+        self._tell(pod, container, "Normal", "Created", f"Created container: {container.name}")
         return container_id
 
     async def _container_config(
@@ -306,12 +303,17 @@ class KubeRuntime:
 
     # --- telling
 
-    def _failure(self, pod: Pod, reason: str, error: PykubeletError) -> NotStarted:
+    def _failure(self, pod: Pod, container: Container, reason: str, error: PykubeletError) -> NotStarted:
         if (missing := missing_object(error)) is not None:
             self._note(pod, m.Awaiting(missing.kind, missing.name, str(error)))
-        self._recorder.event(pod, "Warning", "Failed", f"Error: {error}")
+        self._tell(pod, container, "Warning", "Failed", f"Error: {error}")
         after = error.after if isinstance(error, Retry) else _SLOWLY
         return NotStarted(reason, str(error), again_in=_SOON if after is None else after)
+
+    def _tell(
+        self, pod: Pod, container: Container, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        self._recorder.event(pod, kind, reason, message, field_path=field_path(pod, container.name))
 
     def _note(self, pod: Pod, moment: m.Moment) -> None:
         self._journal.note(moment, about(pod))

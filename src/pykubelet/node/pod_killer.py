@@ -9,6 +9,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.errors import PykubeletError
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.hooks import run_hook
+from pykubelet.pod.container.field_path import field_path
 from pykubelet.pod.lifecycle.plan import Kill
 from pykubelet.pod.lifecycle.termination_grace import MINIMUM_GRACE, container_grace, stop_waves
 from pykubelet.pod.moments import ContainerStopping, HookFailed, Moment, about
@@ -46,7 +47,7 @@ class PodKiller:
         message = kill.message or f"Container {kill.name} definition changed, will be restarted"
         grace = container_grace(pod, container, kill.reason)
         self._note(pod, ContainerStopping(kill.name, grace, message))
-        self._recorder.event(pod, "Normal", "Killing", message)
+        self._recorder.event(pod, "Normal", "Killing", message, field_path=field_path(pod, kill.name))
         await self.end(pod, kill.container_id, container, self._address(observed), grace)
 
     async def end(self, pod: Pod, container_id: str, container: Container | None, address: str, grace: float) -> None:
@@ -80,7 +81,8 @@ class PodKiller:
     ) -> None:
         loop = asyncio.get_running_loop()
         self._note(pod, ContainerStopping(seen.name, deadline - loop.time()))
-        self._recorder.event(pod, "Normal", "Killing", f"Stopping container {seen.name}")
+        told = f"Stopping container {seen.name}"
+        self._recorder.event(pod, "Normal", "Killing", told, field_path=field_path(pod, seen.name))
         container = named_container(pod, seen.name)
         async with self._pre_stop(pod, seen.id, container, address, deadline - loop.time()):
             try:
@@ -113,7 +115,8 @@ class PodKiller:
                     raise error
                 # Its text may hold secrets: it goes to the journal, not into an event.
                 self._note(pod, HookFailed(container.name, "preStop", str(error)))
-                self._recorder.event(pod, "Warning", "FailedPreStopHook", "PreStopHook failed")
+                path = field_path(pod, container.name)
+                self._recorder.event(pod, "Warning", "FailedPreStopHook", "PreStopHook failed", field_path=path)
             yield
         finally:
             running.cancel()

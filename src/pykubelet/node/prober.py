@@ -22,6 +22,7 @@ from pykubelet.node import messages
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.messages import Message
 from pykubelet.node.probes import Answer, Attempts, Verdict
+from pykubelet.pod.container.field_path import field_path
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.moments import HealthChanged, Moment, Probed, ProbingEnded, about
 from pykubelet.pod.ports.api import Recorder
@@ -275,7 +276,8 @@ class ProbeWorker:
         return await self._prober.asking.attempt(self.probe, self.container, self._raw_id(), pod_ip)
 
     def _warn(self, reason: str, message: str) -> None:
-        self._prober.recorder.event(self._pod, "Warning", reason, message)
+        path = field_path(self._pod, self.container.name)
+        self._prober.recorder.event(self._pod, "Warning", reason, message, field_path=path)
 
     async def _tell(self, result: Result) -> None:
         if result is self._told:

@@ -94,3 +94,28 @@ async def test_a_pod_that_does_not_make_room_in_time_is_told_of() -> None:
             await eventually(lambda: world.runtime.is_empty, seconds=60)
     what = "Container runtime did not kill the pod within specified grace period."
     assert told(world, "ExceededGracePeriod") == [what]
+
+
+@virtual_time
+async def test_events_of_containers_say_which_one_they_are_about() -> None:
+    world = World()
+    sidecar = Container(name="log", image="i", restart_policy="Always")
+    async with world.agent():
+        world.pods.apply(pod(init_containers=(sidecar,)))
+        await eventually(lambda: len(world.runtime.running()) == 2, seconds=60)
+        for _ in range(2):
+            world.runtime.exit("uid-web", "c", 1)
+            await eventually(lambda: "c" in str(world.runtime.running()), seconds=60)
+        world.pods.remove("uid-web")
+        await eventually(lambda: world.runtime.is_empty, seconds=60)
+    main, first = "spec.containers{c}", "spec.initContainers{log}"
+    assert {
+        reason: world.events.paths[reason] for reason in ("Pulling", "Pulled", "Created", "Started", "Killing")
+    } == {
+        "Pulling": {main, first},
+        "Pulled": {main, first},
+        "Created": {main, first},
+        "Started": {main, first},
+        "Killing": {main, first},
+    }
+    assert world.events.paths["BackOff"] == {main}
