@@ -7,6 +7,7 @@ to do their own work.
 import asyncio
 import gzip
 import logging
+import math
 import platform
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -79,6 +80,8 @@ class Metrics:
         self.meters.set("kubelet_node_name", 1, node_name)
         self.meters.set("kubernetes_build_info", 1, *_build())
         self.meters.set("kubelet_cgroup_version", cgroup_version)
+        for kind in ("client", "server"):  # without a certificate of ours to renew; 0 would be an alarm
+            self.meters.set(f"kubelet_certificate_manager_{kind}_ttl_seconds", math.inf)
 
     def read(self, noted: Noted) -> None:
         """A reader of the journal (`journal.read_by`)."""

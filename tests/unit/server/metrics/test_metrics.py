@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -429,6 +430,14 @@ async def test_events_of_the_runtime_and_what_it_lacks_are_told() -> None:
     assert await node.value("kubelet_cri_losing_support", version="1.38.0") is None
     node.note(m.RuntimeCalled("RuntimeConfig", 0.1, "unknown method RuntimeConfig for service runtime.v1"))
     assert await node.value("kubelet_cri_losing_support", version="1.38.0") == 1
+
+
+async def test_no_certificate_to_renew_is_no_alarm() -> None:
+    node = Node()
+    for kind in ("client", "server"):
+        assert await node.value(f"kubelet_certificate_manager_{kind}_ttl_seconds") == math.inf
+    node.gauges["kubelet_certificate_manager_client_ttl_seconds"] = lambda: {(): 60.0}
+    assert await node.value("kubelet_certificate_manager_client_ttl_seconds") == 60
 
 
 async def test_a_sleep_that_is_longer_than_the_grace_is_told() -> None:
