@@ -1,8 +1,10 @@
 """Access to the API server: who somebody is, whether he may, and whether he may write just this."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -18,12 +20,15 @@ from pykubelet.apiserver.security.authenticate import Authenticator
 from pykubelet.apiserver.security.authorize import Authorizer, forbidden, is_public, sentence
 from pykubelet.apiserver.security.impersonate import acting
 from pykubelet.apiserver.security.node_rules import NodeRules
-from pykubelet.apiserver.security.references import PodFacts, facts
+from pykubelet.apiserver.security.references import PodFacts, facts, is_known
 from pykubelet.apiserver.security.tokens import ServiceAccountTokens
 from pykubelet.base.errors import Invalid
 from pykubelet.web.certificates import ClientCertificate, client_certificate
 
 log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 200
+"""Pods that are looked into in one go: some ten milliseconds."""
 
 
 class ClusterAccess:
@@ -88,4 +93,11 @@ class ClusterAccess:
     async def _pods(self, namespace: str) -> list[PodFacts]:
         pods = self._backend.resources.of("", "pods")
         listing = await self._backend.cache.list_newest(pods.folder(namespace))
+        new = 0
+        for entry in listing.entries:
+            if not is_known(entry):
+                facts(entry)
+                new += 1
+                if new % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # after a start all are new, and others have to get their turn
         return [facts(entry) for entry in listing.entries]

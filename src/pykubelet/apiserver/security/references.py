@@ -13,6 +13,7 @@ from pykubelet.apiserver.store.port import Entry
 Reference = tuple[str, str]
 """plural, name"""
 
+_FACTS: Final = "security.facts"
 _COUNTED: Final = frozenset(("configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts"))
 """Of what a pod names, that which its node may read."""
 _TOLD_FIRST: Final = ("serviceaccounts", "secrets", "configmaps", "resourceclaims")
@@ -35,10 +36,15 @@ class Pods(Protocol):
 
 def facts(entry: Entry) -> PodFacts:
     """Kept with the entry: a pod is looked into once for each of its versions."""
-    found = entry.cache.get("security.facts")
+    found = entry.cache.get(_FACTS)
     if not isinstance(found, PodFacts):
-        found = entry.cache["security.facts"] = pod_facts(of_entry(entry))
+        found = entry.cache[_FACTS] = pod_facts(of_entry(entry))
     return found
+
+
+def is_known(entry: Entry) -> bool:
+    """Whether this version was looked into before."""
+    return _FACTS in entry.cache
 
 
 def pod_facts(pod: Object) -> PodFacts:

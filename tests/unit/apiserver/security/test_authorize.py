@@ -1,5 +1,6 @@
 """Who may do what: tables of cases for masters, nodes, bootstrap tokens, service accounts and strangers."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -338,3 +339,25 @@ def test_what_a_pod_refers_to_is_found_everywhere_in_it() -> None:
         ("persistentvolumeclaims", "claim"),
     }
     assert api_reference({"spec": {"containers": []}}) == ""
+
+
+@virtual_time
+async def test_others_get_their_turn_while_many_new_pods_are_looked_into() -> None:
+    async with cluster() as c:
+        for number in range(1000):
+            await c.pod(f"p{number}", {"nodeName": "n2"})
+        access, turns = await filled(c), 0
+
+        async def others() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        waiting = asyncio.create_task(others())
+        assert await access.allowed(NODE, asked(f"GET {MINE}/secrets/none"))
+        first = turns
+        assert first >= 4
+        assert await access.allowed(NODE, asked(f"GET {MINE}/secrets/none"))
+        assert turns - first < first, "what is known needs no second look"
+        waiting.cancel()
