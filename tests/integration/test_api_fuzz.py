@@ -28,7 +28,7 @@ from kit.api_fuzz import PATCHES, Ask, Hostile, friendly
 from kit.api_process import serving_api
 from kit.apiserver_process import ApiServerProcess
 from kit.waiting import wait_for
-from pykubelet.apiserver import http
+from pykubelet.apiserver.requests import request_body
 
 SEED: Final = int(os.environ.get("PYKUBELET_TEST_SEED") or 1)
 SECONDS: Final = float(os.environ.get("PYKUBELET_TEST_FUZZ_SECONDS") or 8)
@@ -350,7 +350,7 @@ async def test_who_is_slow_or_speaks_no_http_keeps_nobody_waiting(server: Server
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "_BODY_SECONDS", 0.2)
+    monkeypatch.setattr(request_body, "_AT_FIRST", 0.2)
     async with serving_api() as api:
         port = int(api.url.rpartition(":")[2])
         before = len(asyncio.all_tasks())

@@ -274,10 +274,13 @@ def _check_place(resource: Resource, info: RequestInfo) -> None:
 
 
 def _body_size(request: web.Request, most: int) -> int:
-    """What has to be reckoned with: all that may come, where nobody says how much will."""
-    if request.content_length is not None:
-        return request.content_length
-    return most if request.can_read_body else 0
+    """What has to be reckoned with: all that may come, where nobody says how much will. Raises 413."""
+    size = request.content_length
+    if size is None:
+        return most if request.can_read_body else 0
+    if size > most:
+        raise status.too_large(most)
+    return size
 
 
 def _call(request: web.Request, info: RequestInfo, resource: Resource, user: User, body: bytes, accept: Accept) -> Call:
