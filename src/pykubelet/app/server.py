@@ -156,7 +156,10 @@ class KubeletServer:
             *pods.routes(inside, runtime.pods),
             *ContainerLogs(inside, runtime.observe, str(config.pod_logs_dir), enabled=options.debugging).routes(),
             *system_logs.routes(
-                _SYSTEM_LOGS, (config.pod_logs_dir,), enabled=options.system_logs and options.debugging
+                _SYSTEM_LOGS,
+                (config.pod_logs_dir,),
+                enabled=options.system_logs and options.debugging,
+                queries=options.system_log_queries,
             ),
         ]
         if options.debugging:

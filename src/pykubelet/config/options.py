@@ -199,6 +199,8 @@ HEEDED: Final = (
     Option("enableDebuggingHandlers", K.TRUTH, True, ("server.debugging",), "enable-debugging-handlers", "",
            "Logs, exec and the like"),
     Option("enableSystemLogHandler", K.TRUTH, True, ("server.system_logs",), help="Serve /logs"),
+    Option("enableSystemLogQuery", K.TRUTH, False, ("server.system_log_queries",),
+           help="Let /logs/?query= ask services; needs the gate NodeLogQuery"),
     Option("enableProfilingHandler", K.TRUTH, True, ("server.profiling",), help="Serve /debug/pprof"),
     Option("enableDebugFlagsHandler", K.TRUTH, True, ("server.debug_flags",), help="Serve /debug/flags/v"),
     Option("streamingConnectionIdleTimeout", K.PERIOD, "4h", ("server.stream_idle",),

@@ -90,7 +90,6 @@ UNHEEDED: Final = (
     _field("logging.options.text.infoBufferSize", K.QUANTITY, "0", "log-text-info-buffer-size", _BUFFERS),
     _field("logging.options.json.splitStream", K.SWITCH, False, "", _BUFFERS),
     _field("logging.options.json.infoBufferSize", K.QUANTITY, "0", "", _BUFFERS),
-    _field("enableSystemLogQuery", K.TRUTH, False, "", "/logs serves files, and asks no service for its own"),
     _field("tracing.endpoint", K.TEXT, None, "", _TRACING),
     _field("tracing.samplingRatePerMillion", K.NUMBER, None, "", _TRACING),
     _field("showHiddenMetricsForVersion", K.TEXT, "", "", "no metric is hidden here"),

@@ -44,6 +44,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     debugging: bool = True
     """Logs, exec and the like."""
     system_logs: bool = True
+    system_log_queries: bool = False
+    """Whether services can be asked for what they have written into the journal."""
     profiling: bool = True
     checkpoints: bool = True
     """Whether containers can be checkpointed."""

@@ -16,17 +16,30 @@ from aiohttp import web
 
 from pykubelet.base.errors import NotFound
 from pykubelet.server.application import Route, plain
+from pykubelet.server.logs import log_query
+from pykubelet.server.logs.log_query import LogQuery
 
 _PART: Final = 256 << 10
 
 
-def routes(folder: Path, others: tuple[Path, ...] = (), *, enabled: bool = True) -> tuple[Route, ...]:
-    """`others` are folders that links may lead to."""
+def routes(
+    folder: Path, others: tuple[Path, ...] = (), *, enabled: bool = True, queries: bool = False
+) -> tuple[Route, ...]:
+    """`others` are folders that links may lead to. With `queries`, services can be asked for, too."""
 
     async def logs(request: web.Request) -> web.StreamResponse:
         if not enabled:
             return plain(405, "logs endpoint is disabled.\n")
-        opened = await asyncio.to_thread(_open, folder, others, request.match_info.get("path", ""))
+        wanted = request.match_info.get("path", "")
+        if queries and (asked := log_query.parsed(request.query)) is not None:
+            if wanted:
+                return plain(406, "path not allowed in query mode\n")
+            if wrong := list(log_query.problems(asked)):
+                return plain(406, "; ".join(wrong) + "\n")
+            if asked.services:
+                return await _send_services(request, folder, others, asked)
+            wanted = asked.files[0]
+        opened = await asyncio.to_thread(_open, folder, others, wanted)
         try:
             if not stat.S_ISDIR(os.fstat(opened).st_mode):
                 return await _send(request, opened)
@@ -40,6 +53,29 @@ def routes(folder: Path, others: tuple[Path, ...] = (), *, enabled: bool = True)
         Route("GET", "/logs", logs),
         Route("GET", "/logs/{path:.*}", logs),
     )
+
+
+async def _send_services(
+    request: web.Request, folder: Path, others: tuple[Path, ...], asked: LogQuery
+) -> web.StreamResponse:
+    """From the journal, or from the file that a service has instead."""
+    known = await log_query.known_services(asked.services)
+    if known:
+        return await log_query.send_journal(request, asked._replace(services=known))
+    if asked.has_options:
+        return plain(200, "options present and query resolved to log files; try without specifying options\n")
+    for service in asked.services:
+        for name in (service, f"{service}.log", f"{service}/{service}.log"):
+            try:
+                opened = await asyncio.to_thread(_open, folder, others, name)
+            except NotFound:
+                continue
+            try:
+                if stat.S_ISREG(os.fstat(opened).st_mode):
+                    return await _send(request, opened)
+            finally:
+                os.close(opened)
+    return plain(200, f"log not found for {', '.join(asked.services)}\n")
 
 
 def _open(folder: Path, others: tuple[Path, ...], wanted: str) -> int:
