@@ -39,6 +39,7 @@ _CREDENTIALS: Final = frozenset(
 _HOME: Final = (".aws", ".azure", ".config", ".docker", ".gnupg", ".kube", ".netrc", ".ssh")
 _FOR_ALL: Final = stat.S_IROTH | stat.S_IXOTH
 _LARGE: Final = "usr"
+_SMALL: Final = (*(name for name in SHOWN if name != _LARGE), "usr/local/etc")
 _FRESH: Final = 60.0
 """Seconds for which what is known of the small folders holds, unless something comes or goes there."""
 _STALE: Final = 600.0
@@ -89,9 +90,8 @@ class MachineFiles:
         """Paths without links, also of what is not there yet. It blocks, but not for long. Raises KeyError before it is
         `ready`."""
         found = list(_seen[_LARGE].private)
-        for top in SHOWN:
-            if top != _LARGE:
-                found += _current(top, self._is_closed).private
+        for top in _SMALL:
+            found += _current(top, self._is_closed).private
         if self._named_seen is None or self._named_seen.age >= _FRESH:
             self._named_seen = _Seen(at=time.monotonic(), private=_real(self._named))
         return [*found, *self._named_seen.private]

@@ -99,7 +99,8 @@ class ProcessRuntime:
         """The first call of anything looks at the machine and at what an earlier agent has left running."""
         async with self._opening:
             if self._assembly is None:
-                self._machine_files.look()
+                if self._isolated:
+                    self._machine_files.look()
                 await asyncio.to_thread(self._store.open)
                 self._cgroups = await asyncio.to_thread(Cgroups)
                 self._abilities = await self._look()
@@ -243,7 +244,8 @@ class ProcessRuntime:
         answer = Answer()
         try:
             await asyncio.to_thread(self._place, container)
-            await self._machine_files.ready()
+            if self._isolated:
+                await self._machine_files.ready()
             spec = await asyncio.to_thread(assembly.container, container)
             await self._spawner.ask("container", spec, answer=answer, within=_STARTING)
         except (OSError, Retry) as error:
