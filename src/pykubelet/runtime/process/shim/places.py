@@ -15,6 +15,8 @@ from .kernel import MS_NODEV, MS_NOEXEC, MS_NOSUID, MS_PRIVATE, MS_RDONLY, MS_SL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .spec import RootSpec
 
 _PATH = os.O_PATH | os.O_CLOEXEC
@@ -29,6 +31,7 @@ _LINKS = (
     ("/proc/self/fd/2", "stderr"),
     ("pts/ptmx", "ptmx"),
 )
+_MACHINES_MEMORY = "/dev/shm"  # noqa: S108 - who shares it sees all there but the other pods' and the runtime's own
 _MASKED = ("acpi", "asound", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats")
 _MASKED_SYS = ("firmware", "devices/virtual/powercap")
 _FIXED = ("bus", "fs", "irq", "sys", "sysrq-trigger")
@@ -149,11 +152,17 @@ def make_device_folder(root: int, machine: dict[str, int], spec: RootSpec) -> No
     put(terminals, _known(made, "pts"))
     os.mkdir("shm", 0o1777, dir_fd=made)
     if spec["shm"]:
+        shared = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=machine[spec["shm"]])
         put(machine[spec["shm"]], _known(made, "shm"))
+        if spec["shm"] == _MACHINES_MEMORY:
+            null = _known(made, "null")
+            _cover(shared, [name for name in os.listdir(shared) if name.startswith("pykubelet-")], null)
+            os.close(null)
+        os.close(shared)
     os.close(made)
 
 
-def _cover(folder: int, names: tuple[str, ...], null: int) -> None:
+def _cover(folder: int, names: Iterable[str], null: int) -> None:
     """Nothing is to be seen of them."""
     for name in names:
         target = _known(folder, name)
