@@ -8,6 +8,9 @@ four it is.
 class PykubeletError(Exception):
     """Any failure that this program foresaw. Its text is one sentence for a person."""
 
+    on_the_wire = ""
+    """As it came from another program, where tools look for that form of it."""
+
 
 class Retry(PykubeletError):
     """It may work later: after `after` seconds if that is known, else by the caller's own back-off."""
@@ -27,6 +30,11 @@ class Conflict(PykubeletError):
 
 class Invalid(PykubeletError):
     """The request can never succeed as it is: a person or a caller has to change it."""
+
+
+def as_it_came(error: PykubeletError) -> str:
+    """For events, which tools compare with those of other agents."""
+    return error.on_the_wire or str(error)
 
 
 def sentence(error: OSError) -> str:

@@ -12,7 +12,7 @@ from pykubelet.api.container import Container
 from pykubelet.api.image import parse_image
 from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
-from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.base.errors import PykubeletError, Retry, as_it_came
 from pykubelet.base.rate_limit import TokenBucket
 from pykubelet.base.timed import CANCELLED
 from pykubelet.node.not_started import NotStarted
@@ -213,7 +213,7 @@ class Images:
             try:
                 return await self._runtime.pull_image(name, each)
             except PykubeletError as error:
-                errors.append(hidden(str(error), credentials))
+                errors.append(hidden(as_it_came(error), credentials))
         raise Retry(combined(errors))
 
     @contextmanager

@@ -13,7 +13,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import shown_pod
 from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.api.struct import changed
-from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.base.errors import Invalid, PykubeletError, Retry, as_it_came
 from pykubelet.base.timed import timed
 from pykubelet.node.container_env import container_environment
 from pykubelet.node.dependencies import Dependencies
@@ -149,7 +149,8 @@ class KubeRuntime:
                 with timed(self._journal, made, about(pod)):
                     sandbox = await self._runtime.run_sandbox(config)
         except PykubeletError as error:
-            self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+            what = f"Failed to create pod sandbox: {as_it_came(error)}"
+            self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", what)
             raise
         return self._place(sandbox, config, setup)
 

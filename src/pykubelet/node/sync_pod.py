@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
-from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.base.errors import PykubeletError, Retry, as_it_came
 from pykubelet.base.timed import timed
 from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.dependencies import Dependencies
@@ -139,7 +139,7 @@ class PodSync:
         try:
             observed = await self._runtime.observe(pod.metadata.uid)
         except PykubeletError as error:
-            self._recorder.event(pod, "Warning", "FailedSync", f"error determining status: {error}")
+            self._recorder.event(pod, "Warning", "FailedSync", f"error determining status: {as_it_came(error)}")
             raise
         self._reporter.saw(pod, observed)
         return observed

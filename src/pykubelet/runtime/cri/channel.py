@@ -148,6 +148,16 @@ class Channel:
 
 def translated(error: "grpc.aio.AioRpcError", method: str) -> PykubeletError:
     """What a caller should do about it. Runtimes say UNKNOWN of most things that go wrong: later it may be right."""
+    failure = _sorted(error, method)
+    code = error.code()
+    # An unknown failure of a pull is said as the runtime says it: there are words in it that mean something.
+    if not (method.endswith("/PullImage") and code is grpc.StatusCode.UNKNOWN):
+        name = "Canceled" if code is grpc.StatusCode.CANCELLED else code.name.title().replace("_", "")
+        failure.on_the_wire = f"rpc error: code = {name} desc = {error.details() or ''}"
+    return failure
+
+
+def _sorted(error: "grpc.aio.AioRpcError", method: str) -> PykubeletError:
     code, text = error.code(), error.details() or error.code().name
     if code is grpc.StatusCode.NOT_FOUND:
         return NotFound(text)

@@ -11,14 +11,14 @@ import grpc
 import pytest
 
 from pykubelet.api.pod import Pod, PodSpec
-from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry, as_it_came
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.moments import Journal, RuntimeCalled
 from pykubelet.pod.ports.runtime import SandboxConfig
 from pykubelet.runtime.cri import events
 from pykubelet.runtime.cri._gen import containerd_events_pb2 as containerd
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel, Lost, Unimplemented
+from pykubelet.runtime.cri.channel import Channel, Lost, Unimplemented, translated
 from pykubelet.runtime.cri.observe import Observer
 from pykubelet.runtime.cri.runtime import CriRuntime
 
@@ -338,3 +338,19 @@ async def test_each_call_is_told_of_with_how_long_it_took_and_how_it_failed(tmp_
     told = [noted.moment for noted in journal.of("") if isinstance(noted.moment, RuntimeCalled)]
     assert [(call.method, call.error) for call in told] == [("Version", ""), ("ListContainers", str(raised.value))]
     assert all(call.seconds >= 0 for call in told)
+
+
+@pytest.mark.parametrize(
+    ("method", "code", "spelled"),
+    [
+        ("RunPodSandbox", grpc.StatusCode.UNKNOWN, "rpc error: code = Unknown desc = no room"),
+        ("RunPodSandbox", grpc.StatusCode.FAILED_PRECONDITION, "rpc error: code = FailedPrecondition desc = no room"),
+        ("PullImage", grpc.StatusCode.NOT_FOUND, "rpc error: code = NotFound desc = no room"),
+        ("PullImage", grpc.StatusCode.UNKNOWN, "no room"),
+    ],
+)
+def test_failures_can_be_told_as_other_agents_tell_them(method: str, code: grpc.StatusCode, spelled: str) -> None:
+    nothing = grpc.aio.Metadata()
+    error = translated(grpc.aio.AioRpcError(code, nothing, nothing, "no room"), f"runtime.v1.RuntimeService/{method}")
+    assert as_it_came(error) == spelled
+    assert str(error) == "no room"
