@@ -12,7 +12,7 @@ from aiohttp import web
 
 from pykubelet.api.codec import DecodeError
 from pykubelet.apiserver import status
-from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.backend import LIGHT, Backend
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
@@ -105,10 +105,10 @@ class RequestHandler:
         place = (resource.group, resource.plural, info.subresource)
         if place in self.connections:
             call = _call(request, info, resource, user, b"", Accept())
-            with self._in_flight.place(user, LASTING):
+            with self._in_flight.enter(user, LASTING):
                 return await self.connections[place](request, call, self._backend)
         kind = LASTING if info.verb == "watch" else READING if info.verb in _READING else WRITING
-        with self._in_flight.place(user, kind, _body_size(request, self._backend.settings.most_body_bytes)):
+        with self._in_flight.enter(user, kind, _body_size(request, self._backend.settings.most_body_bytes)):
             return await self._serve(request, info, resource, place, user)
 
     async def _identified(self, request: web.Request, info: RequestInfo) -> User:
@@ -139,6 +139,8 @@ class RequestHandler:
     ) -> Payload | AsyncIterator[bytes]:
         """What is large is worked on beside the loop, from the first look at the text to the last byte to send."""
         backend = self._backend
+        if weight <= LIGHT:
+            return await _done(backend, verb, ask(), weight)
         if place not in self.answers:
             return await backend.aside(who, weight, lambda there: _done(there, verb, ask(), weight))
         call = await backend.aside(who, weight, lambda _: read_ahead(ask()))
@@ -216,7 +218,13 @@ async def _done(backend: Backend, verb: Verb, call: Call, weight: int) -> Payloa
     if answer.stream is not None:
         return answer.stream
     weight = max(weight, payload_weight(call, answer))
-    return await backend.aside(call.user.name, weight, lambda there: payload(there, call, answer))
+    if weight <= LIGHT:
+        return payload(backend, call, answer)
+
+    async def made(there: Backend) -> Payload:
+        return payload(there, call, answer)
+
+    return await backend.aside(call.user.name, weight, made)
 
 
 async def _response(request: web.Request, made: Payload) -> web.StreamResponse:

@@ -4,8 +4,6 @@ One user has no more than a part of each, so that the others find room; the owne
 when all others have filled theirs. Who is one too many is told to come back.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -49,22 +47,23 @@ class InFlight:
         self._others = dict.fromkeys(rooms, 0)
         self._of_user: dict[tuple[str, str], int] = {}
 
-    @contextmanager
-    def place(self, user: User, kind: str, size: int = 0) -> Iterator[None]:
-        """For one request, with a body of so many bytes. Raises 429."""
+    def enter(self, user: User, kind: str, size: int = 0) -> "Stay":
+        """For one request, with a body of so many bytes, until the end of a `with` block. Raises 429."""
         is_trusted = MASTERS in user.groups or NODES in user.groups
         self._take(user.name, kind, 1, is_trusted)
+        if size <= _SMALL:
+            return Stay(self, user.name, kind, 0, is_trusted)
         try:
-            if size <= _SMALL:
-                yield
-                return
             self._take(user.name, _BYTES, size, is_trusted)
-            try:
-                yield
-            finally:
-                self._give(user.name, _BYTES, size, is_trusted)
-        finally:
+        except ApiError:
             self._give(user.name, kind, 1, is_trusted)
+            raise
+        return Stay(self, user.name, kind, size, is_trusted)
+
+    def leave(self, who: str, kind: str, size: int, is_trusted: bool) -> None:
+        self._give(who, kind, 1, is_trusted)
+        if size:
+            self._give(who, _BYTES, size, is_trusted)
 
     def _take(self, who: str, kind: str, amount: int, is_trusted: bool) -> None:
         room, key = self._rooms[kind], (who, kind)
@@ -87,3 +86,19 @@ class InFlight:
             del self._of_user[key]
         self._all[kind] -= amount
         self._others[kind] -= 0 if is_trusted else amount
+
+
+class Stay:
+    """What one request takes, given back at the end of the block."""
+
+    __slots__ = ("_room", "_what")
+
+    def __init__(self, room: InFlight, who: str, kind: str, size: int, is_trusted: bool) -> None:
+        self._room = room
+        self._what = who, kind, size, is_trusted
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._room.leave(*self._what)

@@ -19,6 +19,8 @@ _LONGEST_NUMBER: Final = 400
 _HARD_NUMBER: Final = re.compile(rb"[0-9][eE][-+]?[0-9]|[0-9]{18}|\.[0-9]{8}")
 _MOST_HARD: Final = 500
 _PIECE: Final = 64 << 10
+_QUICK: Final = 4 << 10
+"""Bytes that are read quickly, whatever they are."""
 _SHORTEST: Final = 2 * MOST_NESTS
 
 Pairs = Callable[[list[tuple[str, Any]]], Any]
@@ -49,7 +51,7 @@ def check_amount(data: bytes) -> None:
 def is_hard(data: bytes) -> bool:
     """Whether the quick reader would need long for its numbers."""
     found = 0
-    for start in range(0, len(data), _PIECE):
+    for start in range(0, len(data) if len(data) > _QUICK else 0, _PIECE):
         found += len(_HARD_NUMBER.findall(data, start, start + _PIECE))
         if found > _MOST_HARD:
             return True

@@ -31,7 +31,7 @@ def payload_weight(call: Call, answer: Answer) -> int:
     return len(answer.data or b"") if call.query.get("pretty") else 0
 
 
-async def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
+def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
     headers = [("Cache-Control", "no-cache, private")]
     headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(dict.fromkeys(call.warnings))]
     headers.append(("Content-Type", call.accept.media))

@@ -162,13 +162,12 @@ class Writer:
         and 422.
         """
         entry = await self.backend.read(resource, namespace, name)
-        return await self.backend.aside(
-            self.author.user.name,
-            len(entry.value),
-            lambda backend: Writer(backend, self.author)._change(
-                resource, entry, how, part=part, is_tracked=is_tracked, is_patch=is_patch
-            ),
-        )
+
+        async def changed(backend: Backend) -> Object:
+            writer = Writer(backend, self.author)
+            return await writer._change(resource, entry, how, part=part, is_tracked=is_tracked, is_patch=is_patch)
+
+        return await self.backend.aside(self.author.user.name, len(entry.value), changed)
 
     async def _change(
         self, resource: Resource, entry: Entry, how: Change, *, part: str, is_tracked: bool, is_patch: bool

@@ -17,13 +17,13 @@ def test_one_user_has_no_more_than_half_and_the_others_find_room() -> None:
     room = InFlight()
     with ExitStack() as stack:
         for _ in range(ROOMS[WRITING].of_user):
-            stack.enter_context(room.place(authenticated("greedy"), WRITING))
-        with pytest.raises(ApiError) as refused, room.place(authenticated("greedy"), WRITING):
+            stack.enter_context(room.enter(authenticated("greedy"), WRITING))
+        with pytest.raises(ApiError) as refused, room.enter(authenticated("greedy"), WRITING):
             pass
         assert (refused.value.code, refused.value.headers) == (429, {"Retry-After": "1"})
-        with room.place(authenticated("other"), WRITING), room.place(authenticated("greedy"), READING):
+        with room.enter(authenticated("other"), WRITING), room.enter(authenticated("greedy"), READING):
             pass
-    with room.place(authenticated("greedy"), WRITING):
+    with room.enter(authenticated("greedy"), WRITING):
         pass
 
 
@@ -33,14 +33,14 @@ def test_the_owner_and_the_nodes_find_room_when_all_others_have_filled_theirs() 
         taken = 0
         for number in range(1000):
             try:
-                stack.enter_context(room.place(authenticated(f"user-{number}"), READING))
+                stack.enter_context(room.enter(authenticated(f"user-{number}"), READING))
             except ApiError:
                 break
             taken += 1
         assert taken == ROOMS[READING].most * 3 // 4
         for user in (ADMIN, NODE) * 50:
-            stack.enter_context(room.place(user, READING))
-        with pytest.raises(ApiError), room.place(ADMIN, READING):
+            stack.enter_context(room.enter(user, READING))
+        with pytest.raises(ApiError), room.enter(ADMIN, READING):
             pass
 
 
@@ -48,10 +48,10 @@ def test_bodies_are_counted_by_their_bytes() -> None:
     room = InFlight()
     with ExitStack() as stack:
         for _ in range(10):
-            stack.enter_context(room.place(authenticated("greedy"), WRITING, 3 * MIB))
-        with pytest.raises(ApiError), room.place(authenticated("greedy"), WRITING, 3 * MIB):
+            stack.enter_context(room.enter(authenticated("greedy"), WRITING, 3 * MIB))
+        with pytest.raises(ApiError), room.enter(authenticated("greedy"), WRITING, 3 * MIB):
             pass
-        with room.place(authenticated("greedy"), WRITING, 1000), room.place(ADMIN, WRITING, 3 * MIB):
+        with room.enter(authenticated("greedy"), WRITING, 1000), room.enter(ADMIN, WRITING, 3 * MIB):
             pass
     assert not room._of_user
     assert set(room._all.values()) == set(room._others.values()) == {0}
