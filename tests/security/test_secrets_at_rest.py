@@ -2,6 +2,7 @@
 """Who gets hold of the disk finds no secret that a container was given by its environment."""
 
 import os
+import secrets
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.runtime.process.memory import is_memory, memory_folder
 from unit.runtime.process.machine import Machine, sandbox_of
 
-SECRET = "c0rrect-horse-battery"
+SECRET = f"c0rrect-horse-{secrets.token_hex(4)}"
 ENV = (("PASSWORD", SECRET), ("PATH", os.environ["PATH"]))
 SHOWN = ("sh", "-c", "echo $PASSWORD")
 LOGIN = ("sh", "-c", f"exec sleep 1000 # login --password {SECRET}")

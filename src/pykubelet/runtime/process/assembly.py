@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import asdict
 
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
 from pykubelet.runtime.process import specs
 from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.filters import Filters
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ExecSpec,
         Holder,
         Identity,
+        MountSpec,
         ProgramSpec,
         SandboxSpec,
     )
@@ -43,6 +44,7 @@ class Assembly:
         sandboxes: Path,
         containers: Path,
         machine_files: MachineFiles,
+        private: Path | None,
         log_size: int,
         log_files: int,
     ) -> None:
@@ -52,6 +54,7 @@ class Assembly:
         self._sandboxes = sandboxes
         self._containers = containers
         self._machine_files = machine_files
+        self._private = private
         self._log_size = log_size
         self._log_files = log_files
 
@@ -101,6 +104,7 @@ class Assembly:
             root["hidden"] = [] if folder else self._machine_files.hidden()
             root["shm"] = self._shm_of(sandbox)
             root["files"] = self._files_of(sandbox, config)
+            root["mounts"] += self._covers(sandbox, self._containers / container.id)
         log = Path(container.record.log)
         log.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         holder = _holder(sandbox)
@@ -151,6 +155,14 @@ class Assembly:
 
     def _shm_of(self, sandbox: Sandbox) -> str:
         return str(_MEMORY if sandbox.record.config.pod.spec.host_ipc else self._shared_memory(sandbox.id))
+
+    def _covers(self, sandbox: Sandbox, folder: Path) -> "list[MountSpec]":
+        """Who has this machine's shared memory does not see what is kept in there of other containers."""
+        if not sandbox.record.config.pod.spec.host_ipc or self._private is None or self._private.parent != _MEMORY:
+            return []
+        nothing = folder / "nothing"
+        nothing.mkdir(mode=0o500, exist_ok=True)
+        return [specs.mount_spec(Mount(host_path=str(nothing), container_path=str(self._private), read_only=True))]
 
     def _files_of(self, sandbox: Sandbox, config: ContainerConfig) -> list[tuple[str, str]]:
         """What the pod mounts itself comes first."""

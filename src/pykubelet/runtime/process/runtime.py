@@ -111,6 +111,7 @@ class ProcessRuntime:
                     sandboxes=self._store.sandboxes,
                     containers=self._store.containers,
                     machine_files=self._machine_files,
+                    private=self._store.memory,
                     **self._log_limits,
                 )
                 await self._table.load()
