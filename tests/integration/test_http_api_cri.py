@@ -1,7 +1,10 @@
 """The kubelet's HTTP API of the real agent on a real containerd: logs that are rotated, streams that are handed on."""
 
 import asyncio
+import json
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +28,10 @@ V4 = "v4.channel.k8s.io"
 def manifest(name: str, command: str) -> str:
     return (
         f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n  terminationGracePeriodSeconds: 0\n"
+        "  volumes: [{name: scratch, emptyDir: {}}]\n"
         "  containers:\n  - name: c\n    image: busybox:1.36\n    imagePullPolicy: IfNotPresent\n    stdin: true\n"
+        "    resources: {requests: {cpu: 10m}, limits: {cpu: 2}}\n"
+        "    volumeMounts: [{name: scratch, mountPath: /scratch}]\n"
         f"    command:\n    - sh\n    - -c\n    - |-\n      {command}\n"
     )
 
@@ -98,3 +104,22 @@ async def test_what_pods_use_is_told(port: int) -> None:
         assert busy["network"]["interfaces"]
         cadvisor = (await api.get("/metrics/cadvisor"))[1]
         assert samples(cadvisor, "container_cpu_usage_seconds_total", pod="busy-n1", container="c")[0] > 0.1
+
+
+async def test_dashboards_find_what_they_query_on_a_real_node(port: int) -> None:
+    """Every metric of `dashboard_metrics.json` has series here, apart from those that nothing has happened for."""
+    asked_for = json.loads((Path(__file__).parents[1] / "data" / "dashboard_metrics.json").read_text())
+    not_here = {
+        *("go_goroutines", "kubelet_node_config_error", "storage_operation_errors_total"),  # nobody has them
+        "kubelet_evictions",  # nobody was evicted
+        *(name for name in asked_for if name.startswith("kubelet_volume_stats_")),  # no volume is claimed
+        *(name for name in asked_for if name.startswith("rest_client_")),  # there is no API server
+        *("container_fs_reads_total", "container_fs_writes_total"),  # not every kernel counts them
+    }
+    async with KubeletApi(port) as api:
+        page = (await api.get("/metrics"))[1] + (await api.get("/metrics/cadvisor"))[1]
+    found = {name.removesuffix("_bucket") for name in re.findall(r"^([a-z0-9_]+)[{ ]", page, re.MULTILINE)}
+    assert {name for name in asked_for if name not in found} - not_here == set()
+    for name in ("container_fs_writes_bytes_total", "container_sockets", "container_cpu_load_average_10s"):
+        assert samples(page, name, pod="reader-n1", container="c"), name
+    assert re.search(r"^kubelet_cgroup_version [12]$", page, re.MULTILINE)
