@@ -5,6 +5,7 @@ anything may be the victim, and people have to know.
 """
 
 import asyncio
+import errno
 import logging
 import os
 import re
@@ -46,18 +47,26 @@ class OomParser:
 
 
 async def watch_oom_kills(tell: Callable[[str], None], path: str = _KERNEL_LOG) -> None:
-    """From now on, until cancelled. Where the kernel's log may not be read, there is nothing to hear."""
+    """From now on, until cancelled. Where the kernel's log may not be read, as in a container that has another file in
+    its place, there is nothing to hear."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            with suppress(OSError):
+                os.lseek(fd, 0, os.SEEK_END)  # what happened before was told by the agent before
+            await _follow(fd, tell)
+        finally:
+            os.close(fd)
     except OSError as error:
         log.info("kills for want of memory on this machine are not told of: %s: %s", path, error.strerror)
-        await asyncio.Event().wait()
-        return
+    await asyncio.Event().wait()
+
+
+async def _follow(fd: int, tell: Callable[[str], None]) -> None:
+    """Raises OSError when it is no log, or has ended."""
     parser, ready, loop = OomParser(), asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(fd, ready.set)
     try:
-        with suppress(OSError):
-            os.lseek(fd, 0, os.SEEK_END)  # what happened before was told by the agent before
-        loop.add_reader(fd, ready.set)
         while True:
             await ready.wait()
             ready.clear()
@@ -66,7 +75,6 @@ async def watch_oom_kills(tell: Callable[[str], None], path: str = _KERNEL_LOG) 
                     tell(told)
     finally:
         loop.remove_reader(fd)
-        os.close(fd)
 
 
 def _lines(fd: int) -> list[str]:
@@ -80,5 +88,5 @@ def _lines(fd: int) -> list[str]:
         except BrokenPipeError:
             continue
         if not record:
-            return lines
+            raise OSError(errno.ENODATA, "has ended")
         lines.append(record.decode(errors="replace").partition(";")[2])

@@ -56,11 +56,16 @@ async def test_the_kernels_log_is_followed(tmp_path: Path) -> None:
     os.close(writer)
 
 
+@pytest.mark.parametrize("path", ["/none", "/dev/null", "ended"])
 async def test_where_the_kernels_log_cannot_be_read_nothing_is_told(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     caplog.set_level("INFO")
-    watching = asyncio.create_task(watch_oom_kills(lambda text: None, str(tmp_path / "none")))
+    os.mkfifo(tmp_path / "ended")
+    watching = asyncio.create_task(watch_oom_kills(lambda text: None, str(tmp_path / path)))
+    if path == "ended":
+        await asyncio.sleep(0)
+        os.close(os.open(tmp_path / path, os.O_WRONLY | os.O_NONBLOCK))
     await eventually(lambda: bool(caplog.records))
     assert "are not told of" in caplog.text
     assert not watching.done()
