@@ -1,6 +1,7 @@
 # ruff: noqa: ASYNC240 - tests may block
 """Who gets hold of the disk finds no secret that a container was given by its environment."""
 
+import json
 import os
 import secrets
 from pathlib import Path
@@ -68,6 +69,20 @@ async def test_a_container_that_was_only_made_starts_under_the_next_agent(any_ma
     runtime = await any_machine.restarted()
     await runtime.start_container(container_id)
     assert (await runtime.exec_sync(container_id, SHOWN, 10)).stdout.decode() == SECRET + "\n"
+
+
+async def test_what_an_agent_of_before_has_left_on_disk_is_taken_from_there(
+    any_machine: Machine, memory: Path, tmp_path: Path
+) -> None:
+    container_id = await any_machine.start("", command=LOGIN, env=ENV)
+    private, state = memory / f"{container_id}.json", any_machine.root / "containers" / container_id / "state.json"
+    whole = json.loads(state.read_text())
+    whole["config"] |= json.loads(private.read_text())
+    state.write_text(json.dumps(whole))
+    private.unlink()
+    runtime = await any_machine.restarted()
+    assert (await runtime.exec_sync(container_id, SHOWN, 10)).stdout.decode() == SECRET + "\n"
+    assert not written_below(tmp_path)
 
 
 async def test_what_is_lost_is_not_made_up(any_machine: Machine, memory: Path) -> None:

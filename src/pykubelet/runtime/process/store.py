@@ -109,19 +109,27 @@ class Store:
 
     def read_containers(self) -> Iterator[tuple[ContainerRecord, ContainerRun | None, ContainerEnd | None]]:
         for folder, record in self._read_all(self.containers, ContainerRecord):
-            private = read(self._private(record), Private)
+            private = read(self._private(record), Private) or self._taken_over(record)
             known = msgspec.structs.asdict(private) if private is not None else {}
             config = msgspec.structs.replace(record.config, **known)
             record = msgspec.structs.replace(record, config=config, is_whole=private is not None)
             yield record, read(folder / "run.json", ContainerRun), read(folder / "exit.json", ContainerEnd)
+
+    def _taken_over(self, record: ContainerRecord) -> Private | None:
+        """From an agent of before, which had it on disk."""
+        private = _private_part(record)
+        if private == Private():
+            return None
+        write(self._private(record), private)
+        write(self.folder(record) / "state.json", _public(record))
+        return private
 
     def add(self, record: SandboxRecord | ContainerRecord) -> Path:
         """-> its folder"""
         folder = self.folder(record)
         folder.mkdir(mode=0o700)
         if isinstance(record, ContainerRecord):
-            config = record.config
-            write(self._private(record), Private(env=config.env, command=config.command, args=config.args))
+            write(self._private(record), _private_part(record))
             record = _public(record)
         write(folder / "state.json", record)
         return folder
@@ -157,6 +165,10 @@ class Store:
             else:
                 log.warning("%s holds nothing that can be read: removing it", folder)
                 remove_tree(folder)
+
+
+def _private_part(record: ContainerRecord) -> Private:
+    return Private(env=record.config.env, command=record.config.command, args=record.config.args)
 
 
 def _public(record: ContainerRecord) -> ContainerRecord:

@@ -32,17 +32,19 @@ def join_sandbox(holder: Holder) -> tuple[int, int]:
 
 
 def _proc_of(mounts: int) -> int:
-    """What the sandbox's process has mounted in the empty root that is its own."""
+    """What the sandbox's process has mounted in the empty root that is its own. Those of before had none."""
     kernel.unshare("mnt")
     ours = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-    kernel.setns(mounts, "mnt")
     try:
-        if os.stat("/proc").st_dev == os.stat("/").st_dev:
+        kernel.setns(mounts, "mnt")
+        if os.listdir("/") != ["proc"] or os.stat("/proc").st_dev == os.stat("/").st_dev:
             return -1
         place = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         proc = kernel.copy_mount(place, recursive=False)
         os.close(place)
         return proc
+    except PermissionError:
+        return -1
     finally:
         kernel.setns(ours, "mnt")
         os.close(ours)
