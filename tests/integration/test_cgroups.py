@@ -272,6 +272,7 @@ async def test_the_limit_of_the_pod_is_in_force_for_containers_that_have_none(
         await cleared(runtime)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can move")
 def test_the_agent_moves_into_the_group_that_it_is_told() -> None:
     name = f"/pykubelet-own-{secrets.token_hex(4)}/agent"
     code = (

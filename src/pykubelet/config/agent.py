@@ -155,6 +155,7 @@ def make_config(
     gates = made["feature_gates"]
     made |= {path: gates[name] for name, path in feature_gates.SWITCHES.items() if path}
     made |= _restart_waits(gates, read.get("crashLoopBackOff.maxContainerRestartPeriod"))
+    made["runtime.limited_swap"] = values["memorySwap.swapBehavior"] == "LimitedSwap"
     made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
     if not values["tlsCertFile"] and not values["serverTLSBootstrap"]:  # then one is made there
         values |= {"tlsCertFile": f"{certificates}/kubelet.crt", "tlsPrivateKeyFile": f"{certificates}/kubelet.key"}

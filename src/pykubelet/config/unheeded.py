@@ -36,7 +36,7 @@ _IPTABLES: Final = "kube-proxy owns the packet filter's marks; upstream's kubele
 _BUFFERS: Final = "every line of the log is written at once, to standard error"
 _CADVISOR: Final = "statistics are read when somebody asks, without cAdvisor"
 _TRACING: Final = "no traces are exported; what happens to a pod is in the journal"
-_VERIFICATION: Final = "every pull with credentials asks the registry; nothing is remembered between them"
+_VERIFICATION: Final = "an image that is on the node is there for every pod of the node"
 _DEAD: Final = "dead containers go with their pod or when a newer one has ended, as upstream's defaults have it"
 
 # fmt: off
@@ -66,7 +66,6 @@ UNHEEDED: Final = (
     _field("reservedMemory", K.MEMORY, (), "reserved-memory", _PLACING),
     _field("qosReserved", K.PAIRS, {}, "qos-reserved", _QOS_MEMORY),
     _field("memoryThrottlingFactor", K.FLOAT, 0.9, "", _QOS_MEMORY),
-    _field("memorySwap.swapBehavior", K.TEXT, "", "", "containers get no swap, as with NoSwap"),
     # control groups that are not for pods
     _field("systemCgroups", K.TEXT, "", "system-cgroups", "the processes of the system stay where they are"),
     _field("kubeReservedCgroup", K.TEXT, "", "kube-reserved-cgroup", "reservations bind pods alone"),

@@ -1,6 +1,7 @@
 """The table of runtimes: which one an endpoint stands for. People plug in their own through the entry-point group
 `pykubelet.runtimes`."""
 
+import logging
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
@@ -8,6 +9,8 @@ from typing import Final
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.settings import RuntimeSettings
+
+log = logging.getLogger(__name__)
 
 GROUP: Final = "pykubelet.runtimes"
 EMBEDDED: Final = "process"
@@ -22,6 +25,10 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
     name, _, rest = settings.endpoint.partition("://")
     if name in ("", EMBEDDED):
         from pykubelet.runtime.process.abilities import PLAIN
+
+        for told, name in ((settings.image_endpoint, "imageServiceEndpoint"), (settings.limited_swap, "memorySwap")):
+            if told:
+                log.warning("%s has no effect: the embedded runtime sees to that itself", name)
         from pykubelet.runtime.process.filters import Filters
         from pykubelet.runtime.process.runtime import ProcessRuntime
 

@@ -321,6 +321,11 @@ def test_an_agent_that_is_called_kubelet_does_as_kubelets_do_to_a_machine() -> N
     assert not kubelet.server.auth.anonymous  # nobody is let in for want of a file
 
 
+def test_swap_is_shared_only_where_people_want_that() -> None:
+    assert not made({"memorySwap.swapBehavior": "NoSwap"}).runtime.limited_swap
+    assert made({"memorySwap.swapBehavior": "LimitedSwap"}).runtime.limited_swap
+
+
 def test_a_node_that_a_cloud_has_to_complete_says_so() -> None:
     (taint,) = made({"--cloud-provider": "external"}).node.taints
     assert (taint.key, taint.effect) == ("node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule")

@@ -1,9 +1,11 @@
 """The door to this runtime: makes it from settings, and finds out what this machine can limit."""
 
+import re
 from pathlib import Path
 from typing import Final
 
 from pykubelet.api.struct import changed
+from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.cgroup import spelled_page_size
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.cri.convert import Kernel, Machine
@@ -13,6 +15,7 @@ from pykubelet.runtime.settings import RuntimeSettings
 
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 _HUGE_PAGES: Final = Path("/sys/kernel/mm/hugepages")
+_MEMORY: Final = Path("/proc/meminfo")
 _PROCESSORS: Final = Path("/sys/devices/system/cpu")
 
 
@@ -23,8 +26,12 @@ def make(settings: RuntimeSettings) -> Runtime:
         seccomp_default=settings.seccomp_default,
         thermal_paths=tuple(sorted(map(str, _PROCESSORS.glob("cpu[0-9]*/thermal_throttle")))),
     )
+    found = kernel()
+    if settings.limited_swap and not found.unified:
+        raise Invalid("memorySwap.swapBehavior: LimitedSwap needs cgroup v2, and this machine has v1")
     limited = changed(
-        kernel(),
+        found,
+        swap_share=swap_share() if settings.limited_swap else 0.0,
         cpu_period=round(settings.cpu_cfs_quota_period * 1_000_000) if settings.cpu_cfs_quota else 0,
         single_process_oom_kill=settings.single_process_oom_kill,
     )
@@ -35,6 +42,12 @@ def make(settings: RuntimeSettings) -> Runtime:
         deadline=settings.request_timeout,
         journal=settings.journal,
     )
+
+
+def swap_share(memory: Path = _MEMORY) -> float:
+    """How much swap the machine has for each byte of its memory."""
+    found = dict(re.findall(r"^(MemTotal|SwapTotal): +([0-9]+) kB$", memory.read_text(), re.MULTILINE))
+    return int(found.get("SwapTotal", 0)) / int(found["MemTotal"])
 
 
 def kernel() -> Kernel:
