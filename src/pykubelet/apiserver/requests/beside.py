@@ -99,9 +99,10 @@ def _uncollected(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """It never really waits, and so one step is all of it."""
+    """It never really waits: at most it lets others have a turn, which they have here anyway."""
     try:
-        work.send(None)
+        while work.send(None) is None:
+            continue
     except StopIteration as over:
         result: T = over.value
         return result

@@ -88,16 +88,18 @@ async def test_what_runs_beside_the_loop_may_ask_it() -> None:
 
 
 async def test_errors_come_back_and_the_next_has_its_turn() -> None:
-    across, beside = Across(Loop(), asyncio.get_running_loop()), Beside()
+    loop = asyncio.get_running_loop()
+    across, beside = Across(Loop(), loop), Beside()
 
     async def fails() -> str:
         answer: str = await across.look("nothing")
         return answer
 
     async def waits() -> None:
-        await asyncio.sleep(0)
+        await loop.create_future()
 
     async def works() -> int:
+        await asyncio.sleep(0)
         return 1
 
     with pytest.raises(KeyError):
