@@ -25,13 +25,12 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
     name, _, rest = settings.endpoint.partition("://")
     if name in ("", EMBEDDED):
         from pykubelet.runtime.process.abilities import PLAIN
-
-        for told, name in ((settings.image_endpoint, "imageServiceEndpoint"), (settings.limited_swap, "memorySwap")):
-            if told:
-                log.warning("%s has no effect: the embedded runtime sees to that itself", name)
         from pykubelet.runtime.process.filters import Filters
         from pykubelet.runtime.process.runtime import ProcessRuntime
 
+        for wanted, field in ((settings.image_endpoint, "imageServiceEndpoint"), (settings.limited_swap, "memorySwap")):
+            if wanted:
+                log.warning("%s has no effect: the embedded runtime sees to that itself", field)
         if rest and settings.endpoint != PLAIN:
             raise Invalid(f"the embedded runtime is {EMBEDDED} or {PLAIN}, not {settings.endpoint!r}")
         return ProcessRuntime(
