@@ -174,6 +174,19 @@ async def test_other_users_sockets_and_memory_are_out_of_reach(isolated: Machine
     assert TOKEN not in await stolen(isolated, sandbox_of(), shared)
 
 
+async def test_who_shares_this_machines_memory_does_not_share_that_of_other_pods(isolated: Machine) -> None:
+    """Neither of those that were there before, nor of those that come later."""
+    write = f"echo {TOKEN} > /dev/shm/file; exec sleep 1000"
+    await isolated.start(write)
+    shares = await isolated.start("sleep 1000", sandbox=sandbox_of(host_ipc=True), attempt=1)
+    await isolated.start(write, attempt=2)
+    look = ("sh", "-c", f"ls /dev/shm; grep -rl {TOKEN} /dev/shm; touch /dev/shm/pykubelet-*/x; true")
+    result = await isolated.runtime.exec_sync(shares, look, 20)
+    assert TOKEN.encode() not in result.stdout
+    assert b"/file" not in result.stdout
+    assert b"pykubelet-" in result.stdout
+
+
 def test_no_pod_of_a_cluster_becomes_its_administrator() -> None:
     """With kubectl, which is among this machine's programs, and with every credential of the data folder."""
     with cluster_up() as cluster:

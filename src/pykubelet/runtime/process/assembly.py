@@ -1,21 +1,23 @@
 """The whole of what the shim is told about a sandbox, a container or a command, put together from its parts."""
 
-import os
+import logging
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import asdict
 
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.process import specs
 from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images import Images
 from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.machine_files import MachineFiles
+from pykubelet.runtime.process.memory import memory_folder
 from pykubelet.runtime.process.store import SandboxRecord
 
 if TYPE_CHECKING:
@@ -24,10 +26,11 @@ if TYPE_CHECKING:
         ExecSpec,
         Holder,
         Identity,
-        MountSpec,
         ProgramSpec,
         SandboxSpec,
     )
+
+log = logging.getLogger(__name__)
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the kernel's place for shared memory
 
@@ -44,7 +47,6 @@ class Assembly:
         sandboxes: Path,
         containers: Path,
         machine_files: MachineFiles,
-        private: Path | None,
         log_size: int,
         log_files: int,
     ) -> None:
@@ -54,7 +56,7 @@ class Assembly:
         self._sandboxes = sandboxes
         self._containers = containers
         self._machine_files = machine_files
-        self._private = private
+        self._memory = _memory(sandboxes)
         self._log_size = log_size
         self._log_files = log_files
 
@@ -80,8 +82,13 @@ class Assembly:
 
     def _shared_memory(self, sandbox_id: str) -> Path:
         """Where /dev/shm of a pod really is: in memory, if there is a place for that."""
-        place = _MEMORY if os.access(_MEMORY, os.W_OK) else self._sandboxes / sandbox_id
-        return place / f"pykubelet-{sandbox_id}" / "shm"
+        return (self._memory or self._sandboxes / sandbox_id) / f"pykubelet-{sandbox_id}" / "shm"
+
+    def close(self) -> None:
+        """When there are no sandboxes any more, whose containers would have this folder covered."""
+        if self._memory is not None:
+            with suppress(OSError):
+                self._memory.rmdir()
 
     # --- containers
 
@@ -104,7 +111,6 @@ class Assembly:
             root["hidden"] = [] if folder else self._machine_files.hidden()
             root["shm"] = self._shm_of(sandbox)
             root["files"] = self._files_of(sandbox, config)
-            root["mounts"] += self._covers(sandbox, self._containers / container.id)
         log = Path(container.record.log)
         log.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         holder = _holder(sandbox)
@@ -156,19 +162,20 @@ class Assembly:
     def _shm_of(self, sandbox: Sandbox) -> str:
         return str(_MEMORY if sandbox.record.config.pod.spec.host_ipc else self._shared_memory(sandbox.id))
 
-    def _covers(self, sandbox: Sandbox, folder: Path) -> "list[MountSpec]":
-        """Who has this machine's shared memory does not see what is kept in there of other containers."""
-        if not sandbox.record.config.pod.spec.host_ipc or self._private is None or self._private.parent != _MEMORY:
-            return []
-        nothing = folder / "nothing"
-        nothing.mkdir(mode=0o500, exist_ok=True)
-        return [specs.mount_spec(Mount(host_path=str(nothing), container_path=str(self._private), read_only=True))]
-
     def _files_of(self, sandbox: Sandbox, config: ContainerConfig) -> list[tuple[str, str]]:
         """What the pod mounts itself comes first."""
         taken = {mount.container_path for mount in config.mounts}
         names = [name for name in ("resolv.conf", "hostname") if f"/etc/{name}" not in taken]
         return [(f"/etc/{name}", str(self._sandboxes / sandbox.id / name)) for name in names]
+
+
+def _memory(sandboxes: Path) -> Path | None:
+    """One folder for all pods, so that who has this machine's shared memory can be kept from it once and for all."""
+    try:
+        return memory_folder(sandboxes, [_MEMORY])
+    except Invalid as error:
+        log.warning("the shared memory of pods is on disk: %s", error)
+        return None
 
 
 def _holder(sandbox: Sandbox) -> "Holder":

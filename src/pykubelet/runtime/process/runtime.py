@@ -111,7 +111,6 @@ class ProcessRuntime:
                     sandboxes=self._store.sandboxes,
                     containers=self._store.containers,
                     machine_files=self._machine_files,
-                    private=self._store.memory,
                     **self._log_limits,
                 )
                 await self._table.load()
@@ -367,6 +366,8 @@ class ProcessRuntime:
         await self._spawner.close()
         await asyncio.to_thread(self._store.close)
         await self._machine_files.close()
+        if self._assembly is not None and not self._table.sandboxes:
+            await asyncio.to_thread(self._assembly.close)
 
     # --- inside
 

@@ -167,7 +167,7 @@ def root_spec(
         "hidden": [],
         "shm": "",
         "files": [],
-        "mounts": [mount_spec(mount) for mount in config.mounts],
+        "mounts": [_mount_spec(mount) for mount in config.mounts],
     }
 
 
@@ -186,7 +186,7 @@ def _check_mount(mount: Mount, config: ContainerConfig, abilities: Abilities) ->
         )
 
 
-def mount_spec(mount: Mount) -> "MountSpec":
+def _mount_spec(mount: Mount) -> "MountSpec":
     return {
         "source": mount.host_path,
         "inside": mount.sub_path,

@@ -131,8 +131,9 @@ class Machine:
         """What lies outside of the root folder."""
         states = self._facts("containers", "state.json")
         found = [each for state in states for each in state.get("placement", {}).get("folders", ())]
-        found += [f"/dev/shm/pykubelet-{folder.name}" for folder in (self.root / "sandboxes").glob("[!.]*")]
-        return [*found, *map(str, (self.runtime._store.memory,) if self.runtime._store.memory else ())]
+        assembly = self.runtime._assembly
+        places = (self.runtime._store.memory, assembly._memory if assembly else None)
+        return [*found, *(str(place) for place in places if place)]
 
     def _facts(self, kind: str, name: str) -> list[dict[str, Any]]:
         return [json.loads(path.read_text()) for path in (self.root / kind).glob(f"[!.]*/{name}")]
