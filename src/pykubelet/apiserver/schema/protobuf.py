@@ -22,6 +22,7 @@ from pykubelet.base.errors import Invalid
 
 MAGIC: Final = b"k8s\x00"
 _DEEPEST: Final = 100
+_MOST_MEMBERS: Final = 100_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Protobuf writes these always, JSON only when they say something.
 _ZEROS: Final = frozenset(
@@ -165,7 +166,10 @@ def _pair(data: bytes) -> tuple[str, Wire | None]:
 
 
 def _members(data: bytes) -> Iterator[tuple[int, Wire]]:
-    for each in _wire_reader()(data):
+    every = _wire_reader()(data)
+    if len(every) > _MOST_MEMBERS:
+        raise Invalid(f"what was sent as protobuf has more than {_MOST_MEMBERS:,} fields in one message")
+    for each in every:
         if each.wire_type in (_VARINT, _DELIMITED):
             yield each.field_number, each.data
         elif each.wire_type == _FIXED64:

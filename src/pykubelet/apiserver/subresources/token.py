@@ -21,6 +21,7 @@ _API_VERSION: Final = f"{GROUP}/v1"
 _SHORTEST: Final = 600
 _LONGEST: Final = 1 << 32
 _DEFAULT: Final = 3600
+_MOST_AUDIENCES: Final = 1_000
 _BINDABLE: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 
 
@@ -46,6 +47,8 @@ def token_requests(tokens: ServiceAccountTokens) -> Verb:
         await backend.access.check_body(call.user, call.info, body, None)
         _check(seconds)
         audiences = spec.audiences or list(AUDIENCES)
+        if len(audiences) > _MOST_AUDIENCES:  # a token that no server would take in its head
+            raise status.bad_request(f"a token may be for at most {_MOST_AUDIENCES:,} audiences")
         bound, node = await _bound(backend, call, spec.bound_object_ref)
         now = backend.now()
         token = tokens.issue(account, audiences, seconds, bound=bound, node=node)

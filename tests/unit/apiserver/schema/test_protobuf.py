@@ -98,3 +98,13 @@ def test_what_is_no_object_is_refused_with_a_sentence(data: bytes) -> None:
 def test_numbers_that_nobody_knows_are_passed_over() -> None:
     found: dict[str, Any] = from_protobuf(envelope("v1", "ConfigMap", META + member(99, "new") + member(98, 1)))
     assert set(found) == {"apiVersion", "kind", "metadata"}
+
+
+def test_more_fields_than_any_object_has_are_refused() -> None:
+    envelope = b"\n\x09\n\x02v1\x12\x03Pod"
+    raw = b"\x12\x00" * 100_001
+    data = (
+        b"k8s\x00" + envelope + b"\x12" + bytes([len(raw) & 127 | 128, len(raw) >> 7 & 127 | 128, len(raw) >> 14]) + raw
+    )
+    with pytest.raises(Invalid, match="more than 100,000 fields"):
+        from_protobuf(data)
