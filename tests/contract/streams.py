@@ -5,7 +5,7 @@ A runtime under test comes with its `Outside`, which starts containers that run 
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, Final, Protocol
 
 import pytest
@@ -342,6 +342,19 @@ async def a_connection_leads_to_what_a_command_listens_on(outside: Dependencies)
         await (await outside.streams.connect(sandbox_id, port)).close()
 
 
+async def closing_a_connection_does_not_wait_for_a_pod_that_never_reads(outside: Dependencies) -> None:
+    port = free_port()
+    listens = f'import socket, time; s = socket.create_server(("127.0.0.1", {port})); time.sleep(1000)'
+    sandbox_id = await _sandbox_of(outside, await outside.start(f"exec python3 -c '{listens}'"))
+    connection = await _connected(outside, sandbox_id, port)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(2.0):
+            while True:
+                await connection.send(bytes(1 << 20))
+    async with asyncio.timeout(15.0):
+        await connection.close()
+
+
 _UPPER: Final = (
     "import socket, sys; s = socket.create_server((sys.argv[1], int(sys.argv[2])), "
     'family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET); print("listening", flush=True)\n'
@@ -388,4 +401,5 @@ PROMISES: Final[tuple[Promise, ...]] = (
     a_containers_terminal_can_be_attached_to,
     a_connection_leads_to_what_the_pod_listens_on,
     a_connection_never_leads_to_what_others_listen_on,
+    closing_a_connection_does_not_wait_for_a_pod_that_never_reads,
 )

@@ -162,5 +162,10 @@ class LocalConnection:
     async def close(self) -> None:
         self.is_closed = True
         self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
+        try:
+            async with asyncio.timeout(2.0):
+                await self._writer.wait_closed()
+        except TimeoutError:
+            self._writer.transport.abort()
+        except OSError:
+            pass

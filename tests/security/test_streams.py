@@ -16,6 +16,7 @@ from kit.spdy import SpdyClient, spdy_client
 from kit.streaming_nodes import ForwardNode, SessionNode, listening, never_reads
 from kit.waiting import eventually
 from pykubelet.server.streaming.spdy_frames import data_frame, ping_frame, reset_frame
+from pykubelet.web import upgrade
 
 MIB = 1 << 20
 PORT_FORWARD = "portforward.k8s.io"
@@ -143,7 +144,8 @@ async def test_streams_that_are_given_up_as_soon_as_they_are_open() -> None:
     assert 0 < most <= 500
 
 
-async def test_data_in_pieces_of_two_bytes_to_a_pod_that_never_reads() -> None:
+async def test_data_in_pieces_of_two_bytes_to_a_pod_that_never_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrade, "_LOOK", 0.2)  # who is not read from is missed only at the third look
     node = ForwardNode()
     async with listening(never_reads) as target, node.serving() as port:
         with memory_grows_by_at_most(24 * MIB) as look:

@@ -19,6 +19,8 @@ from pykubelet.runtime.process.table import Table
 
 _CONNECTING: Final = 10.0
 _CHUNK: Final = 65536
+_LINGER: Final = 2.0
+"""Seconds in which a pod may take what was sent to it last: one that never reads would be waited for forever."""
 _HERE: Final = ("127.0.0.1", "::1")
 
 
@@ -128,8 +130,13 @@ class _Connection:
 
     async def close(self) -> None:
         self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
+        try:
+            async with asyncio.timeout(_LINGER):
+                await self._writer.wait_closed()
+        except TimeoutError:
+            self._writer.transport.abort()
+        except OSError:
+            pass
 
 
 def _why(error: OSError) -> str:
