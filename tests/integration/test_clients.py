@@ -3,9 +3,11 @@
 import gc
 import importlib
 import json
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import lightkube
@@ -51,6 +53,35 @@ def body(name: str) -> dict[str, Any]:
     container = {"name": "c", "image": "busybox:1.36", "command": ["sh", "-c", SCRIPT]}
     metadata = {"name": name, "labels": {"app": name}}
     return {"metadata": metadata, "spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
+
+
+IN_CLUSTER = """
+import warnings
+warnings.simplefilter("ignore")
+from kubernetes import client, config
+config.load_incluster_config()
+review = client.AuthenticationV1Api().create_self_subject_review({})
+print(client.VersionApi().get_code().major, review.status.user_info.username, flush=True)
+"""
+
+
+def test_a_program_in_a_pod_finds_the_api_server_as_the_documentation_says(cluster: UpCluster, core: Any) -> None:
+    """With a token of its own, at the address in its environment, by a certificate that it can check."""
+    packages = str(Path(kubernetes.__file__).parents[1])
+    shown = {path: f"v{number}" for number, path in enumerate({packages, sys.base_prefix})}
+    container = {
+        "name": "c",
+        "image": "this-machine",
+        "command": [f"{sys.base_prefix}/bin/python3", "-c", IN_CLUSTER],
+        "env": [{"name": "PYTHONPATH", "value": packages}],
+        "volumeMounts": [{"name": name, "mountPath": path, "readOnly": True} for path, name in shown.items()],
+    }
+    volumes = [{"name": name, "hostPath": {"path": path}} for path, name in shown.items()]
+    spec = {"containers": [container], "volumes": volumes, "restartPolicy": "Never"}
+    core.create_namespaced_pod("default", {"metadata": {"name": "inside"}, "spec": spec})
+    over = ("Succeeded", "Failed")
+    wait_for(lambda: core.read_namespaced_pod("inside", "default").status.phase in over, seconds=40)
+    assert core.read_namespaced_pod_log("inside", "default") == "1 system:serviceaccount:default:default\n"
 
 
 def followed(core: Any, name: str, until: str) -> list[str]:

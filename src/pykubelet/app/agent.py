@@ -70,6 +70,7 @@ def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, r
             memory=base.facts.memory,
             log_root=str(config.pod_logs_dir),
             dns=local.dns.settings(),
+            api_server=api.place if api and not base.runtime.capabilities.own_network else None,
         )
 
     return Dependencies(

@@ -43,6 +43,8 @@ _KINDS: Final = {"client": "client", "serving": "server"}
 class ApiParts(Struct, frozen=True, kw_only=True):
     """Everything that talks to the API server."""
 
+    place: tuple[str, int]
+    """Its host and port, as this node knows them."""
     pods: KubePods
     objects: KubeObjects
     classes: KubeRuntimeClasses
@@ -83,6 +85,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     parts |= {f"{kind} certificate": keeper.run for kind, keeper in keepers.items()}
     lease = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds)
     return ApiParts(
+        place=server.place,
         pods=KubePods(server),
         objects=objects,
         classes=KubeRuntimeClasses(server),

@@ -86,6 +86,12 @@ class ApiClient:
     def url(self) -> str:
         return str(self._credentials.server).rstrip("/")
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Host and port."""
+        server = self._credentials.server
+        return server.host or "", server.port or 443
+
     def __repr__(self) -> str:
         return f"ApiClient({self.url!r})"
 

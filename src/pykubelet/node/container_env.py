@@ -19,7 +19,7 @@ async def container_environment(
     objects: PodObjects | None, pod: Pod, container: Container, node: NodeInfo, pod_ips: tuple[str, ...]
 ) -> Environment:
     """Raises base.errors; the container must not run then. `objects` is None on a node without an API server."""
-    found = None if objects is None else await _fetch(objects, pod, container)
+    found = None if objects is None else await _fetch(objects, pod, container, node.api_server)
     try:
         return environment(
             pod,
@@ -33,7 +33,7 @@ async def container_environment(
         raise Retry(str(error)) from error
 
 
-async def _fetch(objects: PodObjects, pod: Pod, container: Container) -> EnvObjects:
+async def _fetch(objects: PodObjects, pod: Pod, container: Container, api_server: tuple[str, int] | None) -> EnvObjects:
     namespace = pod.metadata.namespace
     config_maps, secrets = wanted_objects(container)
 
@@ -47,5 +47,7 @@ async def _fetch(objects: PodObjects, pod: Pod, container: Container) -> EnvObje
     return EnvObjects(
         config_maps={name: await find(name, objects.config_map) for name in config_maps},
         secrets={name: await find(name, objects.secret) for name in secrets},
-        services=service_variables(services, namespace, links=pod.spec.enable_service_links is not False),
+        services=service_variables(
+            services, namespace, links=pod.spec.enable_service_links is not False, api_server=api_server
+        ),
     )

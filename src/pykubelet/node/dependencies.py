@@ -27,6 +27,8 @@ class NodeInfo(Struct, frozen=True, kw_only=True):
     memory: int = 0
     log_root: str = "/var/log/pods"
     dns: DnsSettings = DnsSettings()
+    api_server: tuple[str, int] | None = None
+    """Where pods find it, if not at its service's address."""
 
 
 class Dependencies(Struct, frozen=True, kw_only=True):

@@ -172,6 +172,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """It runs whole pods in a way of its own. None: the node makes them of sandboxes and containers."""
     reopens_logs: bool = False
     """The agent rotates the logs. False: the runtime rotates its own."""
+    own_network: bool = True
+    """Pods have addresses of their own. False: this machine's, where nobody answers for services."""
     keeps_images: bool = False
     """Pulled images take up room of this machine, and can be cleared away."""
 

@@ -88,7 +88,7 @@ class ProcessRuntime:
         self._table = Table(self._store, machine_ips)
         self._spawner = Spawner(python or getattr(sys, "_base_executable", sys.executable))
         self._streams = ProcessStreams(self._open, self._table, self._spawner)
-        self.capabilities = Capabilities(streams=self._streams, places=ProcessPlaces(self._table))
+        self.capabilities = Capabilities(streams=self._streams, places=ProcessPlaces(self._table), own_network=False)
         self._cgroups: Cgroups | None = None
         self._abilities: Abilities | None = None
         self._assembly: Assembly | None = None

@@ -52,3 +52,11 @@ def test_of_two_services_named_kubernetes_the_one_of_the_namespace_counts() -> N
 def test_a_service_without_an_address_is_not_told() -> None:
     headless = [service("a", "None"), service("b", "")]
     assert service_variables(headless, "default", links=True) == {}
+
+
+def test_the_api_server_is_told_where_it_answers_if_not_at_its_services_address() -> None:
+    found = service_variables([MASTER], "default", links=False, api_server=("127.0.0.1", 6443))
+    assert found["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
+    assert found["KUBERNETES_SERVICE_PORT"] == found["KUBERNETES_SERVICE_PORT_HTTPS"] == "6443"
+    assert found["KUBERNETES_PORT"] == "tcp://127.0.0.1:6443"
+    assert not any("443_TCP" in name and "6443" not in name for name in found)
