@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from kit.kubectl import SPDY
+from kit.kubectl import SPDY, WEB_SOCKET
 from kit.ports import free_port
 from kit.up_cluster import IMAGE, UpCluster, cluster_up, pod
 from kit.waiting import wait_for
@@ -126,6 +126,22 @@ def test_exec_passes_input_output_and_the_code(cluster: UpCluster) -> None:
     cluster.kubectl("exec", "shell", "--", "sh", "-c", "exit 42", env=SPDY, code=42)
     big = cluster.kubectl("exec", "shell", "--", "sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x")
     assert len(big) == 300000
+
+
+def test_what_does_not_run_cannot_be_entered_and_says_why(cluster: UpCluster) -> None:
+    cluster.kubectl("run", "bare", "--image=nginx")
+    cluster.apply(pod("over", "exit 3", restartPolicy="Never"))
+    cluster.phase("over", "Failed")
+    reason = ".status.containerStatuses[0].state.waiting.reason"
+    wait_for(lambda: "Create" in cluster.kubectl("get", "pod", "bare", "-o", f"jsonpath={{{reason}}}"))
+    for env in (WEB_SOCKET, SPDY):
+        told = cluster.kubectl("exec", "bare", "--", "id", env=env, code=1)
+        assert 'unable to upgrade connection: container not found ("bare"), it is waiting to start (Create' in told
+        told = cluster.kubectl("exec", "over", "--", "id", env=env, code=1)
+        assert "cannot exec into a container in a completed pod" in told  # by kubectl itself
+    told = cluster.kubectl("logs", "bare", code=1)
+    assert 'Error from server (BadRequest): container "bare" in pod "bare" is waiting to start: Create' in told
+    cluster.kubectl("delete", "pod", "bare", "over", "--now")
 
 
 def test_exec_with_a_terminal(cluster: UpCluster) -> None:

@@ -3,11 +3,12 @@
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import aiohttp
@@ -149,9 +150,16 @@ class World:
 
     @asynccontextmanager
     async def asking(
-        self, method: str, path: str, *, user: str = "admin", token: str = "", body: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        user: str = "admin",
+        token: str = "",
+        body: Any = None,
+        headers: Mapping[str, str] = MappingProxyType({}),
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {**headers, "Authorization": f"Bearer {token}"} if token else headers
         connector = aiohttp.TCPConnector(ssl=self.client("" if token else user), force_close=True)
         async with (
             aiohttp.ClientSession(connector=connector) as session,

@@ -102,7 +102,7 @@ class KubeletProxy:
         node = _node_of(pod)
         query = urlencode([("port", port) for port in request.query.getall("ports", [])])
         target = _target("portForward", pod) + (f"?{query}" if query else "")
-        return await self._upgrade(request, backend, node, target)
+        return await self._upgrade(request, backend, node, target, says_why=True)
 
     async def node(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
         target = _rest(request, call)
@@ -142,14 +142,17 @@ class KubeletProxy:
         node = _node_of(pod)
         query = [(theirs, "1") for ours, theirs in _STREAMS.items() if flag(request.query, ours)]
         query += [("command", each) for each in request.query.getall("command", [])]
-        return await self._upgrade(request, backend, node, f"{_target(what, pod, container)}?{urlencode(query)}")
+        target = f"{_target(what, pod, container)}?{urlencode(query)}"
+        return await self._upgrade(request, backend, node, target, says_why=True)
 
-    async def _upgrade(self, request: web.Request, backend: Backend, node: str, target: str) -> web.StreamResponse:
+    async def _upgrade(
+        self, request: web.Request, backend: Backend, node: str, target: str, *, says_why: bool = False
+    ) -> web.StreamResponse:
         if not wants_upgrade(request):
             raise status.bad_request("Upgrade request required")
         to = await self._targets.kubelet(backend, node)
         context = await asyncio.to_thread(self._contexts, self._insecure)
-        return await _tunnel(request, to, target, context)
+        return await _tunnel(request, to, target, context, says_why=says_why)
 
     async def _pass_on(
         self,
@@ -218,7 +221,12 @@ def _rest(request: web.Request, call: Call) -> str:
 
 
 async def _tunnel(
-    request: web.Request, target: Target, path: str, context: ssl.SSLContext | None
+    request: web.Request,
+    target: Target,
+    path: str,
+    context: ssl.SSLContext | None,
+    *,
+    says_why: bool = False,
 ) -> web.StreamResponse:
     offered = offered_protocols(request)
 
@@ -235,6 +243,8 @@ async def _tunnel(
     try:
         return await tunnel(request, to, headers, answering=_ANSWERING, patience=_FLUSHING, check=check)
     except Refusal as refusal:
+        if says_why:
+            raise _not_upgraded(refusal, target.where) from None
         return refusal.response()
     except Retry as error:
         raise _unreachable(target, str(error)) from None
@@ -275,6 +285,14 @@ async def _stream(
             if says_why and answer.status >= 400:
                 raise await _refusal(answer, target.where)
             return await _copy(request, answer)
+
+
+def _not_upgraded(refusal: Refusal, where: str) -> status.ApiError:
+    """Plain text would be read as YAML by clients, who then show nothing of what has a colon in it."""
+    text = refusal.text[:_LONGEST_REFUSAL].strip() or f"{where} answers with {refusal.status}"
+    if refusal.status == 400:
+        return status.bad_request(text)
+    return status.internal(f"unable to upgrade connection: {text}")
 
 
 async def _refusal(answer: aiohttp.ClientResponse, where: str) -> status.ApiError:

@@ -8,7 +8,7 @@ from typing import Final
 from aiohttp import web
 from msgspec.structs import asdict
 
-from pykubelet.api.pod import Pod
+from pykubelet.api.pod import ContainerState, Pod
 from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.pod.container.logs import logged_container
 from pykubelet.pod.ports.runtime import Runtime
@@ -141,9 +141,19 @@ class ContainerStreams:
         if all(each.name != name for each in (*spec.containers, *spec.init_containers, *spec.ephemeral_containers)):
             raise NotFound(f'container not found ("{name}")\n')
         told = (*status.container_statuses, *status.init_container_statuses, *status.ephemeral_container_statuses)
-        if any(each.name == name and each.state.running is not None for each in told):
+        state = next((each.state for each in told if each.name == name), ContainerState())
+        if state.running is not None:
             return logged_container(pod, name, previous=False)
-        raise NotFound(f'container not found ("{name}"): it does not run\n')
+        raise NotFound(f'container not found ("{name}"), {_why_it_does_not_run(state)}\n')
+
+
+def _why_it_does_not_run(state: ContainerState) -> str:
+    """Without a colon: clients who read answers as YAML would take the sentence for an object, and show nothing."""
+    if state.terminated is not None:
+        ended = state.terminated
+        return f"it has ended ({ended.reason or 'Error'}, exit code {ended.exit_code})"
+    reason = state.waiting.reason if state.waiting else ""
+    return f"it is waiting to start ({reason})" if reason else "it has not been started yet"
 
 
 def _ports(request: web.Request) -> list[int]:

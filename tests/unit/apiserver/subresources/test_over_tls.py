@@ -186,6 +186,21 @@ async def test_why_a_kubelet_shows_no_log_is_told_as_a_status(world: World) -> N
     assert "answers with 503: not now" in status["message"]
 
 
+@pytest.mark.parametrize("what", ["exec?command=date&stdout=1", "attach?stdout=1", "portforward"])
+async def test_why_a_kubelet_opens_no_stream_is_told_as_a_status(world: World, what: str) -> None:
+    world.streams = False
+    upgrade = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        "Sec-WebSocket-Version": "13",
+    }
+    async with world.asking("GET", f"{PODS}/x/{what}", headers=upgrade) as answer:
+        status = await answer.json()
+    assert (answer.status, status["kind"], status["reason"]) == (500, "Status", "InternalError")
+    assert status["message"] == "Internal error occurred: unable to upgrade connection: unknown protocol"
+
+
 async def test_what_cannot_be_passed_on_is_refused_in_upstreams_words(world: World) -> None:
     assert await world.ask("GET", f"{PODS}/waiting/log") == (200, "")
     code, status = await world.ask("GET", f"{PODS}/x/log?container=other")

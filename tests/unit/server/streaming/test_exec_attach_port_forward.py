@@ -13,6 +13,7 @@ from kit.kubelet_server import Inside, OpenToAll
 from kit.local_streams import LocalConnection, LocalSession
 from kit.pods import make_pod
 from kit.spdy import spdy_client
+from pykubelet.api.codec import convert
 from pykubelet.api.pod import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodStatus
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, Retry
@@ -180,9 +181,26 @@ async def test_what_is_not_there_is_said_so(tmp_path: Path, path: str, status: i
 async def test_a_container_that_does_not_run_cannot_be_entered(tmp_path: Path) -> None:
     async with server(tmp_path) as s:
         s.agent.known = (make_pod("web"),)
-        assert await s.ask(EXEC) == (404, 'container not found ("c"): it does not run\n')
+        assert await s.ask(EXEC) == (404, 'container not found ("c"), it has not been started yet\n')
         s.agent.sandbox = ""
         assert await s.ask("/portForward/default/web") == (404, "the pod has no sandbox that runs\n")
+
+
+@pytest.mark.parametrize(
+    ("state", "why"),
+    [
+        ({"waiting": {"reason": "CreateContainerError"}}, "it is waiting to start (CreateContainerError)"),
+        ({"waiting": {}}, "it has not been started yet"),
+        ({"terminated": {"exitCode": 3, "reason": "Error"}}, "it has ended (Error, exit code 3)"),
+    ],
+)
+async def test_why_a_container_does_not_run_is_no_yaml(tmp_path: Path, state: dict[str, Any], why: str) -> None:
+    told = convert(PodStatus, {"containerStatuses": [{"name": "c", "state": state}]})
+    async with server(tmp_path) as s:
+        s.agent.known = (changed(make_pod("web"), status=told),)
+        code, text = await s.ask(EXEC)
+    assert (code, text) == (404, f'container not found ("c"), {why}\n')
+    assert ": " not in text
 
 
 async def test_run_gives_the_output_and_says_when_it_failed(tmp_path: Path) -> None:
