@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pykubelet.api import codec
+from pykubelet.api.base64_text import with_canonical_bytes
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.defaults import default_pod
 from pykubelet.api.documents import Document, DocumentError, read_documents
@@ -159,7 +160,8 @@ class _Reader:
 
     def _object(self, document: Document, value: Any, kind: type[ConfigMap] | type[Secret]) -> None:
         try:
-            found = _usable(codec.convert(kind, value))
+            part = "data" if kind is Secret else "binaryData"
+            found = _usable(codec.convert(kind, with_canonical_bytes(value, part)))
         except DecodeError as error:
             self._complain(document, error.field, f"{error.field}: {error.reason}" if error.field else error.reason)
             return

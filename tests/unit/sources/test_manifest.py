@@ -319,7 +319,7 @@ data: {k: v}
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ("metadata: {name: s}\ndata: {a: 'top!secret'}", "a.yaml:4:7: data[]: invalid base64 encoded string"),
+        ("metadata: {name: s}\ndata: {a: 'top!secret'}", "a.yaml:4:11: data[a]: illegal base64 data at input byte 3"),
         ("metadata: {name: s}\nstringData: {../a: top!secret}", "'../a' cannot be the name of a file"),
         ("metadata: {name: s}\nstringData: {..data: top!secret}", "'..data' cannot be the name of a file"),
         ("metadata: {name: A_B}\nstringData: {a: top!secret}", "metadata.name: 'A_B' cannot be used"),
@@ -332,6 +332,11 @@ def test_a_secret_that_cannot_be_used_is_told_of_and_its_content_is_not(fields: 
     (told,) = faults(f"apiVersion: v1\nkind: Secret\n{fields}\n", place)
     assert "top!secret" not in told
     assert fault in told
+
+
+def test_base64_of_a_secret_may_be_wrapped() -> None:
+    text = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndata:\n  a: |\n    AAEA\n    AQ==\n"
+    assert read_manifest(text.encode(), FILE).objects["secret", "default", "s"].data == {"a": b"\0\1\0\1"}
 
 
 def test_an_object_is_defined_once_in_a_file() -> None:

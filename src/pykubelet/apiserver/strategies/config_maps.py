@@ -2,18 +2,17 @@
 
 from collections.abc import Iterator
 
+from pykubelet.api.base64_text import with_canonical_bytes
 from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.strategies.keyed_data import KeyedDataStrategy, check_base64
+from pykubelet.apiserver.strategies.keyed_data import KeyedDataStrategy
 
 
 class ConfigMapStrategy(KeyedDataStrategy):
     parts = ("data", "binaryData")
 
     def normal(self, obj: Object) -> Object:
-        result = super().normal(obj)
-        check_base64(result, "binaryData")
-        return result
+        return super().normal(with_canonical_bytes(obj, "binaryData"))
 
     def content_faults(self, obj: Object) -> Iterator[FieldError]:
         for key in obj.get("data", {}):

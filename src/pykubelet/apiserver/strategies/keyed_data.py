@@ -1,11 +1,9 @@
 """What config maps and secrets have in common: keys that can be file names, a size limit, and being immutable."""
 
 import base64
-import binascii
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from pykubelet.api.codec import DecodeError
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, too_long
 from pykubelet.api.validation import names
 from pykubelet.apiserver.objects import Object
@@ -41,11 +39,3 @@ class KeyedDataStrategy(Strategy):
 
 def decoded(value: Any) -> bytes:
     return base64.b64decode(value or "")
-
-
-def check_base64(obj: Object, part: str) -> None:
-    for key, value in obj.get(part, {}).items():
-        try:
-            base64.b64decode(value or "", validate=True)
-        except (binascii.Error, ValueError, TypeError):
-            raise DecodeError("illegal base64 data", f"{part}.{key}") from None

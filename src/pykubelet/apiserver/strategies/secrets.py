@@ -6,9 +6,10 @@ from typing import Final
 
 import msgspec
 
+from pykubelet.api.base64_text import with_canonical_bytes
 from pykubelet.api.field_errors import FieldError, invalid, required
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.strategies.keyed_data import KeyedDataStrategy, check_base64, decoded
+from pykubelet.apiserver.strategies.keyed_data import KeyedDataStrategy, decoded
 
 _NEEDED: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
@@ -22,8 +23,7 @@ class SecretStrategy(KeyedDataStrategy):
     selectable = {"type": "type"}
 
     def normal(self, obj: Object) -> Object:
-        result = super().normal(obj)
-        check_base64(result, "data")
+        result = super().normal(with_canonical_bytes(obj, "data"))
         if plain := result.pop("stringData", None):
             encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in plain.items()}
             result["data"] = {**result.get("data", {}), **encoded}
