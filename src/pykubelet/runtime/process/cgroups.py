@@ -1,5 +1,9 @@
-"""Limits on memory and processor time, where this machine lets us set them: cgroup v2 as root or delegated, or v1. And
-rules for devices, which only root can set."""
+"""Limits on memory, processor time and processes, where this machine lets us set them: cgroup v2 as root or delegated,
+or v1. And rules for devices, which only root can set.
+
+Who makes a user namespace and one of control groups can mount their trees, and rules all below the group that he is in.
+So a container is in a group of its own in every tree that there is.
+"""
 
 import contextlib
 import logging
@@ -7,6 +11,7 @@ import os
 import secrets
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +26,10 @@ log = logging.getLogger(__name__)
 _OURS: Final = "pykubelet"
 _WANTED: Final = ("memory", "cpu")
 _DEVICES: Final = "devices"
+_PIDS: Final = "pids"
+_CPUSET: Final = ("cpuset.cpus", "cpuset.mems")
+_SHARE: Final = 4
+"""One container gets no more than this part of all the processes that the machine can have."""
 _PATIENCE: Final = 2.0
 
 
@@ -40,7 +49,8 @@ class Cgroups:
 
     def __init__(self, mountinfo: str = "/proc/self/mountinfo", membership: str = "/proc/self/cgroup") -> None:
         self.unified: Path | None = None
-        self.legacy: dict[str, Path] = {}
+        self.legacy: dict[Path, list[str]] = {}
+        """By mount point: what the tree is for. The one of v2 may be among them, then it is for nothing."""
         self.refusal = ""
         """Why there are no limits; empty: there are."""
         self.device_rules = False
@@ -51,44 +61,50 @@ class Cgroups:
 
     def place(self, name: str, parent: str, limits: Limits, *, all_devices: bool = False) -> Placement:
         """Make a container's groups, and set its limits and rules. Raises OSError."""
+        most = _most_processes()
         if self.unified is not None:
             folder = self._below(self.unified, parent) / name
             folder.mkdir(parents=True, exist_ok=True)
             _enable(folder.parent)
-            _set_unified(folder, limits)
+            _set_unified(folder, limits, most)
             if self.device_rules and not all_devices:
                 devices.restrict(folder)
             return Placement(folders=(str(folder),), oom_events=str(folder / "memory.events"))
-        folders = {}
-        for controller, mount in self.legacy.items():
-            folders[controller] = folder = self._below(mount, parent) / name
-            folder.mkdir(parents=True, exist_ok=True)
-            _set_legacy(folder, controller, limits)
-            if controller == _DEVICES and not all_devices:
+        folders, oom_events = [], ""
+        for mount, controllers in self.legacy.items():
+            folder = self._below(mount, parent) / name
+            _make_legacy(mount, folder)
+            for controller in controllers:
+                _set_legacy(folder, controller, limits, most)
+            if _DEVICES in controllers and not all_devices:
                 devices.restrict(folder)
-        oom_events = f"{folders['memory']}/memory.oom_control" if "memory" in folders else ""
-        return Placement(folders=tuple(map(str, folders.values())), oom_events=oom_events)
+            if "memory" in controllers:
+                oom_events = f"{folder}/memory.oom_control"
+            folders.append(str(folder))
+        return Placement(folders=tuple(folders), oom_events=oom_events)
 
     def _below(self, mount: Path, parent: str) -> Path:
         inside = parent.strip("/")
         return mount / inside if inside and ".." not in inside.split("/") else mount / _OURS
 
     def _find(self, mounts: str, membership: str) -> None:
-        legacy: dict[str, Path] = {}
+        legacy: dict[Path, list[str]] = {}
         for line in mounts.splitlines():
             fields, _, rest = line.partition(" - ")
             kind, _, options = rest.split(maxsplit=2)
             mount = Path(fields.split()[4])
             if kind == "cgroup2":
                 self._try_unified(mount, membership)
+                legacy[mount] = []
             elif kind == "cgroup":
-                legacy |= {each: mount for each in options.split(",") if each in (*_WANTED, _DEVICES)}
+                legacy[mount] = options.split(",")
         if self.unified is None:
-            rules = legacy.pop(_DEVICES, None)
-            self.legacy = {controller: mount for controller, mount in legacy.items() if self._can_make(mount)}
-            if rules is not None and self._can_restrict(rules):
-                self.legacy[_DEVICES], self.device_rules = rules, True
-        if self.unified or set(self.legacy) - {_DEVICES}:
+            self.legacy = {mount: options for mount, options in legacy.items() if self._can_make(mount)}
+            rules = next((mount for mount, options in self.legacy.items() if _DEVICES in options), None)
+            self.device_rules = rules is not None and self._can_restrict(rules)
+            if rules is not None and not self.device_rules:
+                self.legacy[rules].remove(_DEVICES)
+        if self.unified or any(set(_WANTED) & set(options) for options in self.legacy.values()):
             self.refusal = ""
         else:
             self.refusal = self.refusal or "there is no cgroup that may be written to"
@@ -142,10 +158,7 @@ def kill(folders: tuple[str, ...]) -> None:
     for folder in folders:
         until = time.monotonic() + _PATIENCE
         while time.monotonic() < until:
-            try:
-                pids = Path(folder, "cgroup.procs").read_text().split()
-            except OSError:
-                break
+            pids = [pid for each in _tree(folder) for pid in _members(each)]
             if not pids:
                 break
             for pid in pids:
@@ -154,15 +167,29 @@ def kill(folders: tuple[str, ...]) -> None:
             time.sleep(0.005)
 
 
+def _members(folder: str) -> list[str]:
+    try:
+        return Path(folder, "cgroup.procs").read_text().split()
+    except OSError:
+        return []
+
+
+def _tree(folder: str) -> Iterator[str]:
+    """It and all in it, the deepest first: a container's root can make groups of its own."""
+    for each, _, _ in os.walk(folder, topdown=False):
+        yield each
+
+
 def remove(folders: tuple[str, ...]) -> None:
     """The dead leave a group a moment later than their parents hear of it."""
     for folder in folders:
         until = time.monotonic() + _PATIENCE
         while True:
             try:
-                os.rmdir(folder)
+                for each in _tree(folder):
+                    os.rmdir(each)
             except FileNotFoundError:
-                break
+                continue
             except OSError as error:
                 if time.monotonic() < until:
                     time.sleep(0.005)
@@ -171,13 +198,29 @@ def remove(folders: tuple[str, ...]) -> None:
             break
 
 
+def _make_legacy(mount: Path, folder: Path) -> None:
+    """A new group without processors and memory nodes would take in nobody."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _CPUSET:
+        if (folder / name).exists():
+            for each in (*(above for above in reversed(folder.parents) if above.is_relative_to(mount)), folder):
+                if not (each / name).read_text().strip("\n\0"):
+                    (each / name).write_text((each.parent / name).read_text())
+
+
+def _most_processes() -> int:
+    numbers = (int(Path("/proc/sys/kernel", name).read_text()) for name in ("pid_max", "threads-max"))
+    return min(numbers) // _SHARE
+
+
 def _enable(folder: Path) -> None:
-    for controller in _WANTED:
+    for controller in (*_WANTED, _PIDS):
         with contextlib.suppress(OSError):
             (folder / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
-def _set_unified(folder: Path, limits: Limits) -> None:
+def _set_unified(folder: Path, limits: Limits, most_processes: int) -> None:
+    _put(folder / "pids.max", str(most_processes))
     if limits.memory is not None:
         _put(folder / "memory.max", str(limits.memory))
         _put(folder / "memory.swap.max", "0")
@@ -188,7 +231,9 @@ def _set_unified(folder: Path, limits: Limits) -> None:
         _put(folder / "cpu.max", f"{limits.cpu_quota} {PERIOD}")
 
 
-def _set_legacy(folder: Path, controller: str, limits: Limits) -> None:
+def _set_legacy(folder: Path, controller: str, limits: Limits, most_processes: int) -> None:
+    if controller == _PIDS:
+        _put(folder / "pids.max", str(most_processes))
     if controller == "memory" and limits.memory is not None:
         _put(folder / "memory.limit_in_bytes", str(limits.memory))
         _put(folder / "memory.memsw.limit_in_bytes", str(limits.memory))

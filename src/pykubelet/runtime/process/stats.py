@@ -1,10 +1,14 @@
 """Where the containers of the embedded runtime are: the processes below their monitors, and what groups they have."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.stats.stats import ImageStore, Place
 from pykubelet.runtime.process.table import Table
+
+_CONTROLLERS: Final = {"cpu", "devices", "memory"}
+"""What is not counted by these is by the processes themselves."""
 
 
 class ProcessPlaces:
@@ -29,12 +33,12 @@ class ProcessPlaces:
 
 
 def by_controller(folders: Sequence[str]) -> dict[str, str]:
-    """A placement has one folder of version 2, or those for memory, processor time and devices of version 1, below
-    mount points that carry the names of their controllers."""
+    """A placement has one folder of version 2, or one in each tree of version 1, below mount points that carry the
+    names of their controllers."""
     found: dict[str, str] = {}
     for folder in folders:
         parts = folder.split("/")
-        names = [part for part in parts if {"memory", "cpu", "devices"} & set(part.split(","))]
-        for name in names[0].split(",") if names else ("",):
+        names = [part for part in parts if _CONTROLLERS & set(part.split(","))]
+        for name in names[0].split(",") if names else [""] if len(folders) == 1 else []:
             found[name] = folder
     return found

@@ -83,7 +83,7 @@ async def test_a_score_that_we_may_not_set_keeps_nothing_from_running(any_machin
 
 @pytest.mark.parametrize(("shares", "weight"), [(2, "1"), (1024, "39"), (262144, "10000"), (0, "1"), (10**9, "10000")])
 def test_shares_become_weights_as_the_kubelet_converts_them(tmp_path: Path, shares: int, weight: str) -> None:
-    cgroups._set_unified(tmp_path, Limits(cpu_shares=shares))
+    cgroups._set_unified(tmp_path, Limits(cpu_shares=shares), 100)
     assert (tmp_path / "cpu.weight").read_text() == weight
 
 

@@ -20,6 +20,8 @@ def test_folders_belong_to_the_controllers_that_their_mounts_are_named_after() -
         "cpu": "/sys/fs/cgroup/cpu,cpuacct/x/1",
         "cpuacct": "/sys/fs/cgroup/cpu,cpuacct/x/1",
     }
+    trees = ("/sys/fs/cgroup/unified/x/1", "/sys/fs/cgroup/memory/x/1", "/sys/fs/cgroup/systemd/x/1")
+    assert by_controller(trees) == {"memory": "/sys/fs/cgroup/memory/x/1"}, "beside others version 2 only keeps count"
 
 
 async def test_a_program_that_is_busy_is_seen_to_use_its_processor(any_machine: Machine, tmp_path: Path) -> None:
