@@ -32,6 +32,9 @@ _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TAG: Final = "tag:yaml.org,2002:"
 
 
+_NO_KEYS: Final[dict[str, tuple[int, int]]] = {}
+
+
 class DocumentError(ValueError):
     """Text that cannot be read. Line and column count from 1; 0 means that the place is unknown."""
 
@@ -45,13 +48,15 @@ class DocumentError(ValueError):
 class _Node:
     """A value and the place where it stands. `weight` counts the values in it, aliases expanded."""
 
-    __slots__ = ("children", "column", "line", "open", "value", "weight")
+    __slots__ = ("children", "column", "keys", "line", "open", "value", "weight")
 
     def __init__(self, value: Any, line: int, column: int) -> None:
         self.value = value
         self.line = line
         self.column = column
         self.children: dict[str, _Node] | list[_Node] | None = None
+        self.keys: dict[str, tuple[int, int]] = _NO_KEYS
+        """Where the names of its members stand."""
         self.open = False
         self.weight = 1
 
@@ -65,6 +70,15 @@ class Document:
 
     def place(self, field: str) -> tuple[int, int] | None:
         """Line and column of `spec.containers[0].image`, or of the nearest thing around it that was written down."""
+        node = self._nearest(field)
+        return (node.line, node.column) if node is not None else None
+
+    def name_place(self, owner: str, name: str) -> tuple[int, int] | None:
+        """Where the name of a member of `owner` stands, while `place` is that of a value."""
+        node = self._nearest(owner)
+        return node.keys.get(name, (node.line, node.column)) if node is not None else None
+
+    def _nearest(self, field: str) -> _Node | None:
         node = self._root
         if node is None:
             return None
@@ -73,7 +87,7 @@ class Document:
             if child is None:
                 break
             node = child
-        return node.line, node.column
+        return node
 
     def fault(self, path: str, field: str, reason: str) -> Invalid:
         """What is wrong with a field of the file at `path`, and where."""
@@ -261,6 +275,7 @@ class _Builder:
             raise DocumentError("a key must be text", *_place(event))
         node = _Node({} if mapping else [], *_place(event))
         node.children = {} if mapping else []
+        node.keys = {} if mapping else _NO_KEYS
         node.open = True
         self._anchor(event, node)
         self._stack.append(_Open(node))
@@ -292,6 +307,7 @@ class _Builder:
         if earlier is not None and key.value not in frame.merged:
             raise DocumentError(f"key {key.value!r} occurs twice, first on line {earlier.line}", *_place(key))
         frame.merged.discard(key.value)
+        frame.node.keys[key.value] = _place(key)
         _set_member(frame.node, key.value, node)
 
     def _merge(self, frame: _Open, node: _Node) -> None:

@@ -142,11 +142,19 @@ def _sources(base: Foundations, ownership: Ownership, objects: StaticObjects | N
     sources: dict[str, PodSource] = {}
     static, name = base.config.static_pods, base.config.node.name
     if static.path:
-        sources[FILE_SOURCE] = FileSource(static.path, name, period=static.file_check_period, objects=objects)
+        sources[FILE_SOURCE] = FileSource(
+            static.path, name, period=static.file_check_period, objects=objects, lenient=static.lenient
+        )
     if static.url:
         from pykubelet.sources.url import UrlSource  # an HTTP client takes long to load
 
-        sources[URL_SOURCE] = UrlSource(static.url, name, headers=static.url_header, period=static.http_check_period)
+        sources[URL_SOURCE] = UrlSource(
+            static.url,
+            name,
+            headers=static.url_header,
+            period=static.http_check_period,
+            lenient=static.lenient,
+        )
     if base.api is not None:
         sources[API_SOURCE] = OwnPods(base.api.source, ownership)
     return sources

@@ -157,6 +157,7 @@ def make_config(
     made |= _restart_waits(gates, read.get("crashLoopBackOff.maxContainerRestartPeriod"))
     made["runtime.limited_swap"] = values["memorySwap.swapBehavior"] == "LimitedSwap"
     made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
+    made["static_pods.lenient"] = is_kubelet
     if not values["tlsCertFile"] and not values["serverTLSBootstrap"]:  # then one is made there
         values |= {"tlsCertFile": f"{certificates}/kubelet.crt", "tlsPrivateKeyFile": f"{certificates}/kubelet.key"}
     made["configuration"] = configz({**values, "podLogsDir": str(logs)})

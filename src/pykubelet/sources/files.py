@@ -42,11 +42,18 @@ class FileSource:
     """`watch` yields the whole truth at first and whenever it changes."""
 
     def __init__(
-        self, path: str, node_name: str, *, period: float = 20.0, objects: StaticObjects | None = None
+        self,
+        path: str,
+        node_name: str,
+        *,
+        period: float = 20.0,
+        objects: StaticObjects | None = None,
+        lenient: bool = False,
     ) -> None:
         self._path = path.rstrip("/") or "/"
         self._node_name = node_name
         self._period = period
+        self._lenient = lenient
         self._objects = objects or StaticObjects()
         self._contents: dict[str, _Content] = {}
         self._reported: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -171,7 +178,9 @@ class FileSource:
         before = self._contents.get(path)
         place = Place(origin=_as_text(path), source=FILE_SOURCE, node_name=self._node_name)
         try:
-            return _Content(digest, read_manifest(data, place))
+            manifest = read_manifest(data, place, lenient=self._lenient)
+            self._report("content", path, *manifest.ignored, level=logging.WARNING)
+            return _Content(digest, manifest)
         except BadManifest as error:
             kept = before.manifest if before else Manifest()
             names = ", ".join(pod.metadata.name for pod in kept.pods)
@@ -236,11 +245,11 @@ class FileSource:
 
     # --- what is wrong is said once, until it changes or is mended
 
-    def _report(self, about: str, which: str, *faults: str) -> None:
+    def _report(self, about: str, which: str, *faults: str, level: int = logging.ERROR) -> None:
         if self._reported.get((about, which)) != faults:
             self._reported[about, which] = faults
             for fault in faults:
-                log.error("%s", fault)
+                log.log(level, "%s", fault)
 
     def _note_mended(self, about: str, which: str) -> None:
         self._reported.pop((about, which), None)

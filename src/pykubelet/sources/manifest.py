@@ -13,10 +13,13 @@ from pykubelet.api.codec import DecodeError
 from pykubelet.api.defaults import default_pod
 from pykubelet.api.documents import Document, DocumentError, read_documents
 from pykubelet.api.field_errors import FieldError, forbidden
+from pykubelet.api.meta import ListMeta
 from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import FILE_SOURCE
+from pykubelet.api.struct import Struct as ApiStruct
 from pykubelet.api.struct import changed
+from pykubelet.api.unknown_fields import unknown_fields
 from pykubelet.api.validation import validate_pod
 from pykubelet.api.validation.names import dns_subdomain
 from pykubelet.base.errors import Invalid
@@ -60,13 +63,31 @@ class Manifest(Struct, frozen=True):
     objects: Mapping[ObjectKey, ConfigMap | Secret] = {}
     needs: Mapping[str, Mapping[ObjectKey, str]] = {}
     """By uid of a pod: the config maps and secrets that it needs, each with what is wrong when there is none."""
+    ignored: tuple[str, ...] = ()
+    """Fields that no such object has, where that is no fault."""
 
 
-def read_manifest(data: bytes, place: Place) -> Manifest:
+class _PodList(ApiStruct, frozen=True):
+    api_version: str = ""
+    kind: str = ""
+    metadata: ListMeta | None = None
+    items: tuple[Pod, ...] = ()
+
+
+_KINDS: Final[Mapping[str, type[ApiStruct]]] = {
+    "Pod": Pod,
+    **dict.fromkeys(_LIST_KINDS, _PodList),
+    "ConfigMap": ConfigMap,
+    "Secret": Secret,
+}
+
+
+def read_manifest(data: bytes, place: Place, *, lenient: bool = False) -> Manifest:
     """A manifest: YAML or JSON, one document or several, each a Pod or a list of pods; in a file also config maps and
     secrets for them.
 
-    All or nothing: a manifest with one bad pod is a bad manifest. Raises BadManifest.
+    All or nothing: a manifest with one bad pod is a bad manifest. So is one with a field that is not known, unless it
+    is read in the lenient way. Raises BadManifest.
     """
     try:
         documents = read_documents(data)
@@ -75,11 +96,21 @@ def read_manifest(data: bytes, place: Place) -> Manifest:
     if not documents:
         raise BadManifest((_fault(place, None, "holds no pod"),))
     reader = _Reader(place)
+    unknown: list[str] = []
     for document in documents:
+        unknown += _unknown_fields(document, place)
         reader.read(document)
-    if reader.faults:
-        raise BadManifest(tuple(reader.faults))
-    return Manifest(tuple(reader.pods), reader.objects, reader.needs)
+    if reader.faults or (unknown and not lenient):
+        raise BadManifest((*unknown, *reader.faults))
+    ignored = tuple(f"{each}; it is ignored" for each in unknown)
+    return Manifest(tuple(reader.pods), reader.objects, reader.needs, ignored)
+
+
+def _unknown_fields(document: Document, place: Place) -> Iterator[str]:
+    value = document.value
+    kind = _KINDS.get(str(value.get("kind"))) if isinstance(value, dict) else None
+    for each in unknown_fields(kind, value) if kind is not None else ():
+        yield _fault(place, document.name_place(each.owner, each.name), str(each))
 
 
 class _Reader:

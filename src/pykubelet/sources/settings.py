@@ -14,3 +14,5 @@ class StaticPodSettings(Struct, frozen=True, kw_only=True):
     """Headers of the requests for `url`. Never logged."""
     file_check_period: float = 20.0
     http_check_period: float = 20.0
+    lenient: bool = False
+    """Fields that no pod has are told of and ignored, as upstream does; else their manifest is refused."""

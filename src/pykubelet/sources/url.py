@@ -6,6 +6,7 @@ What it last said well stays true while it is silent, empty, broken or unreachab
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import aiohttp
@@ -45,11 +46,13 @@ class UrlSource:
         *,
         headers: Mapping[str, Sequence[str]] | None = None,
         period: float = 20.0,
+        lenient: bool = False,
     ) -> None:
         """Raises Invalid when there is no way to ask that URL."""
         self._url = checked_url(url)
         self._headers = tuple((name, value) for name, values in (headers or {}).items() for value in values)
         self._period = period
+        self._lenient = lenient
         self._place = Place(origin=url, source=URL_SOURCE, node_name=node_name, shown=_shown(self._url))
         self._etag = ""
         self._data = b""
@@ -91,7 +94,11 @@ class UrlSource:
             raise Retry(f"{self._place}: {type(error).__name__}: {self._clean(text)}") from None
         if data is not None and data != self._data:
             self._data = data
-            self._pods = (await asyncio.to_thread(read_manifest, data, self._place)).pods  # a large one takes seconds
+            read = partial(read_manifest, data, self._place, lenient=self._lenient)
+            manifest = await asyncio.to_thread(read)  # a large one takes seconds
+            for ignored in manifest.ignored:
+                log.warning("%s", ignored)
+            self._pods = manifest.pods
         return self._pods
 
     async def _get(self, session: aiohttp.ClientSession) -> bytes | None:

@@ -111,6 +111,11 @@ def test_the_defaults_are_upstreams(tmp_path: Path) -> None:
     assert found.server.auth.authorization == "Webhook"
 
 
+def test_only_an_agent_called_kubelet_ignores_what_it_does_not_know_in_manifests() -> None:
+    assert not made({}).static_pods.lenient
+    assert make_config({"--hostname-override": "n1"}, is_kubelet=True).static_pods.lenient
+
+
 def test_nulls_are_as_if_not_written(tmp_path: Path) -> None:
     text = HEAD + "staticPodPath: null\nstaticPodURLHeader:\nfileCheckFrequency: ~\n"
     assert made(load(tmp_path, text)) == config()

@@ -457,3 +457,29 @@ async def test_a_folder_that_is_made_anew_with_the_same_manifests_restarts_no_po
         folder.mkdir()
         (folder / "web.yaml").write_text(manifest("web"))
         await view.silence(100)
+
+
+# --- fields that nobody knows
+
+
+@virtual_time
+async def test_a_misspelled_field_keeps_the_pod_from_running_without_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "web.yaml").write_text(manifest("web") + "sped: {}\n")
+    async with following(FileSource(str(tmp_path), "n1")) as view:
+        assert await view.next() == Listed(())
+    assert faults(caplog) == [f"{tmp_path}/web.yaml:5:1: sped: there is no such field; did you mean spec?"]
+
+
+@virtual_time
+async def test_in_the_lenient_way_it_is_warned_of_once_and_the_pod_runs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "web.yaml").write_text(manifest("web") + "sped: {}\n")
+    async with following(FileSource(str(tmp_path), "n1", period=1.0, lenient=True)) as view:
+        await view.next()
+        assert list(view.images) == ["web"]
+        await asyncio.sleep(5)
+    told = f"{tmp_path}/web.yaml:5:1: sped: there is no such field; did you mean spec?; it is ignored"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [("WARNING", told)]

@@ -382,3 +382,58 @@ def test_a_uid_that_could_not_name_a_folder_is_a_fault(uid: str) -> None:
     with pytest.raises(BadManifest) as caught:
         read_manifest(text.encode(), Place(origin="/m/web.yaml", source="file", node_name="n1"))
     assert caught.value.faults[0].startswith("/m/web.yaml:3:28: metadata.uid: must be letters, digits")
+
+
+# --- fields that nobody knows
+
+TYPO = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  label: {a: b}
+spec:
+  containers:
+    - name: server
+      image: nginx:1.27
+      comand:
+        - sleep
+      resources:
+        limits: {cpu: 1}
+      zzz: 1
+"""
+
+
+def test_a_field_that_is_not_known_is_told_with_its_line_and_the_nearest_name() -> None:
+    assert faults(TYPO) == [
+        "/etc/pods/web.yaml:5:3: metadata.label: there is no such field; did you mean labels?",
+        "/etc/pods/web.yaml:10:7: spec.containers[0].comand: there is no such field; did you mean command?",
+        "/etc/pods/web.yaml:14:7: spec.containers[0].zzz: there is no such field",
+    ]
+
+
+def test_it_is_told_besides_all_else_that_is_wrong() -> None:
+    told = faults(TYPO.replace("name: server", "name: Server"))
+    assert [fault.split(":")[1] for fault in told] == ["5", "10", "14", "8"]
+
+
+def test_in_the_lenient_way_it_is_told_and_ignored() -> None:
+    found = read_manifest(TYPO.encode(), FILE, lenient=True)
+    assert [pod.metadata.name for pod in found.pods] == ["web-n1"]
+    assert found.ignored[1].startswith("/etc/pods/web.yaml:10:7: ")
+    assert found.ignored[1].endswith("did you mean command?; it is ignored")
+    assert read_manifest(WEB.encode(), FILE, lenient=True).ignored == ()
+
+
+def test_lists_and_what_lies_beside_pods_are_looked_at_too() -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndate: {any.thing: x}\n"
+    (fault,) = faults(text)
+    assert fault == "/etc/pods/web.yaml:4:1: date: there is no such field; did you mean data?"
+    assert faults(listed("PodList", TYPO).replace("items:", "item: []\nitems:"))[:2] == [
+        "/etc/pods/web.yaml:3:1: item: there is no such field; did you mean items?",
+        "/etc/pods/web.yaml:9:5: items[0].metadata.label: there is no such field; did you mean labels?",
+    ]
+
+
+def test_a_name_that_looks_like_a_path_is_found_where_it_stands() -> None:
+    assert faults(WEB + "  a.b[0]: 1\n") == ["/etc/pods/web.yaml:9:3: spec.a.b[0]: there is no such field"]

@@ -21,3 +21,10 @@ def test_pods_are_counted_and_faults_are_told_with_their_place(tmp_path: Path) -
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="none: there is no such file or folder of manifests"):
         check_manifests(tmp_path / "none")
+
+
+def test_a_misspelled_field_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    (tmp_path / "web.yaml").write_text(POD.replace("image: nginx", "image: nginx, comand: [sleep]"))
+    pods, faults = check_manifests(tmp_path)
+    where = f"{tmp_path}/web.yaml:4:45: spec.containers[0].comand"
+    assert (pods, faults) == (0, (f"{where}: there is no such field; did you mean command?",))
