@@ -353,3 +353,15 @@ def test_a_pod_may_speak_to_the_api_as_its_service_account(cluster: UpCluster) -
     assert claims["kubernetes.io"]["pod"]["name"] == "speaker"
     assert cluster.kubectl("exec", "speaker", "--", "cat", f"{where}/namespace") == "default"
     assert "BEGIN CERTIFICATE" in cluster.kubectl("exec", "speaker", "--", "cat", f"{where}/ca.crt")
+
+
+def test_a_pod_that_wants_to_be_spread_over_zones_waits_for_one(cluster: UpCluster) -> None:
+    rule = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    rule |= {"labelSelector": {"matchLabels": {"app": "spread"}}}
+    cluster.apply(pod("spread", topologySpreadConstraints=[rule]))
+    words = "1 node(s) didn't match pod topology spread constraints (missing required label)"
+    wait_for(lambda: f"0/1 nodes are available: {words}." in cluster.kubectl("describe", "pod", "spread"))
+    assert "Pending" in cluster.kubectl("get", "pod", "spread")
+    cluster.kubectl("label", "node", "--all", "zone=here")
+    cluster.ready("spread")
+    cluster.kubectl("delete", "pod", "spread", "--now")

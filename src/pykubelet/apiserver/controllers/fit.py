@@ -19,7 +19,7 @@ from pykubelet.api.scheduling import Taint
 from pykubelet.apiserver.objects import Object, at
 
 NO_NODES: Final = "no nodes available to schedule pods"
-_HARD: Final = ("NoSchedule", "NoExecute")
+HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
 _MOST: Final = 100.0
 
 
@@ -79,7 +79,7 @@ def reasons(pod: Wish, node: Place, used: Use) -> list[str]:
     if node.is_cordoned and not tolerates(spec.tolerations, Taint(key=UNSCHEDULABLE_TAINT, effect="NoSchedule")):
         return ["node(s) were unschedulable"]
     for taint in node.taints:
-        if taint.effect in _HARD and not tolerates(spec.tolerations, taint):
+        if taint.effect in HARD_EFFECTS and not tolerates(spec.tolerations, taint):
             return ["node(s) had untolerated taint(s)"]
     if not is_attracted(spec, node.name, node.labels):
         return ["node(s) didn't match Pod's node affinity/selector"]
@@ -122,17 +122,21 @@ def chosen(
     pod: Wish,
     nodes: Mapping[str, tuple[Place, Use]],
     also: Callable[[Place], list[str]] = lambda node: [],
+    bonus: Callable[[Sequence[Place]], Mapping[str, float]] = lambda nodes: {},
 ) -> tuple[str, str]:
-    """The node for the pod, or else why there is none. `also`: what else may speak against a node that it fits on."""
-    faults, best = [], None
-    for name, (node, used) in sorted(nodes.items()):
+    """The node for the pod, or else why there is none. `also`: what else may speak against a node that it fits on;
+    `bonus`: what else speaks for some of those that are left."""
+    faults, left = [], []
+    for _, (node, used) in sorted(nodes.items()):
         if found := reasons(pod, node, used) or also(node):
             faults.append(found)
-            continue
-        rank = (score(pod, node, used), -used.pods)
-        if best is None or rank > best[0]:
-            best = (rank, name)
-    return (best[1], "") if best is not None else ("", message(faults))
+        else:
+            left.append((node, used))
+    if not left:
+        return "", message(faults)
+    more = bonus([node for node, _ in left])
+    best, _ = max(left, key=lambda each: (score(pod, *each) + more.get(each[0].name, 0.0), -each[1].pods))
+    return best.name, ""
 
 
 def _shortages(pod: Wish, node: Place, used: Use) -> list[str]:

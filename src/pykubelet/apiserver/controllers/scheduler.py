@@ -1,6 +1,7 @@
 """Finds a node for every pod that has none: at once when there is room, else as soon as something changes."""
 
 import logging
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -16,6 +17,7 @@ from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.fit import Place, Use, Wish, chosen, is_waiting, place, use, wish
 from pykubelet.apiserver.controllers.pod_affinity import Neighbour, Neighbourhood, neighbour
+from pykubelet.apiserver.controllers.topology_spread import Crowd, Labels, Spread
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.status import ApiError
@@ -36,6 +38,7 @@ class Seen(Struct, frozen=True):
     namespace: str
     name: str
     node: str
+    is_leaving: bool
     is_waiting: bool
     priority: int
     created: str
@@ -57,6 +60,7 @@ def seen(pod: Object) -> Seen:
         metadata.get("namespace", ""),
         metadata["name"],
         "" if is_over else spec.get("nodeName", ""),
+        bool(metadata.get("deletionTimestamp")),
         waits and wanted is not None,
         spec.get("priority") or 0,
         metadata.get("creationTimestamp", ""),
@@ -86,20 +90,25 @@ class Scheduler:
         if not waiting:
             return
         nodes = await self._nodes(pods)
+        places = [node for node, _ in nodes.values()]
         around = await self._around(pods, nodes)
+        crowd = Crowd(_staying(pods))
         for each in waiting:
             pod = await self._client.find(PODS, each.namespace, each.name)
             if pod is None or not is_waiting(pod, NAME):
                 continue
             wanted = wish(convert(PodSpec, pod["spec"]))
-            itself = neighbour(each.namespace, at(pod, "metadata.labels", {}), wanted.spec)
-            name, why = chosen(wanted, nodes, partial(_reasons, around, itself))
+            labels = at(pod, "metadata.labels", {})
+            itself = neighbour(each.namespace, labels, wanted.spec)
+            spread = Spread(wanted.spec, each.namespace, labels, places, crowd)
+            name, why = chosen(wanted, nodes, partial(_reasons, spread, around, itself), spread.bonus)
             if not name:
                 await self._leave(pod, why)
             elif await self._bind(pod, name):
                 node, used = nodes[name]
                 nodes[name] = (node, _added(used, wanted))
                 around.add(itself, node.labels)
+                crowd.add(each.namespace, labels, name)
 
     async def _nodes(self, pods: list[Seen]) -> dict[str, tuple[Place, Use]]:
         on: dict[str, list[Wish]] = {}
@@ -154,8 +163,15 @@ def unschedulable(pod: Object, why: str, now: str) -> Object | None:
     return conditioned(pod, refused, now)
 
 
-def _reasons(around: Neighbourhood, pod: Neighbour, node: Place) -> list[str]:
-    return around.reasons(pod, node.labels)
+def _staying(pods: Iterable[Seen]) -> Iterator[tuple[str, Labels, str]]:
+    """Namespace, labels and node of each pod that has one and is not about to leave it."""
+    for pod in pods:
+        if pod.node and not pod.is_leaving:
+            yield pod.namespace, pod.neighbour.labels, pod.node
+
+
+def _reasons(spread: Spread, around: Neighbourhood, pod: Neighbour, node: Place) -> list[str]:
+    return spread.reasons(node) or around.reasons(pod, node.labels)
 
 
 def _matters(event: Event) -> bool:
