@@ -10,7 +10,7 @@ TOOLS  := $(VENV)/.tools
 PYTEST := $(BIN)/python -m pytest
 BESIDE := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: up down test retest packages check bench format clean help
+.PHONY: up down test retest packages check bench dist format clean help
 
 help:  ## Show what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 12
@@ -37,6 +37,10 @@ check: $(TOOLS)  ## Format, lint, types, import law, sizes.
 
 bench: $(TOOLS)  ## Measure, and print tables; `make bench SUITE=cri` runs one.
 	PYTHONPATH=tests $(BIN)/python -m bench $(SUITE)
+
+dist: $(TOOLS)  ## Build the wheel and the source archive into dist/.
+	rm -rf dist
+	$(BIN)/python -m hatchling build
 
 format: $(TOOLS)  ## Put the code into its format.
 	$(BIN)/ruff format
