@@ -238,7 +238,7 @@ def _status_patch(address: str) -> bytes:
         "hostIPs": [{"ip": "10.0.0.1"}],
         "phase": "Running",
         "podIP": address,
-        "podIPs": [{"ip": address}],
+        "podIPs": [{"$patch": "replace"}, {"ip": address}],  # an agent whose pod has moved takes the old one away
         "startTime": now,
     }
     return json.dumps({"status": status}).encode()

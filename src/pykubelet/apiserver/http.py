@@ -128,7 +128,8 @@ class RequestHandler:
     ) -> web.StreamResponse:
         accept = accepted(request.headers.get("Accept", ""))
         body = await read_body(request, self._backend.settings.most_body_bytes)
-        ask = partial(_call, request, info, resource, user, b"" if info.verb in _READING else body, accept)
+        body = b"" if info.verb in _READING else body
+        ask = partial(_call, request, info, resource, user, body, accept)
         done = await self._answer(place, self._verb(place, resource, info), ask, user.name, len(body))
         if isinstance(done, Payload):
             return await _response(request, done)

@@ -33,6 +33,7 @@ from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.node.node_object import KUBELET_VERSION, NodeSettings
+from pykubelet.runtime.endpoints import EMBEDDED
 from pykubelet.runtime.settings import RuntimeSettings
 from pykubelet.server.settings import ServerSettings
 from pykubelet.sources.settings import StaticPodSettings
@@ -213,7 +214,7 @@ def default_root_dir() -> Path:
 def _default_logs(root: Path, endpoint: str) -> Path:
     """Upstream's folder, wherever the state is. Beside the state for an ordinary user, who may not write there, and for
     an embedded runtime with a state of its own: it must not clear away the logs of a node on the same machine."""
-    is_apart = root != _UPSTREAMS_ROOT and endpoint in ("", "process")
+    is_apart = root != _UPSTREAMS_ROOT and endpoint.partition("://")[0] in ("", EMBEDDED)
     return root / "logs" if is_apart or os.geteuid() != 0 else Path("/var/log/pods")
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kit.api_process import Api
+from pykubelet.apiserver.backend import LIGHT
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -34,3 +35,15 @@ async def test_health_is_told_part_by_part(api: Api) -> None:
     code, text = await api.ask("GET", "/readyz")
     assert code == 500
     assert "[-]etcd failed" in text
+
+
+async def test_what_is_read_is_no_heavier_for_what_comes_with_the_request(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: object) -> None:
+        raise AssertionError("nothing is worked on beside the loop")
+
+    monkeypatch.setattr(api.backend._beside, "run", run)
+    body = {"data": "a" * LIGHT}
+    assert (await api.ask("GET", PODS, body))[0] == 200
+    assert (await api.ask("GET", f"{PODS}?watch=true&resourceVersion=0&timeoutSeconds=1", body))[0] == 200

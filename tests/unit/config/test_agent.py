@@ -70,6 +70,7 @@ def made(given: dict[str, Any]) -> Config:
         ("/r", "unix:///run/containerd/containerd.sock", 1000, "/r/logs"),
         ("/r", "", 0, "/r/logs"),
         ("/r", "process", 0, "/r/logs"),
+        ("/r", "process://plain", 0, "/r/logs"),
     ],
 )
 def test_logs_are_where_upstream_has_them_unless_the_node_is_not_the_machines_own(
