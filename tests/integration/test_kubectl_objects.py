@@ -120,3 +120,9 @@ async def test_a_list_is_checked_and_made(api: Api) -> None:
     assert await done(api, "create", "-f", "-", stdin=given) == "configmap/a created\n"
     wrong = json.dumps({"apiVersion": "v1", "kind": "List", "items": [{**item, "bogus": 1}]})
     assert "bogus" in (await api.kubectl("apply", "-f", "-", stdin=wrong)).err
+
+
+async def test_kubectl_shows_what_is_stored_and_has_no_effect(api: Api) -> None:
+    told = await api.kubectl("create", "quota", "small", "--hard=pods=1")
+    assert (told.code, told.out) == (0, "resourcequota/small created\n")
+    assert told.err == "Warning: the quota is stored, but this API server does not enforce quotas\n"

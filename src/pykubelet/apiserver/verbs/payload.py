@@ -1,6 +1,6 @@
 """An answer as the bytes that go to the client: in the form that it asked for, with what it is told besides."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -11,9 +11,11 @@ from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.media_types import JSON, YAML
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
+from pykubelet.apiserver.verbs.unheeded import unheeded
 
 MOST_YAML: Final = 3 << 20
 """Bytes, as JSON, of what is written as YAML: that takes a hundred times as long as to read it."""
+_WRITES: Final = ("create", "patch", "update")
 _LONGEST_WARNINGS: Final = 4096
 _LONGEST_WARNING: Final = 256
 
@@ -33,7 +35,8 @@ def payload_weight(call: Call, answer: Answer) -> int:
 
 def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
     headers = [("Cache-Control", "no-cache, private")]
-    headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(dict.fromkeys(call.warnings))]
+    told = dict.fromkeys([*call.warnings, *_besides(call, answer)])
+    headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(told)]
     headers.append(("Content-Type", call.accept.media))
     if answer.data is not None and call.accept.media == JSON and not call.query.get("pretty"):
         return Payload(answer.code, answer.data, headers)
@@ -47,6 +50,15 @@ def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
     elif call.query.get("pretty") not in (None, "", "0", "false"):
         body = msgspec.json.format(body, indent=2)
     return Payload(answer.code, body, headers)
+
+
+def _besides(call: Call, answer: Answer) -> Iterator[str]:
+    """What whoever wrote the object should know of it."""
+    info, obj = call.info, answer.obj
+    if info.verb not in _WRITES or obj is None or obj.get("kind") != call.resource.kind:
+        return
+    resource = f"{info.resource}.{info.group}" if info.group else info.resource
+    yield from unheeded(resource, info.subresource, obj)
 
 
 def _transformed(backend: Backend, call: Call, obj: Object) -> Object:

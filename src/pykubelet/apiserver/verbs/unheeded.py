@@ -1,0 +1,81 @@
+"""What is stored and has no effect: whoever writes it is warned, so that nobody waits for it.
+
+One line per wish. When something comes to act on it, its line goes.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from msgspec import Struct
+
+from pykubelet.apiserver.objects import Object, at
+
+_FOR_ACCOUNTS: Final = "kubernetes.io/service-account-token"
+_UNSIGNED: Final = (
+    "kubernetes.io/kube-apiserver-client",
+    "kubernetes.io/legacy-unknown",
+)
+_DUAL: Final = ("PreferDualStack", "RequireDualStack")
+
+
+class _Unheeded(Struct, frozen=True):
+    resource: str
+    sentence: str
+    is_meant: Callable[[Object], bool] = lambda obj: True
+    subresource: str = ""
+
+
+def unheeded(resource: str, subresource: str, obj: Object) -> Iterator[str]:
+    """What to tell about an object that was written. `resource`: its plural, with its group where it has one."""
+    for each in _TABLE:
+        if (each.resource, each.subresource) == (resource, subresource) and each.is_meant(obj):
+            yield each.sentence
+
+
+def _limits_claims(obj: Object) -> bool:
+    return any(item.get("type") == "PersistentVolumeClaim" for item in at(obj, "spec.limits", ()))
+
+
+def _is_unfilled_token(obj: Object) -> bool:
+    return obj.get("type") == _FOR_ACCOUNTS and "token" not in (obj.get("data") or {})
+
+
+def _misses_a_family(obj: Object) -> bool:
+    spec: dict[str, Any] = obj.get("spec") or {}
+    wants = "IPv6" in (spec.get("ipFamilies") or ()) or spec.get("ipFamilyPolicy") in _DUAL
+    return wants and not any(":" in address for address in spec.get("clusterIPs") or ())
+
+
+def _is_unsigned(obj: Object) -> bool:
+    return at(obj, "spec.signerName") in _UNSIGNED and not at(obj, "status.certificate")
+
+
+_TABLE: Final = (
+    _Unheeded("resourcequotas", "the quota is stored, but this API server does not enforce quotas"),
+    _Unheeded("limitranges", "limits of type PersistentVolumeClaim are stored, but not enforced", _limits_claims),
+    _Unheeded(
+        "persistentvolumeclaims",
+        "the claim is stored, but nothing here makes or binds volumes: it stays Pending, and pods that use it wait",
+        lambda obj: at(obj, "status.phase") != "Bound",
+    ),
+    _Unheeded(
+        "secrets",
+        "the secret is stored, but nothing puts a token into it: use `kubectl create token`, or a projected volume",
+        _is_unfilled_token,
+    ),
+    _Unheeded(
+        "services",
+        "addresses of services are IPv4 here: the service is stored, but gets no IPv6 address",
+        _misses_a_family,
+    ),
+    _Unheeded(
+        "pods",
+        "the new resources are stored, but the node does not resize running containers: make the pod anew",
+        subresource="resize",
+    ),
+    _Unheeded(
+        "certificatesigningrequests.certificates.k8s.io",
+        "the request is stored, but nobody here issues certificates for its signer, approved or not",
+        _is_unsigned,
+    ),
+)

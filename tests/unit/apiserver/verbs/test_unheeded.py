@@ -1,0 +1,77 @@
+"""Whoever writes what nothing acts on is told so."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from kit.api_process import Api
+from pykubelet.apiserver.verbs.unheeded import unheeded
+
+NS = "/api/v1/namespaces/default"
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+REQUEST = base64.b64encode(b"-----BEGIN CERTIFICATE REQUEST-----").decode()
+CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+ACCOUNT = {"annotations": {"kubernetes.io/service-account.name": "default"}}
+
+
+def csr(signer: str) -> dict[str, Any]:
+    return {"spec": {"request": REQUEST, "signerName": signer, "usages": ["client auth"]}}
+
+
+def service(**spec: Any) -> dict[str, Any]:
+    return {"spec": {"ports": [{"port": 80}], **spec}}
+
+
+async def told(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "application/json") -> list[str]:
+    async with api.session.request(method, api.url + path, json=body, headers={"Content-Type": kind}) as answer:
+        assert answer.status in (200, 201), await answer.text()
+        return answer.headers.getall("Warning", [])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "words"),
+    [
+        (f"{NS}/resourcequotas", {"spec": {"hard": {"pods": "1"}}}, "does not enforce quotas"),
+        (f"{NS}/limitranges", {"spec": {"limits": [{"type": "PersistentVolumeClaim"}]}}, "not enforced"),
+        (f"{NS}/limitranges", {"spec": {"limits": [{"type": "Pod"}]}}, ""),
+        (f"{NS}/persistentvolumeclaims", {"spec": CLAIM}, "it stays Pending"),
+        (f"{NS}/secrets", {"type": "kubernetes.io/service-account-token", "metadata": ACCOUNT}, "kubectl create token"),
+        (f"{NS}/secrets", {"stringData": {"a": "b"}}, ""),
+        (f"{NS}/services", service(ipFamilies=["IPv6"]), "no IPv6 address"),
+        (f"{NS}/services", service(ipFamilyPolicy="PreferDualStack"), "no IPv6 address"),
+        (f"{NS}/services", service(), ""),
+        (CSRS, csr("kubernetes.io/kube-apiserver-client"), "nobody here issues certificates"),
+        (CSRS, csr("kubernetes.io/kube-apiserver-client-kubelet"), ""),
+        (CSRS, csr("example.com/theirs"), ""),
+    ],
+)
+async def test_the_writer_is_warned_at_once(api: Api, path: str, body: dict[str, Any], words: str) -> None:
+    found = await told(api, "POST", path, {**body, "metadata": {"name": "x", **body.get("metadata", {})}})
+    assert len(found) == bool(words)
+    assert all(text.startswith('299 - "') and words in text for text in found)
+    async with api.session.get(f"{api.url}{path}/x") as answer:
+        assert "Warning" not in answer.headers
+
+
+async def test_later_writes_are_warned_of_and_others_are_not(api: Api) -> None:
+    merge = "application/merge-patch+json"
+    await told(api, "POST", f"{NS}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}})
+    assert await told(api, "PATCH", f"{NS}/resourcequotas/q", {"spec": {"hard": {"pods": "2"}}}, merge)
+    assert not await told(api, "PATCH", f"{NS}/resourcequotas/q/status", {"status": {"used": {"pods": "2"}}}, merge)
+
+
+async def test_a_pod_that_is_resized_says_that_it_is_not(api: Api) -> None:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "500m"}}}
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container], "nodeName": "n"}}
+    assert not await told(api, "POST", f"{NS}/pods", pod)
+    more = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
+    found = await told(api, "PATCH", f"{NS}/pods/p/resize", more, "application/strategic-merge-patch+json")
+    assert "does not resize running containers" in found[0]
+
+
+def test_what_was_heeded_by_somebody_else_is_not_spoken_of() -> None:
+    assert not [*unheeded("persistentvolumeclaims", "", {"status": {"phase": "Bound"}})]
+    filled = {"type": "kubernetes.io/service-account-token", "data": {"token": "eA=="}}
+    assert not [*unheeded("secrets", "", filled)]
+    assert not [*unheeded("services", "", service(ipFamilies=["IPv6"], clusterIPs=["fd00::1"]))]
