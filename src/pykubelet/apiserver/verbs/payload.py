@@ -1,6 +1,7 @@
 """An answer as the bytes that go to the client: in the form that it asked for, with what it is told besides."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -11,6 +12,7 @@ from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.media_types import JSON, YAML
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
+from pykubelet.apiserver.verbs.pod_warnings import pod_warnings
 from pykubelet.apiserver.verbs.unheeded import unheeded
 
 MOST_YAML: Final = 3 << 20
@@ -18,6 +20,7 @@ MOST_YAML: Final = 3 << 20
 _WRITES: Final = ("create", "patch", "update")
 _LONGEST_WARNINGS: Final = 4096
 _LONGEST_WARNING: Final = 256
+_MOST_WARNINGS: Final = 100
 
 
 class Payload(msgspec.Struct, frozen=True):
@@ -59,6 +62,8 @@ def _besides(call: Call, answer: Answer) -> Iterator[str]:
         return
     resource = f"{info.resource}.{info.group}" if info.group else info.resource
     yield from unheeded(resource, info.subresource, obj)
+    if resource == "pods" and answer.code == 201 and not info.subresource:
+        yield from islice(pod_warnings(obj), _MOST_WARNINGS)
 
 
 def _transformed(backend: Backend, call: Call, obj: Object) -> Object:
