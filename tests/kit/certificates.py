@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 _DAY = datetime.timedelta(days=1)
 
@@ -51,9 +51,11 @@ class Authority:
         *,
         organizations: Sequence[str] = (),
         hosts: Sequence[str] = (),
+        raw_names: bytes = b"",
         expires: datetime.datetime | None = None,
     ) -> Issued:
-        """A certificate for a server that answers to `hosts`, or without any for a client."""
+        """A certificate for a server that answers to `hosts`, or without any for a client, with names that need not
+        even be such."""
         key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
         subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -64,6 +66,9 @@ class Authority:
         if hosts:
             names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
             builder = builder.add_extension(names, critical=False)
+        if raw_names:
+            odd = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, raw_names)
+            builder = builder.add_extension(odd, critical=False)
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )

@@ -5,6 +5,7 @@ who does not soon say who he is does not stay.
 """
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -21,8 +22,25 @@ _BACKLOG: Final = 1024
 _PAUSE: Final = 1.0
 
 
-def listening_socket(address: str, port: int) -> socket.socket:
-    """Raises OSError when it cannot be had."""
+_OTHER_FAMILY: Final = {"0.0.0.0": "::", "::": "0.0.0.0"}  # noqa: S104 - what somebody asks for
+
+
+def listening_sockets(address: str, port: int) -> list[socket.socket]:
+    """Whoever serves on all addresses means those of both families, where the machine has both; each has a socket of
+    its own, so that nobody's address comes in disguise. Raises OSError when they cannot be had."""
+    made = [_listening_socket(address, port)]
+    if address in _OTHER_FAMILY:
+        try:
+            made.append(_listening_socket(_OTHER_FAMILY[address], made[0].getsockname()[1]))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and port:
+                made[0].close()
+                raise
+            log.debug("nothing is served on %s: %s", _OTHER_FAMILY[address], error)
+    return made
+
+
+def _listening_socket(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     made = socket.create_server((address, port), family=family, backlog=_BACKLOG)
     made.setblocking(False)
@@ -92,7 +110,7 @@ class Door:
             _, protocol = await asyncio.get_running_loop().connect_accepted_socket(
                 make, connection, ssl=self._tls, **(extra if self._tls else {})
             )
-        except OSError as error:
+        except Exception as error:  # the boundary: a certificate that cannot be read is one client's trouble, not all's
             log.debug("a connection does not come about: %s", error)
             self._guests.left(guest)
             return

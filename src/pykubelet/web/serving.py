@@ -7,7 +7,7 @@ import os
 import ssl
 from asyncio import sslproto
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any, Final
 
 from aiohttp import web
@@ -15,7 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.web.door import Door, listening_socket
+from pykubelet.web.door import Door, listening_sockets
 from pykubelet.web.guests import GUESTS, Guests
 from pykubelet.web.origin import refuse_foreign_pages
 
@@ -58,24 +58,27 @@ async def serving(
         shutdown_timeout=1.0,
     )
     try:
-        listening = listening_socket(address, port)
+        listening = listening_sockets(address, port)
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
         kind = Retry if error.errno == errno.EADDRINUSE else Invalid
         raise kind(f"cannot serve on {address} port {port}: {why}") from None
     if tls is not None:
         sslproto.SSLProtocol.max_size = limits.tls_buffer
-    with listening:
+    with ExitStack() as stack:
+        for each in listening:
+            stack.enter_context(each)
         guests = app[GUESTS] = Guests(limits.connections, limits.head_seconds)
         await runner.setup()
         assert runner.server is not None
         door = Door(runner.server, guests, tls, patience=limits.head_seconds)
-        accepting = asyncio.create_task(door.accept(listening))
+        accepting = [asyncio.create_task(door.accept(each)) for each in listening]
         try:
-            yield listening.getsockname()[1]
+            yield listening[0].getsockname()[1]
         finally:
-            accepting.cancel()
-            await asyncio.wait([accepting])
+            for task in accepting:
+                task.cancel()
+            await asyncio.wait(accepting)
             await runner.cleanup()
 
 

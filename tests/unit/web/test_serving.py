@@ -6,6 +6,7 @@ import socket
 import ssl
 from asyncio import sslproto
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -254,3 +255,34 @@ async def test_what_asyncio_keeps_for_a_tls_connection_is_what_the_limits_say(mo
     ):
         assert answer.status == 200
     assert kept == [8 << 10]
+
+
+async def test_a_certificate_that_cannot_be_read_keeps_nobody_else_out(tmp_path: Path) -> None:
+    authority = Authority()
+    tls = server_context(authority.issue("n1", hosts=["127.0.0.1"]), clients=authority)
+    odd = authority.issue("odd", raw_names=b"\x30\x03\x82\x01\xff")  # the name of a host, of a byte that is no text
+    (tmp_path / "odd").write_bytes(odd.certificate + odd.key)
+    trusting = ssl.create_default_context(cadata=authority.pem.decode())
+    with_odd = ssl.create_default_context(cadata=authority.pem.decode())
+    with_odd.load_cert_chain(tmp_path / "odd")
+    async with serving(app(), "127.0.0.1", 0, tls=tls) as port, asyncio.timeout(10):
+        for context, answer in ((with_odd, b""), (trusting, b"fine")):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            writer.write(b"GET / HTTP/1.1\r\nHost: n1\r\nConnection: close\r\n\r\n")
+            assert (await reader.read())[-4:] == answer
+            writer.close()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+@pytest.mark.parametrize("address", ["0.0.0.0", "::"])
+async def test_all_addresses_are_those_of_both_families(address: str) -> None:
+    async def who(request: web.Request) -> web.Response:
+        return web.Response(text=request.remote)
+
+    async with serving(app(who), address, 0) as port, aiohttp.ClientSession() as session:
+        for client in ("127.0.0.1", "::1"):
+            async with session.get(f"http://{f'[{client}]' if ':' in client else client}:{port}/") as answer:
+                assert await answer.text() == client
+        with pytest.raises(Retry, match="in use"):
+            async with serving(app(), address, port):
+                pass
