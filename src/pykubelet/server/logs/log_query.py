@@ -39,9 +39,9 @@ class LogQuery(NamedTuple):
         """Of journalctl. Each value is part of a word that begins with its option: none can pass for another one."""
         found = ["--utc", "--no-pager", "--output=short-precise"]
         if self.since is not None:
-            found.append(f"--since={self.since:%Y-%m-%d %H:%M:%S}")
+            found.append(f"--since={self.since:%Y-%m-%d %H:%M:%S} UTC")
         if self.until is not None:
-            found.append(f"--until={self.until:%Y-%m-%d %H:%M:%S}")
+            found.append(f"--until={self.until:%Y-%m-%d %H:%M:%S} UTC")
         if self.lines is not None:
             found += ["--pager-end", f"--lines={self.lines}"]
         found += [f"--unit={service}" for service in self.services]

@@ -34,7 +34,7 @@ async def test_a_service_is_asked_for_through_the_journal(logs: Path) -> None:
         status, text = await server.get(f"/logs/?{query}")
         assert status == 200
         assert text.splitlines() == [
-            *("<--utc>", "<--no-pager>", "<--output=short-precise>", "<--since=2026-01-02 02:04:05>"),
+            *("<--utc>", "<--no-pager>", "<--output=short-precise>", "<--since=2026-01-02 02:04:05 UTC>"),
             *("<--pager-end>", "<--lines=5>", "<--unit=kubelet>", "<--grep=-x y>", "<--boot=-1>"),
         ]
         status, text = await server.get("/logs/?query=kubelet&query=containerd&query=other")
