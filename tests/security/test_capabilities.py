@@ -15,7 +15,7 @@ from pykubelet.api.security import Capabilities, SecurityContext
 from pykubelet.runtime.process.shim import kernel
 from unit.runtime.process.machine import Machine, sandbox_of
 
-USUAL: Final = 0xA80425FB
+USUAL: Final = 0xA80405FB
 BIND: Final = 1 << 10
 PTRACE: Final = 1 << 19
 NONE: Final = Capabilities(drop=("ALL",))

@@ -2,7 +2,6 @@
 
 import logging
 import secrets
-import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,9 @@ from pykubelet.runtime.process.images import Images
 from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.machine_files import MachineFiles
 from pykubelet.runtime.process.memory import memory_folder
-from pykubelet.runtime.process.store import SandboxRecord
+from pykubelet.runtime.process.shim import kernel
+from pykubelet.runtime.process.shim.places import SAFE
+from pykubelet.runtime.process.store import SandboxRecord, remove_tree
 
 if TYPE_CHECKING:
     from pykubelet.runtime.process.shim.spec import (
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - the kernel's place for shared memory
+_SHARED_SIZE: Final = 64 << 20
+"""Bytes of it that a pod has, as in container runtimes; who needs more mounts an emptyDir in memory there."""
 
 
 class Assembly:
@@ -75,10 +78,15 @@ class Assembly:
             shared.parent.mkdir(mode=0o700, exist_ok=True)
             shared.mkdir(exist_ok=True)
             shared.chmod(0o1777)
+            if not self._abilities.in_user_namespace:
+                kernel.mount("tmpfs", str(shared), "tmpfs", SAFE, f"mode=1777,size={_SHARED_SIZE}")
         return {"folder": str(folder), "hostname": record.config.hostname, "namespaces": list(namespaces)}
 
     def clear_sandbox(self, record: SandboxRecord) -> None:
-        shutil.rmtree(self._shared_memory(record.id).parent, ignore_errors=True)
+        shared = self._shared_memory(record.id)
+        with suppress(OSError):  # an ordinary user's is not mounted
+            kernel.unmount(str(shared))
+        remove_tree(shared.parent)
 
     def _shared_memory(self, sandbox_id: str) -> Path:
         """Where /dev/shm of a pod really is: in memory, if there is a place for that."""

@@ -24,9 +24,10 @@ CAPABILITIES: Final = (
     "CHECKPOINT_RESTORE",
 )
 _USUAL: Final = (
-    "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
+    "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "MKNOD", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
     "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE",
 )
+"""Without NET_RAW, which on the machine's network would be everybody's traffic to read."""
 # fmt: on
 
 

@@ -8,8 +8,6 @@ a container's environment and command, is not among these: it is kept in memory,
 import logging
 import os
 import secrets
-import shutil
-import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -20,6 +18,8 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.api.codec import DecodeError, decode, encode
+from pykubelet.base.errors import Retry
+from pykubelet.base.removal import sweep
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.process.cgroups import Placement
 from pykubelet.runtime.process.memory import memory_folder
@@ -194,23 +194,8 @@ def write(path: Path, value: object) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Also folders that may not be entered: an overlay leaves such ones, and programs can make them."""
+    """Whatever programs have left in there."""
     try:
-        shutil.rmtree(path)
-    except FileNotFoundError:
-        return
-    except OSError:
-        _open_up(path)
-        try:
-            shutil.rmtree(path)
-        except OSError as error:
-            log.warning("cannot remove %s: %s", path, error)
-
-
-def _open_up(path: Path) -> None:
-    for folder, names, _ in os.walk(path):
-        for name in names:
-            inner = os.path.join(folder, name)
-            if not os.path.islink(inner):
-                with suppress(OSError):
-                    os.chmod(inner, stat.S_IRWXU)
+        sweep(str(path))
+    except (OSError, Retry) as error:
+        log.warning("cannot remove %s: %s", path, error)

@@ -335,10 +335,10 @@ async def test_root_is_refused_where_the_pod_forbids_it(isolated: Machine) -> No
 @pytest.mark.parametrize(
     ("context", "mask"),
     [
-        (SecurityContext(), "00000000a80425fb"),
+        (SecurityContext(), "00000000a80405fb"),
         (SecurityContext(capabilities=Capabilities(drop=("ALL",))), "0000000000000000"),
         (SecurityContext(capabilities=Capabilities(drop=("ALL",), add=("NET_BIND_SERVICE",))), "0000000000000400"),
-        (SecurityContext(capabilities=Capabilities(add=("CAP_SYS_TIME",))), "00000000aa0425fb"),
+        (SecurityContext(capabilities=Capabilities(add=("CAP_SYS_TIME",))), "00000000aa0405fb"),
     ],
 )
 async def test_a_container_has_the_usual_capabilities_and_no_more(
