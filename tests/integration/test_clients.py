@@ -78,10 +78,10 @@ def test_a_program_in_a_pod_finds_the_api_server_as_the_documentation_says(clust
     }
     volumes = [{"name": name, "hostPath": {"path": path}} for path, name in shown.items()]
     spec = {"containers": [container], "volumes": volumes, "restartPolicy": "Never"}
-    core.create_namespaced_pod("default", {"metadata": {"name": "inside"}, "spec": spec})
+    core.create_namespaced_pod("default", {"metadata": {"name": "asking"}, "spec": spec})
     over = ("Succeeded", "Failed")
-    wait_for(lambda: core.read_namespaced_pod("inside", "default").status.phase in over, seconds=40)
-    assert core.read_namespaced_pod_log("inside", "default") == "1 system:serviceaccount:default:default\n"
+    wait_for(lambda: core.read_namespaced_pod("asking", "default").status.phase in over, seconds=40)
+    assert core.read_namespaced_pod_log("asking", "default") == "1 system:serviceaccount:default:default\n"
 
 
 def followed(core: Any, name: str, until: str) -> list[str]:

@@ -210,7 +210,7 @@ async def test_unused_images_go_and_those_stay_that_containers_or_sandboxes_are_
     await ended(node.runtime, UID, await node.start("true", image=dead, name="dead"))
     gc = ImageGc(node.runtime, None, ImageGcSettings(high=0, low=0), now=clock)
 
-    with pytest.raises(Retry, match="only 0 bytes"):  # all are new to this agent
+    with pytest.raises(Retry, match="only found 0 bytes"):  # all are new to this agent
         await gc.collect(node.runtime.pods)
     assert unused in await names(node)
     clock.time += timedelta(seconds=121)

@@ -125,7 +125,7 @@ async def test_what_cannot_be_applied_is_not_run_without(any_machine: Machine, c
         await any_machine.start("true", sandbox=sandbox_of(context))
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may be in any group")
+@pytest.mark.skipif(os.getuid() == 0, reason="root may be anybody")
 async def test_groups_that_an_ordinary_user_is_not_in_are_not_run_without(any_machine: Machine) -> None:
     for shared in (PodSecurityContext(fs_group=4711), PodSecurityContext(supplemental_groups=(4711,))):
         with pytest.raises(Invalid, match="4711 cannot be provided: without root"):
