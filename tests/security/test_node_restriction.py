@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from kit.rogue_node import MERGE, RogueNode, rogue_node
+from kit.rogue_node import MERGE, RogueNode
 from kit.tls_world import World
 
 DEFAULT: Final = "/api/v1/namespaces/default"
@@ -40,12 +40,6 @@ async def world(tmp_path: Path) -> AsyncGenerator[World, None]:
     async with World(tmp_path).running() as running:
         await running.ask("POST", f"{DEFAULT}/secrets", body={"metadata": NAMED, "stringData": {"k": "v"}})
         yield running
-
-
-@pytest.fixture
-async def rogue(world: World, tmp_path: Path) -> AsyncGenerator[RogueNode, None]:
-    async with rogue_node(world, tmp_path) as made:
-        yield made
 
 
 async def mirror(rogue: RogueNode, name: str = "m", **spec: Any) -> dict[str, Any]:

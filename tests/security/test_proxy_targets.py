@@ -12,22 +12,10 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kit.rogue_node import MERGE, RogueNode, rogue_node
+from kit.rogue_node import MERGE, RogueNode
 from kit.tls_world import PODS, World, now, served
 
 OWN: Final = "/api/v1/nodes/n9"
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncGenerator[World, None]:
-    async with World(tmp_path).running() as running:
-        yield running
-
-
-@pytest.fixture
-async def rogue(world: World, tmp_path: Path) -> AsyncGenerator[RogueNode, None]:
-    async with rogue_node(world, tmp_path) as made:
-        yield made
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 last one fails."""
 
 import ssl
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Final
 
@@ -19,18 +18,6 @@ from pykubelet.web.key_pairs import key_pem
 OWN: Final = "/api/v1/nodes/n9"
 SERVING: Final = "kubelet-serving"
 CLIENT: Final = "kube-apiserver-client-kubelet"
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncGenerator[World, None]:
-    async with World(tmp_path).running() as running:
-        yield running
-
-
-@pytest.fixture
-async def rogue(world: World, tmp_path: Path) -> AsyncGenerator[RogueNode, None]:
-    async with rogue_node(world, tmp_path) as made:
-        yield made
 
 
 def key() -> ec.EllipticCurvePrivateKey:

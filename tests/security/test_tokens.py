@@ -2,12 +2,10 @@
 
 import base64
 import json
-from collections.abc import AsyncGenerator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Final
 
 import aiohttp
-import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
@@ -18,12 +16,6 @@ SELF: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 REVIEW: Final = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 ALPHABET: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncGenerator[World, None]:
-    async with World(tmp_path).running() as running:
-        yield running
 
 
 async def issued(world: World) -> str:
