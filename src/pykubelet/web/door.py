@@ -6,6 +6,7 @@ who does not soon say who he is does not stay.
 
 import asyncio
 import errno
+import ipaddress
 import logging
 import socket
 import ssl
@@ -51,6 +52,14 @@ def _listening_socket(address: str, port: int) -> socket.socket:
     return made
 
 
+def neighbourhood(address: str) -> str:
+    """Whoever has one address of IPv6 has all of its /64: they count as one."""
+    if ":" not in address:
+        return address
+    plain = int(ipaddress.IPv6Address(address.partition("%")[0]))
+    return str(ipaddress.IPv6Address(plain >> 64 << 64))
+
+
 class Door:
     """Each has `patience` seconds for TLS."""
 
@@ -79,7 +88,7 @@ class Door:
                     log.warning("no connection can be accepted at the moment: %s", error.strerror)
                     await asyncio.sleep(_PAUSE)
                     continue
-                guest = Guest(peer[0], connection.close)
+                guest = Guest(neighbourhood(peer[0]), connection.close)
                 if self._may_come(guest):
                     together.create_task(self._enter(guest, connection))
                 else:
