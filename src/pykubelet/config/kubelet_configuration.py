@@ -69,11 +69,23 @@ _MEMBERS: Final = {
     Kind.TAINTS: {"key": str, "value": str, "effect": str, "timeAdded": str},
 }
 
+_PATHS: Final = (
+    "staticPodPath",
+    "authentication.x509.clientCAFile",
+    "tlsCertFile",
+    "tlsPrivateKeyFile",
+    "resolvConf",
+    "volumePluginDir",
+    "podLogsDir",
+)
+"""Those that are not absolute begin where the file is, as upstream reads them; in what is dropped in, they do not."""
+
 
 def load_configuration(path: str, folder: str = "") -> dict[str, Any]:
     """What the file says and the `*.conf` files below the folder, by the paths of the fields; either may be left out.
     Raises Invalid with the place of the fault."""
     whole = _read(path) if path else {}
+    anchored = {field: value for field, value in _said(whole) if field in _PATHS and value}
     # What pods are evicted at is added to, not replaced, by what comes after the file.
     if whole.get("evictionHard") is None:
         whole.pop("evictionHard", None)
@@ -85,6 +97,9 @@ def load_configuration(path: str, folder: str = "") -> dict[str, Any]:
     for drop_in in _drop_ins(folder) if folder else ():
         whole = _merged(whole, _read(drop_in))
     said = {field: value for field, value in _said(whole) if field not in _HEAD}
+    for field, value in anchored.items():
+        if said.get(field) == value:
+            said[field] = os.path.join(os.path.dirname(os.path.abspath(path)), value)
     if "nodeStatusUpdateFrequency" in said:
         said.setdefault("nodeStatusReportFrequency", said["nodeStatusUpdateFrequency"])
     return said

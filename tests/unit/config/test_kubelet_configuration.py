@@ -28,6 +28,22 @@ def test_json_will_do(tmp_path: Path) -> None:
     assert load(tmp_path, json.dumps(value)) == {"staticPodPath": "/m"}
 
 
+def test_paths_begin_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    given = "staticPodPath: m\ntlsCertFile: ../c\nauthentication: {x509: {clientCAFile: /ca}}\nresolvConf: ''\n"
+    assert load(tmp_path, HEAD + given) == {
+        "staticPodPath": f"{tmp_path}/m",
+        "tlsCertFile": f"{tmp_path}/../c",
+        "authentication.x509.clientCAFile": "/ca",
+        "resolvConf": "",
+    }
+    monkeypatch.chdir(tmp_path)
+    assert load_configuration("kubelet.yaml")["staticPodPath"] == f"{tmp_path}/m"
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d/1.conf").write_text(f"{HEAD}staticPodPath: other\n")
+    assert load_configuration("kubelet.yaml", "conf.d")["staticPodPath"] == "other"
+
+
 def test_nothing_and_zero_mean_the_default_where_upstream_cannot_tell_them_apart(tmp_path: Path) -> None:
     unset = "port: 0\naddress: ''\nsyncFrequency: 0s\n"
     text = f"{unset}healthzPort: 0\nresolvConf: ''\neventRecordQPS: 0\nregisterNode: false\n"
