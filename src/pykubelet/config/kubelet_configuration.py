@@ -76,7 +76,6 @@ _PATHS: Final = (
     "tlsPrivateKeyFile",
     "resolvConf",
     "volumePluginDir",
-    "podLogsDir",
 )
 """Those that are not absolute begin where the file is, as upstream reads them; in what is dropped in, they do not."""
 
