@@ -206,6 +206,9 @@ def test_drain_down_up_and_reset(cluster: UpCluster, containerd: Containerd) -> 
 
     wait_for(are_back, otherwise=lambda: cluster.try_kubectl("get", "pods", "-o", "wide"))
     cluster.ready(*before)
+    assert {count for ((_, count),) in identities_if_any(cluster).values()} == {1}
+    cluster.down()
+    assert containerd.ctr("containers", "ls", "-q") != ""
     cluster.reset()
     assert containerd.ctr("containers", "ls", "-q") == ""
 

@@ -7,6 +7,7 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,6 +165,31 @@ def test_after_down_and_up_everything_is_there_again(cluster: UpCluster) -> None
     assert after["once"] == before["once"]
     cluster.phase("not-twice", "Failed")  # it has begun, did not end by itself, and never starts again
     assert cluster.json("get", "cm", "kept")["data"] == {"a": "b"}
+
+
+def test_what_pods_have_left_is_kept_over_down_and_up(cluster: UpCluster) -> None:
+    cluster.apply(
+        pod("done", "echo all is done", restartPolicy="Never"),
+        pod("counted", "cat /proc/sys/kernel/random/uuid; exec sleep 1000"),
+    )
+    cluster.phase("done", "Succeeded")
+    cluster.ready("counted")
+    said = cluster.kubectl("logs", "counted")
+    cluster.down()
+    assert str(cluster.data) not in Path("/proc/mounts").read_text()
+    cluster.up()
+    wait_for(lambda: _restarts(cluster, "counted") == 1, otherwise=lambda: cluster.try_kubectl("get", "pods"))
+    cluster.ready("counted")
+    assert cluster.kubectl("logs", "--previous", "counted") == said
+    assert cluster.kubectl("logs", "counted") != said
+    assert "Completed" in cluster.kubectl("get", "pod", "done")
+    assert cluster.kubectl("logs", "done") == "all is done\n"
+    cluster.kubectl("delete", "pod", "done", "counted")
+    wait_for(lambda: not list((cluster.data / "state" / "logs").glob("default_counted_*")))
+
+
+def _restarts(cluster: UpCluster, name: str) -> int:
+    return sum(each["restartCount"] for each in cluster.json("get", "pod", name)["status"]["containerStatuses"])
 
 
 def test_reset_leaves_nothing(cluster: UpCluster) -> None:

@@ -33,6 +33,11 @@ def test_pods_run_on_containerd_survive_the_agent_and_leave_nothing(tmp_path: Pa
     with node.agent("--stop-pods-on-exit") as second:
         wait_for(lambda: node.containers() == before)
         second.stop()
+    assert containerd.ctr("tasks", "list", "--quiet").split() == []
+    assert len(list((node.state / "logs").iterdir())) == 5  # what they said is kept for the next agent
+    assert str(tmp_path) not in Path("/proc/mounts").read_text()
+    node.remove_pods()
+    assert list((node.state / "logs").iterdir()) == list((node.state / "pods").iterdir()) == []
     assert containerd.ctr("containers", "list", "--quiet").split() == []
     assert str(tmp_path) not in Path("/proc/mounts").read_text()
 
@@ -56,6 +61,7 @@ def test_the_journal_of_a_pod_is_told_to_people_on_the_machine(
         uid = node.pods()["web"]["metadata"]["uid"]
         noted = ask(node.state / "pykubelet.sock", f"journal {uid}", [])
         agent.stop()
+    node.remove_pods()
     moments = [each["moment"] for each in noted]
     kinds = [moment["type"] for moment in moments]
     for first, second in pairwise(("Merged", "Admitted", "Began", "SandboxMade", "ContainerStarted")):

@@ -48,6 +48,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, containerd: Containerd) ->
         wait_for(lambda: node.containers().keys() == {"busy", "reader"}, otherwise=node.told)
         yield node, found
         agent.stop()
+    node.remove_pods()
 
 
 @pytest.fixture

@@ -61,6 +61,7 @@ def live_through(node: Node, shared: Path) -> None:
         wait_for(lambda: status().get("ready"), otherwise=node.told)
         assert node.containers() == before
         second.stop()
+    node.remove_pods()
 
 
 def test_containers_on_containerd_are_probed(tmp_path: Path, containerd: Containerd) -> None:

@@ -142,7 +142,10 @@ def test_twenty_pods_outlive_twenty_agents_and_nothing_of_what_came_and_went_is_
         after = _settled(world, seed)
         assert {name: after[name] for name in untouched} == untouched, f"seed {seed}"
         assert {restarts for _, restarts in untouched.values()} == {0}
+        wanted = {pod["metadata"]["uid"] for pod in world.node.pods().values()}
         last.stop()
+    assert inventory(world.containerd).uids() - world.before.uids() <= wanted, f"seed {seed}"
+    world.node.remove_pods()
     assert world.leftovers() == [], f"seed {seed}\n{world.node.told()}"
 
 
@@ -207,6 +210,7 @@ def test_pods_go_on_while_containerd_is_away_and_what_ended_meanwhile_is_handled
         assert status["lastState"]["terminated"]["containerID"].endswith(before["mortal"][0])
         assert agent.is_alive
         agent.stop()
+    world.node.remove_pods()
     assert world.leftovers() == [], world.node.told()
 
 
@@ -223,6 +227,7 @@ def test_an_agent_that_starts_before_containerd_waits_for_it(world: World) -> No
         _settled(world)
         wait_for(lambda: world.api.condition(NODE_NAME)[0] == "True")
         agent.stop()
+    world.node.remove_pods()
     assert world.leftovers() == [], world.node.told()
 
 

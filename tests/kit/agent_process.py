@@ -50,6 +50,11 @@ class Node:
         finally:
             process.kill()
 
+    def remove_pods(self) -> None:
+        """All that stopped pods have left."""
+        with self.agent("--remove-pods") as agent:
+            agent.wait()
+
     def pods(self) -> dict[str, Any]:
         """By name, without the node's; by uid where that is all that is known. Empty while no agent answers."""
         items = ask(self.state / "pykubelet.sock", "pods", {"items": []})["items"]
@@ -89,6 +94,10 @@ class AgentProcess:
     def stop(self, seconds: float = 60.0) -> None:
         """It ends in good order."""
         self._process.send_signal(signal.SIGTERM)
+        self.wait(seconds)
+
+    def wait(self, seconds: float = 60.0) -> None:
+        """It ends by itself, in good order."""
         assert self._process.wait(seconds) == 0
 
 

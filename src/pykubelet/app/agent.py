@@ -140,6 +140,8 @@ def _reporter(base: Foundations, troubles: Callable[[], Iterable[str]]) -> NodeR
 
 def _sources(base: Foundations, ownership: Ownership, objects: StaticObjects | None) -> dict[str, PodSource]:
     sources: dict[str, PodSource] = {}
+    if base.config.remove_pods:
+        return sources
     static, name = base.config.static_pods, base.config.node.name
     if static.path:
         sources[FILE_SOURCE] = FileSource(

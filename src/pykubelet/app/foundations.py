@@ -74,6 +74,8 @@ def check_reserved(config: Config, facts: MachineFacts) -> None:
 def _check_sources(config: Config) -> None:
     """Before anything is made on this machine: whoever has mistyped a path must not find folders of ours there."""
     static, client = config.static_pods, config.client
+    if config.remove_pods:
+        return
     if not (static.path or static.url or client.kubeconfig):
         raise Invalid("there is nowhere to get pods from: give --pod-manifest-path, --manifest-url or --kubeconfig")
     if static.path and not client.kubeconfig and not os.path.exists(static.path):

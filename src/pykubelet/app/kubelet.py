@@ -51,10 +51,11 @@ async def run_kubelet(config: Config) -> None:
         gc.freeze()  # what is here now stays: no need to look through it again and again
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(kubelet.run(tasks))
-            await signals.get()
-            what = "so do the pods" if config.stop_pods_on_exit else "pods go on without the agent"
-            log.info("stopping; %s", what)
-            if config.stop_pods_on_exit:
+            if not config.remove_pods:
+                await signals.get()
+            stops_pods = config.stop_pods_on_exit or config.remove_pods
+            log.info("stopping; %s", "so do the pods" if stops_pods else "pods go on without the agent")
+            if stops_pods:
                 stopping = tasks.create_task(kubelet.stop_pods(running))
                 another = tasks.create_task(signals.get())
                 await asyncio.wait([stopping, another], return_when=asyncio.FIRST_COMPLETED)

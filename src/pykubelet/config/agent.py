@@ -77,6 +77,8 @@ class Config(Struct, frozen=True, kw_only=True):
     node_ips: tuple[str, ...] = ()
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     stop_pods_on_exit: bool = False
+    remove_pods: bool = False
+    """Run none: an agent that clears away what others have left."""
     users_per_pod: int = 65536
     """Of a pod with a user namespace of its own."""
     user_namespaces: bool = True

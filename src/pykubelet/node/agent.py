@@ -137,24 +137,31 @@ class Agent:
         return next((sandbox.id for sandbox in seen.sandboxes if sandbox.ready), "") if seen else ""
 
     async def stop_pods(self) -> None:
-        """Stop every pod, each within its own grace, and wait until nothing is left of them, known or not.
+        """Stop every pod, each within its own grace, known or not, and wait until nothing of them runs or is mounted.
 
         From now on nobody is listened to: a source would only bring its pods back. And nobody is told: these pods have
-        not ended, they go on when an agent comes again.
+        not ended, they go on when an agent comes again. For that one the runtime keeps what has ended, with its logs:
+        it counts restarts on from there. Only what nobody wants goes entirely, and what would seem to have ended by
+        itself.
         """
         for name in ("pod sources", "housekeeping", "tick", "sync loop", "status manager", "mirror pods"):
             if name in self._running:
                 self._running[name].cancel()
-        self.handlers.remove(self.pods())
+        pods = self.pods()
+        self.handlers.remove((pod for pod in pods if _stays_known(pod)), for_good=False)
+        self.handlers.remove(pod for pod in pods if not _stays_known(pod))
+        is_orphan_known = self.loop.all_sources_ready  # else it may be a pod that its source has not told of yet
         while True:
             try:
                 # Not by way of PLEG: it waits for the inbox, which nobody empties any more.
-                clean_up_orphans(self.workers, self._outside.journal, await self._outside.runtime.pods())
+                others = await self._outside.runtime.pods()
+                clean_up_orphans(self.workers, self._outside.journal, others, for_good=is_orphan_known)
                 break
             except PykubeletError as error:
                 log.warning("what else runs here cannot be seen yet: %s", error)
                 await asyncio.sleep(1.0)
-        while self.workers.workers:  # noqa: ASYNC110
+        workers = self.workers.workers
+        while any(each.wish.removed or not each.released.is_set() for each in workers.values()):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
     def worker_tasks(self) -> "list[asyncio.Task[None]]":
@@ -189,6 +196,12 @@ class Agent:
     def _could_be_running(self, uid: str) -> bool:
         worker = self.workers.workers.get(uid)
         return worker is not None and not worker.released.is_set()
+
+
+def _stays_known(pod: Pod) -> bool:
+    """Whether the next agent can go on from what the runtime has of a stopped pod. Where an end counts, one that we
+    have brought about must not be taken for the pod's own."""
+    return pod.spec.restart_policy == "Always" or is_terminal_phase(pod.status.phase)
 
 
 def _is_meant(pod: Pod, namespace: str, name: str, uid: str) -> bool:

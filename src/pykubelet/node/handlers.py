@@ -104,8 +104,9 @@ class PodHandlers:
                 self._tell(pod)
             self._statuses.reconcile(pod)  # a pod that ended long ago may be deleted only now
 
-    def remove(self, pods: Iterable[Pod]) -> None:
-        """The source has forgotten the pods. If nobody has asked them to stop before, they are asked now."""
+    def remove(self, pods: Iterable[Pod], *, for_good: bool = True) -> None:
+        """The source has forgotten the pods. If nobody has asked them to stop before, they are asked now. Of those that
+        do not go for good the runtime keeps what has ended."""
         for pod in pods:
             self.table.remove(pod)
             if is_mirror(pod):
@@ -115,7 +116,7 @@ class PodHandlers:
             self.usage.remove(pod.metadata.uid)
             if self._checkpoint is not None:
                 self._checkpoint.drop(pod.metadata.uid)
-            self.workers.tell(pod, grace=pod_grace(pod), by="removed", removed=True)
+            self.workers.tell(pod, grace=pod_grace(pod), by="removed", removed=for_good)
 
     def reconcile(self, pods: Iterable[Pod]) -> None:
         """Somebody else's word on a pod's status: ours counts, except for conditions that are not ours."""

@@ -1,6 +1,6 @@
 """What runs in a folder, an API server and a node or a node alone: started, waited for, stopped, removed.
 
-`down` stops everything and keeps what the API server knows; `reset` takes that away, too.
+`down` stops everything and keeps what the API server knows and what pods have left; `reset` takes that away, too.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Final
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host.removal import remove_tree
 from pykubelet.up.folder import Folder, Plan, Say, asked_pods
-from pykubelet.up.parts import PROGRAM, parts
+from pykubelet.up.parts import PROGRAM, clearing_agent, parts
 from pykubelet.up.supervisor import (
     CANNOT_START,
     PARTS,
@@ -75,7 +75,8 @@ class Installation:
             raise Invalid(f"{why}; above is what was said last, more is in {self._folder.path}/*.log")
 
     def down(self) -> None:
-        """Stop everything, pods and all. What the API server knows is there again after the next `up`."""
+        """Stop everything, pods and all. What the API server knows is there again after the next `up`, and so are the
+        logs and restarts of pods."""
         folder = self._folder
         if not folder.mark.exists() and (pid := bereft_keeper(folder.path)) is not None:
             self._say(f"{folder.path} was removed while it was in use; stopping what still runs ...")
@@ -102,6 +103,8 @@ class Installation:
         plan = folder.read_plan()
         if folder.state.exists():
             self.down()
+        if plan and any((folder.state / "pods").glob("*")):
+            self._remove_pods(plan)
         try:
             remove_tree(str(folder.path))
         except (OSError, PykubeletError) as error:
@@ -127,6 +130,19 @@ class Installation:
                 time.sleep(_LOOK)
         why = last_line(self._folder.log("up"), CANNOT_START) or "it does not answer"
         raise Invalid(f"no agent can be started to stop the pods: {why}")
+
+    def _remove_pods(self, plan: Plan) -> None:
+        """A runtime that does not answer keeps what it has of them, and nobody from removing the rest."""
+        with self._folder.log("agent").open("ab") as log:
+            try:
+                command = clearing_agent(self._folder, plan)
+                done = subprocess.run(command, stdout=log, stderr=log, timeout=_START_SECONDS, check=False)  # noqa: S603
+            except subprocess.TimeoutExpired:
+                self._say(f"{plan.runtime} does not answer, and keeps what it has of the stopped pods")
+                return
+        if done.returncode:
+            self._say("What the runtime has of the stopped pods could not be removed:")
+            self._tell_log("agent")
 
     def _stop(self, what: str) -> None:
         """However long the pods take: each has a grace of its own."""

@@ -31,6 +31,11 @@ def parts(folder: Folder, plan: Plan) -> list[Part]:
     ]
 
 
+def clearing_agent(folder: Folder, plan: Plan) -> list[str]:
+    """The command that removes what stopped pods have left, in whichever runtime: it needs no API server."""
+    return [*_agent(folder, plan), "--remove-pods", "--enable-server=false"]
+
+
 def api_config(folder: Folder, plan: Plan) -> ApiServerConfig:
     return ApiServerConfig(
         data=folder.apiserver, address=plan.bind, port=plan.api_port, kubeconfig=folder.admin_kubeconfig

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from kit.node import Running, World, make_node
+from kit.node import Running, ScriptedSource, World, make_node
 from kit.pod_api import MemoryPods
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
@@ -248,12 +248,77 @@ async def test_pods_that_are_stopped_with_the_agent_go_on_with_the_next_one() ->
     async with cluster(world, api) as node:
         await eventually(lambda: phase_of(api) == "Running")
         await node.agent.stop_pods()
-        assert world.runtime.is_empty
+        assert not world.runtime.running()
     assert phase_of(api) == "Running"  # it has not ended
     async with cluster(world, api):
         await eventually(world.runtime.running)
         await asyncio.sleep(5)
         assert phase_of(api) == "Running"
+
+
+@virtual_time
+async def test_what_has_ended_is_kept_for_the_next_agent_and_restarts_are_counted_on() -> None:
+    api = MemoryPods()
+    world = World(api=api)
+    api.put(pod())
+    api.put(pod("job", restart_policy="Never"))
+    async with cluster(world, api) as node:
+        await eventually(lambda: len(world.runtime.running()) == 2)
+        world.runtime.exit("uid-job", "c", 0)
+        await eventually(lambda: (p := stored(api, "job")) is not None and p.status.phase == "Succeeded")
+        (job,) = world.runtime.seen("uid-job").containers
+        (web,) = world.runtime.seen("uid-web").containers
+        await node.agent.stop_pods()
+        assert not world.runtime.running()
+        assert not any(s.ready for uid in ("uid-web", "uid-job") for s in world.runtime.seen(uid).sandboxes)
+        assert not world.host.mounted
+        assert world.host.folders == {"uid-web", "uid-job"}
+    async with cluster(world, api):
+        await eventually(lambda: bool(world.runtime.running()))
+        await asyncio.sleep(30)
+        assert [container.id for container in world.runtime.seen("uid-job").containers] == [job.id]
+        job_now, web_now = stored(api, "job"), stored(api, "web")
+        assert job_now is not None
+        assert job_now.status.phase == "Succeeded"
+        assert web_now is not None
+        (status,) = web_now.status.container_statuses
+        assert status.restart_count == 1
+        assert status.last_state.terminated is not None
+        assert status.last_state.terminated.container_id.endswith(web.id)
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure"])
+@virtual_time
+async def test_an_end_that_the_agent_has_brought_about_is_not_taken_for_the_pods_own(policy: str) -> None:
+    api = MemoryPods()
+    world = World(api=api)
+    api.put(pod(restart_policy=policy))
+    async with cluster(world, api) as node:
+        await eventually(lambda: phase_of(api) == "Running")
+        await node.agent.stop_pods()
+        assert world.runtime.is_empty
+
+
+@virtual_time
+async def test_orphans_go_entirely_but_only_when_it_is_known_that_they_are() -> None:
+    api = MemoryPods()
+    world = World(api=api)
+    api.put(pod())
+    async with cluster(world, api):
+        await eventually(world.runtime.running)
+    world.checkpoint.pods.clear()
+    world.pods = ScriptedSource()
+    world.pods.reachable.clear()
+    async with world.agent() as node:
+        await asyncio.sleep(1)
+        await node.agent.stop_pods()
+        assert not world.runtime.running()
+        assert not world.runtime.is_empty
+    world.pods.reachable.set()
+    async with world.agent() as node:
+        await asyncio.sleep(1)
+        await node.agent.stop_pods()
+        assert world.runtime.is_empty
 
 
 def phase_of(api: MemoryPods) -> str:

@@ -103,7 +103,7 @@ async def test_stopping_all_pods_is_not_given_up_because_the_runtime_is_busy() -
         await eventually(world.runtime.running)
         world.runtime.failures["pods"] = [Retry("busy") for _ in range(5)]
         await node.agent.stop_pods()
-        assert world.runtime.is_empty
+        assert not world.runtime.running()
 
 
 @virtual_time

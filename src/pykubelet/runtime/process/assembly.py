@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
-from pykubelet.runtime.process import specs
+from pykubelet.runtime.process import cgroups, specs
 from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images import Images
@@ -82,8 +82,13 @@ class Assembly:
                 kernel.mount("tmpfs", str(shared), "tmpfs", SAFE, f"mode=1777,size={_SHARED_SIZE}")
         return {"folder": str(folder), "hostname": record.config.hostname, "namespaces": list(namespaces)}
 
-    def clear_sandbox(self, record: SandboxRecord) -> None:
-        shared = self._shared_memory(record.id)
+    def clear_sandbox(self, sandbox: Sandbox) -> None:
+        """Of what has ended only files on disk are left."""
+        for container in tuple(sandbox.containers):
+            cgroups.remove(container.record.placement.folders)
+        shared = self._shared_memory(sandbox.id)
+        if not shared.parent.exists():
+            return
         with suppress(OSError):  # an ordinary user's is not mounted
             kernel.unmount(str(shared))
         remove_tree(shared.parent)

@@ -171,7 +171,7 @@ class ProcessRuntime:
         return self._table.seen_sandbox(sandbox)
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
-        await self._open()
+        assembly = await self._open()
         sandbox = self._table.sandboxes.get(sandbox_id)
         if sandbox is None:
             return
@@ -182,6 +182,7 @@ class ProcessRuntime:
         if sandbox.process is not None:
             sandbox.process.send(signal.SIGKILL)
             await _within(sandbox.ended, _KILLING, f"sandbox {sandbox_id}")
+        await asyncio.to_thread(assembly.clear_sandbox, sandbox)
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
         await self.stop_sandbox(sandbox_id)
@@ -192,10 +193,9 @@ class ProcessRuntime:
             await self._forget_sandbox(sandbox)
 
     async def _forget_sandbox(self, sandbox: Sandbox) -> None:
-        assembly = self._assembly
-        assert assembly is not None
+        assert self._assembly is not None
         self._table.drop_sandbox(sandbox)
-        await asyncio.to_thread(assembly.clear_sandbox, sandbox.record)
+        await asyncio.to_thread(self._assembly.clear_sandbox, sandbox)
         await asyncio.to_thread(self._store.remove, sandbox.record)
 
     # --- containers
@@ -366,7 +366,7 @@ class ProcessRuntime:
         await self._spawner.close()
         await asyncio.to_thread(self._store.close)
         await self._machine_files.close()
-        if self._assembly is not None and not self._table.sandboxes:
+        if self._assembly is not None and all(each.process is None for each in self._table.sandboxes.values()):
             await asyncio.to_thread(self._assembly.close)
 
     # --- inside

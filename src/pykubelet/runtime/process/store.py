@@ -99,6 +99,10 @@ class Store:
                 path.unlink(missing_ok=True)
 
     def close(self) -> None:
+        """What has ended needs its environment no more."""
+        for path in self.memory.glob("*.json") if self.memory is not None else ():
+            if (self.containers / path.stem / "exit.json").exists():
+                path.unlink(missing_ok=True)
         if self.memory is not None:
             with suppress(OSError):  # containers go on, and theirs with them
                 self.memory.rmdir()
