@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from kit.waiting import eventually
 from pykubelet.runtime.process.cgroups import Cgroups
-from unit.runtime.process.machine import Machine
+from unit.runtime.process.machine import Machine, sandbox_of
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="the trees are root's")
 NAME = f"pykubelet-victim-{os.getpid()}"
@@ -44,6 +45,18 @@ try:
         count += 1
 except OSError as error:
     print("stopped", count, error.errno)
+"""
+
+
+SWARM = """
+import os, signal
+for number in set(range(1, 65)) - {signal.SIGKILL, signal.SIGSTOP, 32, 33}:
+    signal.signal(number, signal.SIG_IGN)
+while True:
+    try:
+        os.fork() or os.setsid()
+    except OSError:
+        pass
 """
 
 
@@ -95,3 +108,23 @@ async def test_a_pod_that_multiplies_leaves_room_for_others(isolated: Machine) -
     word, count, code = result.stdout.split()
     assert (word, code) == (b"stopped", b"11")
     assert int(count) < 200
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("shared", [False, True], ids=["alone", "shared"])
+async def test_a_pod_that_multiplies_and_heeds_no_signal_is_stopped(isolated: Machine, shared: bool) -> None:
+    sandbox = sandbox_of(share_process_namespace=shared)
+    script = 'exec python3 -c "$SWARM"'
+    env = (("SWARM", SWARM), ("PATH", os.environ["PATH"]))
+    container_id = await isolated.start(
+        f"until test -e /tmp/go; do sleep 0.1; done; {script}", sandbox=sandbox, env=env
+    )
+    folders = isolated.runtime._table.containers[container_id].record.placement.folders
+    group = next((Path(folder) for folder in folders if Path(folder, "pids.max").exists()), None)
+    if group is None:
+        pytest.skip("this machine counts no processes")
+    (group / "pids.max").write_text("60")
+    await isolated.runtime.exec_sync(container_id, ("touch", "/tmp/go"), 10)
+    await eventually(lambda: int((group / "pids.current").read_text()) >= 55, seconds=30)
+    await isolated.runtime.stop_container(container_id, 0)
+    assert (group / "cgroup.procs").read_text() == ""
