@@ -4,21 +4,25 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.common import logging_options, start_logging
+from pykubelet.cli.common import PATH, logging_options, start_logging
 
 
 @click.command()
-@click.option("--data-dir", metavar="PATH", help="Where its state, keys and kubeconfig are [as for `up`].")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Where to write the administrator's [in the data].")
+@click.option("--data-dir", type=PATH, metavar="PATH", help="Where its state, keys and kubeconfig are [as for `up`].")
+@click.option(
+    "--kubeconfig", default="", type=PATH, metavar="FILE", help="Where to write the administrator's [in the data]."
+)
 @click.option("--bind-address", default="127.0.0.1", show_default=True, metavar="IP", help="Where to serve.")
 @click.option("--port", type=click.IntRange(1, 65535), default=6443, show_default=True)
 @click.option("--tls-san", "names", multiple=True, metavar="NAME", help="Another name that clients use; repeatable.")
 @click.option("--store", type=click.Choice(["sqlite", "memory", "etcd"]), default="sqlite", show_default=True)
 @click.option("--etcd-servers", default="", metavar="URL[,URL]", help="Where etcd is, with --store=etcd.")
-@click.option("--etcd-cafile", default="", metavar="FILE", help="Whose certificate etcd has.")
-@click.option("--etcd-certfile", default="", metavar="FILE", help="By which etcd knows us.")
-@click.option("--etcd-keyfile", default="", metavar="FILE", help="Its key.")
-@click.option("--import-from", default="", metavar="FILE", help="A state.db whose objects go into the store first.")
+@click.option("--etcd-cafile", default="", type=PATH, metavar="FILE", help="Whose certificate etcd has.")
+@click.option("--etcd-certfile", default="", type=PATH, metavar="FILE", help="By which etcd knows us.")
+@click.option("--etcd-keyfile", default="", type=PATH, metavar="FILE", help="Its key.")
+@click.option(
+    "--import-from", default="", type=PATH, metavar="FILE", help="A state.db whose objects go into the store first."
+)
 @click.option("--no-scheduler", is_flag=True, help="Leave it to others to bind pods to nodes.")
 @click.option(
     "--kubelet-endpoint",

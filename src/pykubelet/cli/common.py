@@ -1,6 +1,9 @@
 """Options that several commands have."""
 
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -12,9 +15,44 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+PATH: Final = click.Path(readable=False)
+"""A shell completes it; what is wrong with it is said by who uses it."""
+
 data_option: Final = click.option(
-    "--data", metavar="PATH", help="The agent's folder.  [default: /var/lib/pykubelet, or the user's own]"
+    "--data", type=PATH, metavar="PATH", help="The agent's folder.  [default: /var/lib/pykubelet, or the user's own]"
 )
+
+quiet_option: Final = click.option("-q", "--quiet", is_flag=True, help="Say nothing, unless something goes wrong.")
+
+
+@contextmanager
+def saying(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """How a command says how far it is. Quiet ones keep it to themselves, until it is part of what went wrong."""
+    if not quiet:
+        yield click.echo
+        return
+    said: list[str] = []
+    try:
+        yield said.append
+    except Exception:
+        for text in said:
+            click.echo(text, err=True)
+        raise
+
+
+def is_terminal() -> bool:
+    """Whether a person reads along on something that understands more than lines."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+def tell_trouble(text: str, say: Callable[[str], None]) -> None:
+    """What does not stop the command, but is said by quiet ones, too. Red on a terminal, unless NO_COLOR is set."""
+    if say is not click.echo:
+        click.echo(text, err=True)
+    elif is_terminal() and not os.environ.get("NO_COLOR"):
+        say(click.style(text, fg="red"))
+    else:
+        say(text)
 
 
 def logging_options(command: F) -> F:

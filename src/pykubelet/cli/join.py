@@ -2,17 +2,23 @@
 
 import click
 
-from pykubelet.cli.common import data_flag, data_option, folder
+from pykubelet.cli.common import PATH, data_flag, data_option, folder, quiet_option, saying
 
 
 @click.command()
 @data_option
-@click.option("--bootstrap-kubeconfig", default="", metavar="FILE", help="What `pykubelet token` has made.")
-@click.option("--kubeconfig", default="", metavar="FILE", help="Of a node that is known already.")
+@click.option("--bootstrap-kubeconfig", default="", type=PATH, metavar="FILE", help="What `pykubelet token` has made.")
+@click.option("--kubeconfig", default="", type=PATH, metavar="FILE", help="Of a node that is known already.")
 @click.option("--node-name", default="", metavar="NAME", help="Name of this node instead of the host's name.")
 @click.option("--container-runtime-endpoint", default="", metavar="URL", help="The runtime [the best there is].")
+@quiet_option
 def join(
-    data: str | None, bootstrap_kubeconfig: str, kubeconfig: str, node_name: str, container_runtime_endpoint: str
+    data: str | None,
+    bootstrap_kubeconfig: str,
+    kubeconfig: str,
+    node_name: str,
+    container_runtime_endpoint: str,
+    quiet: bool,
 ) -> None:
     """Start a node here for an API server somewhere else.
 
@@ -21,21 +27,24 @@ def join(
 
     ours = folder(data)
     credential = joining.Credential(bootstrap_kubeconfig=bootstrap_kubeconfig, kubeconfig=kubeconfig)
-    plan = joining.join(ours, click.echo, credential, node=node_name, runtime=container_runtime_endpoint)
     more = data_flag(ours)
-    click.echo(
-        f"Node {plan.node} has joined {joining.api_url(plan)}. Next:\n"
-        f"  see what runs here      pykubelet pods{more}\n"
-        f"  stop the node           pykubelet down{more}\n"
-        f"  leave for good          pykubelet reset{more}"
-    )
+    with saying(quiet) as say:
+        plan = joining.join(ours, say, credential, node=node_name, runtime=container_runtime_endpoint)
+        say(
+            f"Node {plan.node} has joined {joining.api_url(plan)}. Next:\n"
+            f"  see what runs here      pykubelet pods{more}\n"
+            f"  stop the node           pykubelet down{more}\n"
+            f"  leave for good          pykubelet reset{more}"
+        )
 
 
 @click.command()
-@click.option("--data", metavar="PATH", help="The API server's folder.  [default: as for `up`]")
+@click.option("--data", type=PATH, metavar="PATH", help="The API server's folder.  [default: as for `up`]")
 @click.option("--ttl", default="24h", show_default=True, metavar="TIME", help="For how long it lets nodes join.")
 @click.option("--server", default="", metavar="URL", help="Where new nodes find the API server [as we know it].")
-@click.option("-o", "--output", default="", metavar="FILE", help="Where to write it, - to print it [in the data].")
+@click.option(
+    "-o", "--output", default="", type=PATH, metavar="FILE", help="Where to write it, - to print it [in the data]."
+)
 def token(data: str | None, ttl: str, server: str, output: str) -> None:
     """Make a file with which a new node can join this cluster."""
     import json

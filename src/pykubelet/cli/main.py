@@ -10,7 +10,7 @@ import click
 
 from pykubelet import __version__
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.cli import apiserver, join, pods, run, up
+from pykubelet.cli import apiserver, completion, join, pods, run, up
 
 _REMEDIES: Final = {
     errno.EACCES: "run this as the user whom it belongs to, or choose another folder with --data",
@@ -23,6 +23,12 @@ _REMEDIES: Final = {
     errno.EEXIST: "choose another folder with --data",
 }
 """What the folder that everything is in can suffer from."""
+
+
+EXIT_CODES: Final = (
+    "Exit codes: 0 it is done; 1 it cannot be done now, and may work later; 2 it is refused, and would be again. "
+    "Called as `kubelet`: 1 for both, as Go's."
+)
 
 
 class _Refusal(click.ClickException):
@@ -72,7 +78,7 @@ def _in_one_line() -> Iterator[None]:
         raise _Refusal(f"{error.filename}: {error.strerror}; {_REMEDIES[error.errno]}") from None
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
 @click.version_option(__version__, prog_name="pykubelet", message="%(prog)s %(version)s")
 def main() -> None:
     """A kubelet in Python."""
@@ -84,5 +90,16 @@ def version() -> None:
     click.echo(f"pykubelet {__version__}")
 
 
-for command in (run.run, apiserver.apiserver, up.up, up.down, up.reset, up.supervise, join.join, join.token, pods.pods):
+for command in (
+    run.run,
+    apiserver.apiserver,
+    up.up,
+    up.down,
+    up.reset,
+    up.supervise,
+    join.join,
+    join.token,
+    pods.pods,
+    completion.completion,
+):
     main.add_command(command)

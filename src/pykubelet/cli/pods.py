@@ -3,12 +3,12 @@
 import click
 
 from pykubelet.base.errors import Invalid
-from pykubelet.cli.common import data_option, folder
+from pykubelet.cli.common import PATH, data_option, folder
 
 
 @click.command()
 @data_option
-@click.option("--root-dir", metavar="PATH", help="The state of an agent that was started with `run`.")
+@click.option("--root-dir", type=PATH, metavar="PATH", help="The state of an agent that was started with `run`.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def pods(data: str | None, root_dir: str | None, output: str) -> None:
     """Show the pods of the agent that runs here."""

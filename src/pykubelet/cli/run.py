@@ -10,7 +10,8 @@ import click
 
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.log import configure_logging
-from pykubelet.config.flags import Flags, described
+from pykubelet.cli.common import PATH
+from pykubelet.config.flags import Flags, completable, described
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +24,10 @@ class _AsGoDoes(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.params["arguments"] = tuple(args)
         return []
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """For a shell that completes them."""
+        return [_completed(*each) for each in completable()]
 
 
 @click.command(cls=_AsGoDoes, add_help_option=False)
@@ -84,6 +89,12 @@ def run_agent(arguments: Sequence[str], program: str) -> None:
         log.warning("%s", sentence)
     tell_what_is_in_vain(given)
     asyncio.run(run_kubelet(config))
+
+
+def _completed(name: str, takes: str, help: str) -> click.Option:
+    kinds = {"FILE": PATH, "PATH": PATH, "": click.BOOL}
+    kind = click.Choice(takes.split("|")) if "|" in takes else kinds.get(takes)
+    return click.Option([f"--{name}"], type=kind, is_flag=not takes, help=help)
 
 
 def _help(program: str) -> str:

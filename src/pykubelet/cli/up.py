@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykubelet.base.errors import Invalid
-from pykubelet.cli.common import data_flag, data_option, folder
+from pykubelet.base.errors import Invalid, Retry
+from pykubelet.cli.common import PATH, data_flag, data_option, folder, is_terminal, quiet_option, saying, tell_trouble
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pykubelet.up.folder import Folder
+    from pykubelet.up.folder import Folder, Say
 
 
 @click.command()
-@click.argument("manifests", default="", metavar="[MANIFESTS]")
+@click.argument("manifests", default="", type=PATH, metavar="[MANIFESTS]")
 @data_option
 @click.option("--container-runtime-endpoint", default="", metavar="URL", help="The runtime [the best there is].")
 @click.option(
-    "--merge-kubeconfig", default="", metavar="FILE", help="A kubeconfig of yours that gets the cluster added."
+    "--merge-kubeconfig",
+    default="",
+    type=PATH,
+    metavar="FILE",
+    help="A kubeconfig of yours that gets the cluster added.",
 )
 @click.option(
     "--bind-address", default="", metavar="IP", help="Where the API server serves; 0.0.0.0: for others [127.0.0.1]."
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     "--port", default=0, type=click.IntRange(0, 65535), metavar="PORT", help="The API server's [6443, or a free one]."
 )
 @click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
+@quiet_option
 def up(
     manifests: str,
     data: str | None,
@@ -38,6 +43,7 @@ def up(
     bind_address: str,
     port: int,
     foreground: bool,
+    quiet: bool,
 ) -> None:
     """Start an API server and a node on this machine.
 
@@ -47,37 +53,40 @@ def up(
     from pykubelet.up import cluster
 
     given, ours = Path(manifests) if manifests else None, folder(data)
-    faults = _faults(given) if given else ()
-    plan = cluster.up(
-        ours, click.echo, manifests=given, runtime=container_runtime_endpoint, bind=bind_address, port=port
-    )
-    if merge_kubeconfig:
-        cluster.merge(ours, Path(merge_kubeconfig).expanduser(), click.echo)
-    _show_pods(ours, settle=bool(given))
-    if foreground:
-        _stay(ours)
-    else:
-        click.echo(_what_next(ours, cluster.api_url(ours, plan), plan.node))
-    if faults:
-        raise Invalid("there are faults in the manifests, as told above: those pods are not running")
+    with saying(quiet) as say:
+        faults = _faults(given, say) if given else ()
+        plan = cluster.up(ours, say, manifests=given, runtime=container_runtime_endpoint, bind=bind_address, port=port)
+        if merge_kubeconfig:
+            cluster.merge(ours, Path(merge_kubeconfig).expanduser(), say)
+        _show_pods(ours, say, settle=bool(given))
+        if foreground:
+            _stay(ours, say, quiet=quiet)
+        else:
+            say(_what_next(ours, cluster.api_url(ours, plan), plan.node))
+        if faults:
+            raise Invalid("there are faults in the manifests, as told above: those pods are not running")
 
 
 @click.command()
 @data_option
-def down(data: str | None) -> None:
+@quiet_option
+def down(data: str | None, quiet: bool) -> None:
     """Stop what was started, pods too; the data is kept."""
     from pykubelet.up.installation import Installation
 
-    Installation(folder(data), click.echo).down()
+    with saying(quiet) as say:
+        Installation(folder(data), say).down()
 
 
 @click.command()
 @data_option
-def reset(data: str | None) -> None:
+@quiet_option
+def reset(data: str | None, quiet: bool) -> None:
     """Stop what was started, and remove all that it made."""
     from pykubelet.up.installation import Installation
 
-    Installation(folder(data), click.echo).reset()
+    with saying(quiet) as say:
+        Installation(folder(data), say).reset()
 
 
 @click.command(hidden=True)
@@ -94,47 +103,66 @@ def supervise(data: str) -> None:
     asyncio.run(keep(read_parts(Path(data) / PARTS), Path(data) / "up.lock"))
 
 
-def _faults(manifests: "Path") -> tuple[str, ...]:
+def _faults(manifests: "Path", say: "Say") -> tuple[str, ...]:
     """Told at once to the person who gives them, instead of in a log. Raises Invalid when there is nothing to run."""
     from pykubelet.sources.manifest_check import check_manifests
 
     pods, faults = check_manifests(manifests)
     for fault in faults:
-        click.echo(fault)
+        say(fault)
     if not pods:
         raise Invalid(f"{manifests.absolute()}: there is no pod to run" + (", as told above" if faults else ""))
     return faults
 
 
-def _show_pods(ours: "Folder", *, settle: bool) -> None:
+def _show_pods(ours: "Folder", say: "Say", *, settle: bool) -> None:
     """With `settle`, once they have come to rest. Raises Invalid when they do not."""
     from pykubelet.cli.pod_table import pod_table
     from pykubelet.up.cluster import SETTLE_SECONDS, is_failing, is_settled, settled_pods, why_failing
 
-    pods = settled_pods(ours, click.echo) if settle else ours.pods()
+    pods = settled_pods(ours, say) if settle else ours.pods()
     if pods:
-        click.echo("\n" + pod_table(pods) + "\n")
+        say("\n" + pod_table(pods) + "\n")
     for pod in pods:
         if is_failing(pod):
-            click.echo(f"{pod['metadata']['name']} cannot run: {why_failing(pod)}")
+            tell_trouble(f"{pod['metadata']['name']} cannot run: {why_failing(pod)}", say)
     unsettled = [pod["metadata"]["name"] for pod in pods if settle and not is_settled(pod)]
     if unsettled:
         raise Invalid(f"not up after {SETTLE_SECONDS:g} s: {', '.join(unsettled)}; the log is {ours.log('agent')}")
 
 
-def _stay(ours: "Folder") -> None:
-    """Show a live table until Ctrl-C, then stop."""
-    import time
+def _stay(ours: "Folder", say: "Say", *, quiet: bool) -> None:
+    """Show a live table until Ctrl-C or SIGTERM, then stop. Raises Retry when what runs has ended by itself."""
+    import signal
 
-    from pykubelet.cli.pod_table import pod_table
+    from pykubelet.base.service_manager import tell_ready
     from pykubelet.up.installation import Installation
 
-    try:
-        while True:
-            click.echo("\033[2J\033[H" + pod_table(ours.pods()) + "\n\nCtrl-C stops everything.")
-            time.sleep(1.0)
-    except KeyboardInterrupt:
-        Installation(ours, click.echo).down()
+    installation, told = Installation(ours, say), {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, told)  # they are taken between two looks
+    tell_ready()
+    shown = ""
+    while installation.is_running:
+        shown = shown if quiet else _show_live(ours, shown)
+        if signal.sigtimedwait(told, 1.0):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, told)  # what is started to stop the rest has to hear of them
+            installation.down()
+            return
+    raise Retry(f"what ran here has ended; the log is {ours.log('up')}")
+
+
+def _show_live(ours: "Folder", shown: str) -> str:
+    """A screen that is written anew; where there is none, lines when something other than an age has changed."""
+    from pykubelet.cli.pod_table import pod_table
+
+    table = pod_table(pods := ours.pods())
+    if is_terminal():
+        click.echo("\033[2J\033[H" + table + "\n\nCtrl-C stops everything.")
+        return table
+    state = "\n".join(line.rsplit(None, 1)[0] for line in table.splitlines()) if pods else table
+    if state != shown:
+        click.echo(table + "\n")
+    return state
 
 
 def _what_next(ours: "Folder", url: str, node: str) -> str:

@@ -93,6 +93,17 @@ def described() -> Iterator[tuple[str, str]]:
             yield f"{name} {metavar}", f"{option.help} [{option.told}]." if option.told else f"{option.help}."
 
 
+def completable() -> Iterator[tuple[str, str, str]]:
+    """The name of every flag that has an effect, what it takes, and what it does."""
+    for name, option in _FLAGS.items():
+        if not option.vain:
+            yield (
+                name,
+                "" if option.kind in _TRUTHS else option.metavar or _METAVARS.get(option.kind, "TEXT"),
+                option.help,
+            )
+
+
 def _read_all(texts: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Any]]:
     for flag, given in texts.items():
         if option := _FLAGS.get(flag):
