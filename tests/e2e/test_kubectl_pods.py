@@ -128,6 +128,16 @@ def test_exec_passes_input_output_and_the_code(cluster: UpCluster) -> None:
     assert len(big) == 300000
 
 
+def test_calls_that_no_pod_needs_are_refused_unless_a_pod_says_otherwise(cluster: UpCluster) -> None:
+    attempt = ("unshare", "--user", "--map-root-user", "true")
+    assert "Operation not permitted" in cluster.kubectl("exec", "shell", "--", *attempt, code=1)
+    free = pod("unfiltered")
+    free["spec"]["securityContext"] = {"seccompProfile": {"type": "Unconfined"}}
+    cluster.apply(free)
+    cluster.ready("unfiltered")
+    cluster.kubectl("exec", "unfiltered", "--", *attempt)
+
+
 def test_what_does_not_run_cannot_be_entered_and_says_why(cluster: UpCluster) -> None:
     cluster.kubectl("run", "bare", "--image=nginx")
     cluster.apply(pod("over", "exit 3", restartPolicy="Never"))

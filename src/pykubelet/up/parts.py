@@ -5,6 +5,7 @@ import sys
 from typing import Final
 
 from pykubelet.config.apiserver import ApiServerConfig
+from pykubelet.runtime.process.abilities import PLAIN, seccomp_refusal
 from pykubelet.up.folder import Folder, Plan
 from pykubelet.up.supervisor import Part
 
@@ -60,5 +61,9 @@ def _agent(folder: Folder, plan: Plan) -> list[str]:
     agent += ["--hostname-override", plan.node, "--node-ip", plan.address]
     agent += ["--address", plan.address, "--port", str(plan.kubelet_port), "--healthz-port=0"]
     agent += ["--container-runtime-endpoint", plan.runtime, "--cluster-domain", "cluster.local"]
+    if plan.runtime != PLAIN and not seccomp_refusal():
+        agent += [
+            "--seccomp-default"
+        ]  # else root in a pod could make user namespaces, and in those lift its own limits
     # Apart from the pods of any other agent on this machine.
     return [*agent, "--cgroup-root", f"/pykubelet-{hashlib.sha256(str(folder.path).encode()).hexdigest()[:8]}"]

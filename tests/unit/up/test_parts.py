@@ -21,3 +21,9 @@ def test_join_keeps_a_node_alone_which_renews_what_it_was_given(tmp_path: Path) 
     told = " ".join(agent.command)
     assert f"--kubeconfig /k --client-ca-file {folder.client_ca} --bootstrap-kubeconfig /b" in told
     assert told.endswith("--rotate-certificates=true --rotate-server-certificates=true")
+
+
+def test_pods_are_filtered_unless_they_are_plain_processes(tmp_path: Path) -> None:
+    for runtime, is_filtered in (("process", True), ("unix:///run/containerd.sock", True), ("process://plain", False)):
+        _, agent = parts(Folder(tmp_path), changed(PLAN, runtime=runtime))
+        assert ("--seccomp-default" in agent.command) is is_filtered
