@@ -36,7 +36,8 @@ def installed(wheel: Path, folder: Path) -> Path:
         "--python",
         str(folder / "bin/python"),
     )
-    _run(*pip, "install", "--no-compile", "--no-deps", "--no-index", str(wheel))
+    # With a home of its own: pip asks what compilers there are, and one of those makes itself at home when it is asked.
+    _run(*pip, "install", "--no-compile", "--no-deps", "--no-index", str(wheel), home=folder)
     packages = next(folder.glob("lib/python*/site-packages"))
     made = next(packages.glob("pykubelet-*.dist-info"))
     for needed in _closure(Distribution.at(made)):
@@ -69,6 +70,7 @@ def _holds(condition: str) -> bool:
     return not condition.strip() or Marker(condition).evaluate()
 
 
-def _run(*command: str, cwd: Path = PROJECT) -> None:
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=50, check=False)
+def _run(*command: str, cwd: Path = PROJECT, home: Path | None = None) -> None:
+    env = {**os.environ, "HOME": str(home)} if home else None
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
