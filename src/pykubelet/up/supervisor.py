@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import logging
 import os
+import shutil
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,6 +28,8 @@ _SOONEST: Final = 0.5
 _LATEST: Final = 30.0
 _SETTLED: Final = 60.0
 """Who has lived for so long has not died of a bad start."""
+LARGEST_LOG: Final = 16 << 20
+_TRIM_EVERY: Final = 60.0
 CANNOT_START: Final = " cannot be started: "
 REFUSED: Final = 2
 """The exit code of a part that says what is wrong: another try would say the same."""
@@ -52,7 +55,9 @@ async def keep(parts: Sequence[Part], lock: Path) -> None:
         async with asyncio.TaskGroup() as tasks:
             keepers = [_Keeper(part, told) for part in parts]
             running = [tasks.create_task(keeper.run()) for keeper in keepers]
+            trimmer = tasks.create_task(_trim([Path(part.log) for part in parts]))
             await told.wait()
+            trimmer.cancel()
             ended_well = True
             for keeper, task in zip(reversed(keepers), reversed(running), strict=True):
                 ended_well &= await keeper.stop()
@@ -61,6 +66,17 @@ async def keep(parts: Sequence[Part], lock: Path) -> None:
             held.truncate(0)
     finally:
         held.close()
+
+
+async def _trim(logs: Sequence[Path]) -> None:
+    """Who writes them has them open, to add to their end: so they are copied and emptied. One is kept of each."""
+    while True:
+        for log_file in logs:
+            with suppress(OSError):
+                if log_file.stat().st_size > LARGEST_LOG:
+                    await asyncio.to_thread(shutil.copyfile, log_file, f"{log_file}.1")
+                    os.truncate(log_file, 0)
+        await asyncio.sleep(_TRIM_EVERY)
 
 
 class _Keeper:

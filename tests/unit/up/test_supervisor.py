@@ -9,7 +9,7 @@ import pytest
 from kit.agent_process import is_alive
 from kit.waiting import eventually
 from pykubelet.base.errors import Invalid
-from pykubelet.up.supervisor import Part, holder, keep, left_something
+from pykubelet.up.supervisor import LARGEST_LOG, Part, holder, keep, left_something
 
 STAYS = "import signal, sys, time; signal.signal(15, lambda *_: (print('bye', flush=True), sys.exit(0))); "
 STAYS += "print('here', flush=True); time.sleep(1000)"
@@ -53,7 +53,7 @@ async def test_parts_die_with_a_keeper_that_is_killed(tmp_path: Path) -> None:
     program = f"""
 import asyncio, sys
 from pathlib import Path
-from pykubelet.up.supervisor import Part, keep
+from pykubelet.up.supervisor import LARGEST_LOG, Part, keep
 part = Part(name="server", command=(sys.executable, "-c", {stays!r}), log={str(tmp_path / "server.log")!r})
 asyncio.run(keep([part], Path({str(tmp_path / "lock")!r})))
 """
@@ -73,3 +73,20 @@ async def test_a_part_that_says_it_cannot_run_is_not_asked_again_and_the_others_
     await asyncio.wait_for(keep(parts, tmp_path / "lock"), 20)
     assert said(tmp_path, "server") == "pykubelet: the disk is full\n"
     assert holder(tmp_path / "lock") is None
+
+
+async def test_a_log_does_not_fill_the_disk_in_a_month(tmp_path: Path) -> None:
+    (tmp_path / "server.log").write_bytes(b"old\n" * (LARGEST_LOG // 4 + 1))
+    running = asyncio.create_task(keep([part(tmp_path, "server", STAYS)], tmp_path / "lock"))
+    await eventually(lambda: (tmp_path / "server.log").stat().st_size < 100)
+    assert (tmp_path / "server.log.1").stat().st_size > LARGEST_LOG
+    assert (tmp_path / "server.log.1").read_bytes().startswith(b"old\n")
+    await eventually(lambda: is_told(tmp_path))
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(running, 20)
+    assert said(tmp_path, "server").endswith("bye\n")
+
+
+def is_told(folder: Path) -> bool:
+    """In the log, or in what it was before."""
+    return "here" in said(folder, "server") or (folder / "server.log.1").read_bytes().endswith(b"here\n")
