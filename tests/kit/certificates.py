@@ -1,11 +1,13 @@
 """A certificate authority for tests, and the TLS contexts of servers that use it."""
 
+import base64
 import datetime
 import ipaddress
 import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -117,3 +119,20 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
+
+
+def node_request_spec(
+    key: ec.EllipticCurvePrivateKey, signer: str, node: str, organization: str, hosts: Sequence[x509.GeneralName]
+) -> dict[str, Any]:
+    """Of the CertificateSigningRequest by which a kubelet asks `kubernetes.io/<signer>` for a certificate."""
+    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)]
+    names.append(x509.NameAttribute(NameOID.COMMON_NAME, f"system:node:{node}"))
+    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
+    if hosts:
+        builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    return {
+        "request": base64.b64encode(pem).decode(),
+        "signerName": f"kubernetes.io/{signer}",
+        "usages": ["digital signature", "client auth" if "client" in signer else "server auth"],
+    }

@@ -1,12 +1,18 @@
 """Real servers on the loopback interface: an HTTP server made of one handler, and a forward proxy."""
 
 import asyncio
+import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from aiohttp import web
+
+from pykubelet.kube.client import ApiClient
+from pykubelet.kube.credentials import Credentials
+from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -22,6 +28,30 @@ async def serving(handler: Handler, *, tls: ssl.SSLContext | None = None) -> Asy
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+@asynccontextmanager
+async def client_of(handler: Handler) -> AsyncIterator[ApiClient]:
+    """Of an API server that is nothing but a handler."""
+    async with serving(handler) as port:
+        config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
+        async with ApiClient(Credentials(config, environ={})) as server:
+            yield server
+
+
+Asked = list[tuple[str, str, str, Any]]
+"""Method, path, content type and decoded body of each request."""
+
+
+def always(answer: dict[str, Any], asked: Asked) -> Handler:
+    """The same answer to all that is asked, which is written down."""
+
+    async def answered(request: web.BaseRequest) -> web.Response:
+        body = await request.text()
+        asked.append((request.method, request.path, request.content_type, json.loads(body) if body else None))
+        return web.json_response(answer)
+
+    return answered
 
 
 @dataclass

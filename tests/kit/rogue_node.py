@@ -11,10 +11,9 @@ from typing import Any
 
 import aiohttp
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from kit.certificates import node_request_spec
 from kit.tls_world import World, now
 from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.csr import CsrController
@@ -82,18 +81,7 @@ class RogueNode:
         """Ask for a certificate. -> the name of the request; empty when it was not even taken"""
         self._asked += 1
         name = f"{self.name}-{self._asked}"
-        names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)]
-        names.append(x509.NameAttribute(NameOID.COMMON_NAME, f"system:node:{node or self.name}"))
-        builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
-        if hosts:
-            builder = builder.add_extension(x509.SubjectAlternativeName(list(map(_host, hosts))), critical=False)
-        pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-        usage = "client auth" if "client" in signer else "server auth"
-        spec = {
-            "request": base64.b64encode(pem).decode(),
-            "signerName": f"kubernetes.io/{signer}",
-            "usages": ["digital signature", usage],
-        }
+        spec = node_request_spec(key, signer, node or self.name, organization, [*map(_host, hosts)])
         body = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "spec": spec}
         code, _ = await self.ask("POST", REQUESTS, {**body, "metadata": {"name": name}}, token=token)
         return name if code == 201 else ""

@@ -1,19 +1,14 @@
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 from aiohttp import web
 
-from kit.loopback import Handler, serving
+from kit.loopback import Asked, Handler, always, client_of
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.quantity import Quantity
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
-from pykubelet.kube.client import ApiClient
-from pykubelet.kube.credentials import Credentials
-from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
 from pykubelet.kube.node import KubeNodes
 from pykubelet.pod.ports.node import NodeApi
 
@@ -24,24 +19,11 @@ NODE = {
     "status": {"capacity": {"cpu": "4"}},
 }
 
-Asked = list[tuple[str, str, str, Any]]
-
 
 @asynccontextmanager
 async def nodes_of(handler: Handler) -> AsyncIterator[NodeApi]:
-    async with serving(handler) as port:
-        config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
-        async with ApiClient(Credentials(config, environ={})) as server:
-            yield KubeNodes(server)
-
-
-def listening(asked: Asked) -> Handler:
-    async def answer(request: web.BaseRequest) -> web.Response:
-        body = await request.text()
-        asked.append((request.method, request.path, request.content_type, json.loads(body) if body else None))
-        return web.json_response(NODE)
-
-    return answer
+    async with client_of(handler) as server:
+        yield KubeNodes(server)
 
 
 def refusing(code: int, reason: str = "") -> Handler:
@@ -54,7 +36,7 @@ def refusing(code: int, reason: str = "") -> Handler:
 
 async def test_a_node_is_read_without_its_managed_fields() -> None:
     asked: Asked = []
-    async with nodes_of(listening(asked)) as nodes:
+    async with nodes_of(always(NODE, asked)) as nodes:
         node = await nodes.get("n1")
     assert node.metadata == ObjectMeta(name="n1", uid="u1")
     assert node.status.capacity == {"cpu": Quantity.of(4)}
@@ -64,7 +46,7 @@ async def test_a_node_is_read_without_its_managed_fields() -> None:
 async def test_a_node_is_created_with_its_status() -> None:
     asked: Asked = []
     node = Node(kind="Node", metadata=ObjectMeta(name="n1"), status=NodeStatus(capacity={"cpu": Quantity.of(4)}))
-    async with nodes_of(listening(asked)) as nodes:
+    async with nodes_of(always(NODE, asked)) as nodes:
         created = await nodes.create(node)
     assert created.metadata.uid == "u1"
     [(method, path, _, body)] = asked
@@ -74,7 +56,7 @@ async def test_a_node_is_created_with_its_status() -> None:
 
 async def test_the_status_is_patched_at_its_own_address() -> None:
     asked: Asked = []
-    async with nodes_of(listening(asked)) as nodes:
+    async with nodes_of(always(NODE, asked)) as nodes:
         await nodes.patch_status("n1", {"status": {"capacity": {"cpu": Quantity.of(2), "gone": None}}})
         await nodes.patch("n1", {"metadata": {"labels": {"a": "b"}}})
     strategic = "application/strategic-merge-patch+json"

@@ -1,4 +1,3 @@
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -6,14 +5,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from kit.loopback import Handler, serving
+from kit.loopback import Asked, Handler, always, client_of
 from kit.pods import make_pod
 from pykubelet.api.pod import PodStatus
 from pykubelet.base.errors import Conflict, Invalid, NotFound, Retry
-from pykubelet.kube.client import ApiClient
-from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.errors import AlreadyExists, Forbidden
-from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
 from pykubelet.kube.pods import KubePods
 from pykubelet.pod.ports.api import PodApi
 
@@ -24,24 +20,11 @@ POD = {
     "status": {"phase": "Running"},
 }
 
-Asked = list[tuple[str, str, str, Any]]
-
 
 @asynccontextmanager
 async def pods_of(handler: Handler) -> AsyncIterator[PodApi]:
-    async with serving(handler) as port:
-        config = ClientConfig(Cluster(server=f"http://127.0.0.1:{port}"), User())
-        async with ApiClient(Credentials(config, environ={})) as server:
-            yield KubePods(server)
-
-
-def listening(asked: Asked) -> Handler:
-    async def answer(request: web.BaseRequest) -> web.Response:
-        body = await request.text()
-        asked.append((request.method, request.path, request.content_type, json.loads(body) if body else None))
-        return web.json_response(POD)
-
-    return answer
+    async with client_of(handler) as server:
+        yield KubePods(server)
 
 
 def refusing(code: int, reason: str = "", **details: Any) -> Handler:
@@ -54,7 +37,7 @@ def refusing(code: int, reason: str = "", **details: Any) -> Handler:
 
 async def test_a_pod_is_read_without_its_managed_fields() -> None:
     asked: Asked = []
-    async with pods_of(listening(asked)) as pods:
+    async with pods_of(always(POD, asked)) as pods:
         pod = await pods.get("default", "web")
     assert (pod.metadata.uid, pod.status.phase) == ("u1", "Running")
     assert pod.metadata.managed_fields == ()
@@ -63,7 +46,7 @@ async def test_a_pod_is_read_without_its_managed_fields() -> None:
 
 async def test_a_status_patch_goes_to_the_subresource_and_is_bound_to_the_uid() -> None:
     asked: Asked = []
-    async with pods_of(listening(asked)) as pods:
+    async with pods_of(always(POD, asked)) as pods:
         pod = await pods.patch_status("default", "web", "u1", {"status": {"reason": None}})
     assert pod.status == PodStatus(phase="Running")
     assert pod.metadata.managed_fields == ()
@@ -79,7 +62,7 @@ async def test_a_status_patch_goes_to_the_subresource_and_is_bound_to_the_uid() 
 
 async def test_a_pod_is_created_in_its_namespace() -> None:
     asked: Asked = []
-    async with pods_of(listening(asked)) as pods:
+    async with pods_of(always(POD, asked)) as pods:
         created = await pods.create(make_pod("mirror", namespace="kube-system"))
     assert created.metadata.uid == "u1"
     method, path, _, body = asked[0]
@@ -89,7 +72,7 @@ async def test_a_pod_is_created_in_its_namespace() -> None:
 
 async def test_a_deletion_carries_the_uid_and_the_grace_even_when_it_is_zero() -> None:
     asked: Asked = []
-    async with pods_of(listening(asked)) as pods:
+    async with pods_of(always(POD, asked)) as pods:
         await pods.delete("default", "web", "u1", 0)
     method, path, _, body = asked[0]
     assert (method, path) == ("DELETE", "/api/v1/namespaces/default/pods/web")

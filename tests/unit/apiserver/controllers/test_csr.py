@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from kit.certificates import node_request_spec
 from kit.cluster import ADDRESSES, START, TestCluster, cluster, owners, running
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.csr import CsrController
@@ -32,21 +32,8 @@ def request(
     signer: str = "kube-apiserver-client-kubelet",
     hosts: tuple[x509.GeneralName, ...] = (),
 ) -> dict[str, Any]:
-    names = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)]
-    names.append(x509.NameAttribute(NameOID.COMMON_NAME, f"system:node:{node}"))
-    builder = x509.CertificateSigningRequestBuilder().subject_name(x509.Name(names))
-    if hosts:
-        builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
     key = ec.generate_private_key(ec.SECP256R1())
-    pem = builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    usage = "client auth" if "client" in signer else "server auth"
-    spec = {
-        "request": base64.b64encode(pem).decode(),
-        "signerName": f"kubernetes.io/{signer}",
-        "usages": ["digital signature", usage],
-        "username": user,
-        "groups": groups,
-    }
+    spec = {**node_request_spec(key, signer, node, organization, hosts), "username": user, "groups": groups}
     return {"metadata": {"name": "csr"}, "spec": spec, "status": {}}
 
 
