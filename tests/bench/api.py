@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 from kit.agent_process import command
 from kit.apiserver_process import ApiServerProcess, plain_pod, request, rss_of
@@ -27,11 +28,14 @@ CONNECTIONS = 32
 WATCHERS = 1_000
 CHANGES = 100
 CHANGES_PER_SECOND = 10
+BEGINNERS = 200
+SEEN = 2_000
 PODS = 1_000
 RUNNING = 50
 _PODS: Final = "/api/v1/namespaces/default/pods"
 _STRATEGIC: Final = b"application/strategic-merge-patch+json"
 _LENGTH: Final = b"content-length: "
+_tails: Final = WeakKeyDictionary[ssl.SSLSocket, bytes]()
 
 
 class Row(NamedTuple):
@@ -59,6 +63,8 @@ def run() -> None:
         _show(_patches(server))
     with _server("--no-scheduler") as server:
         _show(_watches(server))
+    with _server("--no-scheduler") as server:
+        _show(_beginnings(server))
     with _server() as server:
         _show(_scheduled(server))
     _show(_together())
@@ -269,6 +275,32 @@ def _watches(server: ApiServerProcess) -> list[Row]:
     ]
 
 
+def _beginnings(server: ApiServerProcess) -> list[Row]:
+    """All ask before the first of them reads: what they are told first must not be kept for each of them."""
+    _ask_all(server, [_create(f"seen-{number}") for number in range(SEEN)])
+    before, cpu, began = server.rss(), server.cpu(), time.perf_counter()
+    context, poll, counts = server.tls(), select.epoll(), dict[int, int]()
+    watchers = {}
+    for _ in range(BEGINNERS):
+        connection = server.connected(context)
+        connection.sendall(request(b"GET", f"{_PODS}?watch=1&resourceVersion=0&timeoutSeconds=3600"))
+        connection.setblocking(False)
+        watchers[connection.fileno()] = connection
+        poll.register(connection.fileno(), select.EPOLLIN)
+    while sum(counts.values()) < BEGINNERS * SEEN:
+        for number, _ in poll.poll():
+            counts[number] = counts.get(number, 0) + _occurrences(watchers[number], b'"type":"ADDED"')
+    seconds, cpu, peak = time.perf_counter() - began, server.cpu() - cpu, server.peak()
+    for each in watchers.values():
+        each.close()
+    return [
+        Row(f"{BEGINNERS} watchers that begin with {SEEN:,} pods", seconds, "s"),
+        Row("  CPU of the server", cpu, "s"),
+        Row("  memory of the server before", before, "MiB"),
+        Row("  at most", peak, "MiB", 150),
+    ]
+
+
 def _watchers(server: ApiServerProcess) -> dict[int, ssl.SSLSocket]:
     context, watchers = server.tls(), {}
     for _ in range(WATCHERS):
@@ -315,15 +347,23 @@ def _delivered(server: ApiServerProcess, watchers: dict[int, ssl.SSLSocket]) -> 
 
 def _lines(connection: ssl.SSLSocket) -> int:
     """Each is a chunk of its own."""
-    found = 0
+    return _occurrences(connection, b"}\n\r\n")
+
+
+def _occurrences(connection: ssl.SSLSocket, mark: bytes) -> int:
+    """Of a mark, in what can be read now. One that is cut in two by the reading is counted, too."""
+    found, tail = 0, _tails.pop(connection, b"")
     while True:
         try:
             data = connection.recv(65536)
         except ssl.SSLWantReadError:
+            _tails[connection] = tail
             return found
         if not data:
             raise RuntimeError("a watch has ended")
-        found += data.count(b"}\n\r\n")
+        data = tail + data
+        found += data.count(mark)
+        tail = data[-len(mark) + 1 :]
 
 
 # --- with the rest of the cluster

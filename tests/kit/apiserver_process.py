@@ -93,6 +93,10 @@ class ApiServerProcess:
         """Resident memory, in MiB."""
         return rss_of(self.pid)
 
+    def peak(self) -> float:
+        """The most that it ever was."""
+        return rss_of(self.pid, "VmHWM")
+
 
 def request(method: bytes, path: str, body: bytes = b"", kind: bytes = b"application/json") -> bytes:
     head = b"%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench/1\r\nAccept: application/json\r\n" % (
@@ -109,9 +113,9 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
-def rss_of(pid: int) -> float:
+def rss_of(pid: int, which: str = "VmRSS") -> float:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{which}:"))
 
 
 def plain_pod(name: str, **spec: Any) -> dict[str, Any]:

@@ -53,6 +53,8 @@ _PATIENCE: Final = 30.0
 """Seconds in which a client has to take what it is told."""
 _PIECE: Final = 256 << 10
 """Of an answer."""
+_HELD: Final = 64 << 10
+"""Bytes that may wait for one watcher to take them: there can be a thousand."""
 _TOO_MANY: Final = "you have too many connections: close some of them"
 _READING: Final = ("get", "list", "watch")
 _SHARED_PARTS: Final = ("status", "finalize", "approval", "ephemeralcontainers", "resize")
@@ -158,6 +160,8 @@ class RequestHandler:
         response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
         await response.prepare(request)
+        if request.transport is not None:
+            request.transport.set_write_buffer_limits(_HELD)
         patience = _Patience()
         pump = asyncio.create_task(_pump(response, lines, patience), name=f"watch {request.path}")
         self._streams.add(pump)

@@ -1,10 +1,14 @@
-"""Watch: every change to what was selected, from a given moment on. What one change looks like is made once for all."""
+"""Watch: every change to what was selected, from a given moment on. What one change looks like is made once for all.
+
+What is there at the beginning is told piece by piece, each made when the client has taken the one before: a watcher
+keeps nothing of its own but its place in a list that all of that moment share.
+"""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
@@ -14,13 +18,14 @@ from pykubelet.apiserver.requests.options import ListOptions, list_options, revi
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Expired
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
-from pykubelet.apiserver.verbs.read import list_weight
 from pykubelet.apiserver.verbs.selection import Selection, selection
 from pykubelet.base.errors import PykubeletError, Retry
 
 _LAST_BOOKMARK = 2.0
 """Seconds before a watch ends in which it tells how far it has come, so that the next one starts from there."""
 _MARK = "k8s.io/initial-events-end"
+_PIECE: Final = 32 << 10
+"""Bytes that are looked at before others have their turn."""
 
 
 async def watch(backend: Backend, call: Call) -> Answer:
@@ -34,9 +39,7 @@ async def watch(backend: Backend, call: Call) -> Answer:
     chosen = selection(backend.strategy(call.resource), options)
     watcher = _Watcher(backend, call, options, chosen)
     seconds = options.timeout or backend.settings.watch_seconds * random.uniform(1.0, 2.0)
-    weight = list_weight(backend, call, options, chosen)
-    first = await backend.aside(call.user.name, weight, watcher.begin)
-    return Answer(200, stream=watcher.lines(first, seconds))
+    return Answer(200, stream=watcher.lines(await watcher.begin(), seconds))
 
 
 class _Watcher:
@@ -49,13 +52,13 @@ class _Watcher:
         self._form = _Form(backend, call)
         self._since = 0
 
-    async def begin(self, backend: Backend) -> list[bytes]:
-        """Where the watch starts; what it tells first. Raises ApiError while the answer can still be one."""
-        options, cache = self._options, backend.cache
+    async def begin(self) -> Sequence[Entry] | None:
+        """Where the watch starts; what is there, if that is to be told. Raises ApiError while the answer can be one."""
+        options, cache = self._options, self._backend.cache
         wanted = revision(options.version)
         if wanted and not options.initial_events:
             self._since = wanted
-            return []
+            return None
         try:
             if options.version == "0" or wanted:
                 listing = await cache.list(self._folder, at_least=wanted)
@@ -64,16 +67,17 @@ class _Watcher:
         except Retry:
             raise status.too_large_version(wanted, cache.revision) from None
         self._since = listing.revision
-        if options.initial_events is False:
-            return []
-        lines = [self._form.entry(entry) for entry in listing.entries if self._chosen.holds(entry)]
-        if options.initial_events and options.bookmarks:
-            lines.append(self._form.bookmark(listing.revision, {_MARK: "true"}))
-        return lines
+        return None if options.initial_events is False else listing.entries
 
-    async def lines(self, first: list[bytes], seconds: float) -> AsyncIterator[bytes]:
-        if first:
-            yield b"".join(first)
+    async def lines(self, first: Sequence[Entry] | None, seconds: float) -> AsyncIterator[bytes]:
+        if first is not None:
+            for piece in self._pieces(first):
+                if piece:
+                    yield piece
+                await asyncio.sleep(0)
+            if self._options.initial_events and self._options.bookmarks:
+                yield self._form.bookmark(self._since, {_MARK: "true"})
+            first = None  # a watch is long, and what was there is soon not there any more
         deadline = asyncio.get_running_loop().time() + seconds
         try:
             if self._options.bookmarks and seconds > _LAST_BOOKMARK:
@@ -88,6 +92,18 @@ class _Watcher:
             yield self._form.error(status.gone_410(f"too old resource version: {self._since}"))
         except PykubeletError:
             return  # the client watches again from where it was
+
+    def _pieces(self, entries: Sequence[Entry]) -> Iterator[bytes]:
+        """What is there, a piece at a time; an empty one where many were looked at in vain."""
+        lines, looked_at = list[bytes](), 0
+        for entry in entries:
+            looked_at += len(entry.value)
+            if self._chosen.holds(entry):
+                lines.append(self._form.entry(entry))
+            if looked_at >= _PIECE:
+                yield b"".join(lines)
+                lines, looked_at = [], 0
+        yield b"".join(lines)
 
     async def _until(self, deadline: float) -> AsyncIterator[bytes]:
         """What changes before the deadline."""

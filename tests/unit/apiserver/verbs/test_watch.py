@@ -146,6 +146,39 @@ async def test_many_watchers_share_one_encoding(api: Api) -> None:
     assert encoded == 1
 
 
+async def test_what_is_there_is_made_as_the_client_takes_it(api: Api) -> None:
+    for number in range(40):
+        await api.ask("POST", MAPS, {"metadata": {"name": f"a{number:02}"}, "data": {"x": "y" * 10_000}})
+    made = 0
+    wire = api.backend.wire
+
+    def counted(*arguments: Any) -> bytes:
+        nonlocal made
+        made += 1
+        return wire(*arguments)
+
+    api.backend.wire = counted  # type: ignore[assignment,method-assign]
+    query = {"watch": "1", "timeoutSeconds": "1"}
+    info = request_info("GET", MAPS, query)
+    answer = await watch(api.backend, structs.replace(a_call(api.backend, "GET", MAPS, None), query=query, info=info))
+    assert answer.stream is not None
+    assert made == 0
+    first = await anext(answer.stream)
+    assert made == first.count(b"\n") < 10
+    rest = [piece async for piece in answer.stream]
+    names = [json.loads(line)["object"]["metadata"]["name"] for line in b"".join([first, *rest]).splitlines()]
+    assert names == [f"a{number:02}" for number in range(40)]
+
+
+async def test_a_selection_that_holds_little_is_told_whole(api: Api) -> None:
+    for number in range(20):
+        label = "yes" if number in (0, 13) else "no"
+        body = {**config_map(f"a{number:02}", label), "data": {"x": "y" * 10_000}}
+        await api.ask("POST", MAPS, body)
+    async with following(api, "labelSelector=l%3Dyes") as watch:
+        assert await watch.seen(2) == [("ADDED", "a00"), ("ADDED", "a13")]
+
+
 async def test_a_watch_ends_with_its_client(api: Api) -> None:
     async with following(api):
         await eventually(lambda: len(api.server._handler._streams) == 1)
