@@ -56,12 +56,12 @@ class Row(NamedTuple):
 def run() -> None:
     print("api: the embedded API server as a process, with TLS and SQLite")
     print(f"\n{'step':<56} {'ours':>8} {'':<10} {'goal':>6} {'ratio':>6}")
-    with _server("--no-scheduler") as server:
+    with _server("--controllers=*,-kube-scheduler") as server:
         _show(_starts(server))
         _show(_creates(server))
         _show(_lists(server))
         _show(_patches(server))
-    with _server("--no-scheduler") as server:
+    with _server("--controllers=*,-kube-scheduler") as server:
         _show(_watches(server))
     with _server("--no-scheduler") as server:
         _show(_beginnings(server))

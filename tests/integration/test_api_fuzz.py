@@ -46,7 +46,7 @@ class Server(ApiServerProcess):
     """A real one, in a process of its own, so that what it uses can be seen."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, "--store", "memory", "--no-scheduler")
+        super().__init__(folder, "--store", "memory", "--controllers=*,-kube-scheduler")
 
     @property
     def headers(self) -> dict[str, str]:

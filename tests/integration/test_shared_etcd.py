@@ -1,15 +1,18 @@
 """Two of our API servers on one etcd, and the way there from the store of one machine."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import shutil
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from kit.api_process import Api, serving_api
-from kit.etcd import Etcd
+from kit.apiserver_process import ApiServerProcess
+from kit.etcd import Etcd, private_etcd
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.store.etcd import EtcdStore
 from pykubelet.apiserver.store.memory import MemoryStore
@@ -19,6 +22,7 @@ from pykubelet.base.errors import Invalid
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = "application/merge-patch+json"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
 
 
 @asynccontextmanager
@@ -127,3 +131,74 @@ async def test_a_server_goes_on_with_the_objects_that_were_moved() -> None:
         code, seen = await server.ask("GET", f"{MAPS}/kept")
     assert code == 200
     assert (seen["data"], seen["metadata"]["uid"]) == ({"a": "1"}, made["metadata"]["uid"])
+
+
+async def ask(server: ApiServerProcess, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    url, tls = f"{server.url}{path}", server.tls()
+    async with aiohttp.ClientSession() as session, session.request(method, url, json=body, ssl=tls) as answer:
+        return answer.status, await answer.json()
+
+
+async def holder(server: ApiServerProcess) -> str:
+    code, lease = await ask(server, "GET", LEASE)
+    return str(lease["spec"]["holderIdentity"]) if code == 200 else ""
+
+
+async def until(condition: Callable[[], Awaitable[bool]], otherwise: str, seconds: float = 40.0) -> None:
+    end = asyncio.get_running_loop().time() + seconds
+    while not await condition():
+        assert asyncio.get_running_loop().time() < end, otherwise
+        await asyncio.sleep(0.2)
+
+
+@pytest.fixture
+def own_etcd() -> Iterator[Etcd]:
+    """For controllers, who look at all there is: nothing of other tests."""
+    with private_etcd() as running:
+        yield running
+
+
+async def test_one_of_two_servers_does_the_work_and_the_other_takes_over_when_it_is_killed(
+    own_etcd: Etcd, tmp_path: Path
+) -> None:
+    flags = ("--store", "etcd", "--etcd-servers", own_etcd.endpoint)
+    one, other = (ApiServerProcess(tmp_path / name, *flags) for name in ("one", "other"))
+    (tmp_path / "one").mkdir()
+    try:
+        one.start()
+        shutil.copytree(one.data / "pki", tmp_path / "other" / "data" / "pki")
+        await until(lambda: _is_held(one), "nobody holds the lease")
+        other.start()
+        first = await holder(one)
+        code, _ = await ask(one, "POST", "/api/v1/namespaces", {"metadata": {"name": "worked-on"}})
+        assert code == 201
+        published = "/api/v1/namespaces/{}/configmaps/kube-root-ca.crt"
+        await until(lambda: _is_there(other, published.format("worked-on")), "the authority was not published")
+        assert "does the work now" not in other.told()
+
+        one.kill()
+        code, _ = await ask(other, "POST", "/api/v1/namespaces", {"metadata": {"name": "taken-over"}})
+        assert code == 201
+        await until(lambda: _is_there(other, published.format("taken-over")), "nobody took over")
+        second = await holder(other)
+        assert second
+        assert second != first
+
+        other.stop()
+        one.start()
+        await until(lambda: _is_led_by_another(one, second), "the lease was not given back", seconds=10.0)
+    finally:
+        one.kill()
+        other.kill()
+
+
+async def _is_held(server: ApiServerProcess) -> bool:
+    return bool(await holder(server))
+
+
+async def _is_led_by_another(server: ApiServerProcess, before: str) -> bool:
+    return await holder(server) not in ("", before)
+
+
+async def _is_there(server: ApiServerProcess, path: str) -> bool:
+    return (await ask(server, "GET", path))[0] == 200

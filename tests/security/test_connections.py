@@ -40,7 +40,7 @@ def many_files() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProcess]:
-    server = ApiServerProcess(tmp_path_factory.mktemp("api"), "--no-scheduler")
+    server = ApiServerProcess(tmp_path_factory.mktemp("api"), "--controllers=*,-kube-scheduler")
     server.start()
     try:
         yield server

@@ -13,7 +13,7 @@ from typing import Final
 from aiohttp import web
 
 from pykubelet import __version__
-from pykubelet.apiserver.controllers.all import run_all
+from pykubelet.apiserver.controllers.all import check_choice, run_all
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.security.addresses import ClusterAddresses, kubelet_endpoints
@@ -30,6 +30,7 @@ from pykubelet.apiserver.subresources.all import register_all
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepare_pki, url
+from pykubelet.web.authority import Authority
 from pykubelet.web.serving import Limits, serving
 from pykubelet.web.tls import ServingTls
 
@@ -47,6 +48,7 @@ _TLS_BUFFER: Final = 8 << 10
 
 async def run_apiserver(config: ApiServerConfig) -> None:
     """Until SIGTERM or SIGINT. Raises Invalid when it cannot start as configured."""
+    check_choice(config.controllers)
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
@@ -83,7 +85,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(supervise("serving certificate", tls.run)),
-                tasks.create_task(run_all(server.backend, pki.authority, addresses, scheduler=config.scheduler)),
+                tasks.create_task(_run_controllers(server, pki.authority, addresses, config)),
             ]
             log.info("pykubelet %s serves the API at %s, with a store of %s", __version__, url(config), config.store)
             log.info("the administrator's kubeconfig is %s", config.kubeconfig)
@@ -91,6 +93,14 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             log.info("stopping")
             for task in running:
                 task.cancel()
+
+
+async def _run_controllers(
+    server: ApiServer, authority: Authority, addresses: ClusterAddresses, config: ApiServerConfig
+) -> None:
+    """Only an etcd can be another server's, too: whoever has a store alone works at once, and asks nobody."""
+    elects = config.store == "etcd"
+    await run_all(server.backend, authority, addresses, wanted=config.controllers, elects=elects)
 
 
 def _advertised(config: ApiServerConfig) -> str:

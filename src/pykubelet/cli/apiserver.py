@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.common import PATH, logging_options, start_logging
+from pykubelet.cli.common import PATH, controllers_option, logging_options, start_logging, words
 
 
 @click.command()
@@ -23,7 +23,7 @@ from pykubelet.cli.common import PATH, logging_options, start_logging
 @click.option(
     "--import-from", default="", type=PATH, metavar="FILE", help="A state.db whose objects go into the store first."
 )
-@click.option("--no-scheduler", is_flag=True, help="Leave it to others to bind pods to nodes.")
+@controllers_option
 @click.option(
     "--kubelet-endpoint",
     "kubelet_endpoints",
@@ -38,7 +38,7 @@ def apiserver(
     names: tuple[str, ...],
     kubelet_endpoints: tuple[str, ...],
     etcd_servers: str,
-    no_scheduler: bool,
+    controllers: str,
     logging_format: str,
     verbosity: int,
     **given: Any,
@@ -60,12 +60,12 @@ def apiserver(
         port=given["port"],
         names=names,
         store=given["store"],
-        etcd_servers=tuple(filter(None, (part.strip() for part in etcd_servers.split(",")))),
+        etcd_servers=words(etcd_servers),
         etcd_ca=given["etcd_cafile"],
         etcd_certificate=given["etcd_certfile"],
         etcd_key=given["etcd_keyfile"],
         import_from=Path(given["import_from"]).absolute() if given["import_from"] else None,
-        scheduler=not no_scheduler,
+        controllers=words(controllers) or ("*",),
         kubelet_endpoints=kubelet_endpoints,
         insecure_kubelets=given["insecure_kubelets"],
     )

@@ -25,6 +25,19 @@ data_option: Final = click.option(
 quiet_option: Final = click.option("-q", "--quiet", is_flag=True, help="Say nothing, unless something goes wrong.")
 
 
+controllers_option: Final = click.option(
+    "--controllers",
+    default="",
+    metavar="NAMES",
+    help="Which controllers run here: `*` for all, `name`, `-name`; kube-scheduler is one of them. [*]",
+)
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Of a list with commas."""
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
 @contextmanager
 def saying(quiet: bool) -> Iterator[Callable[[str], None]]:
     """How a command says how far it is. Quiet ones keep it to themselves, until it is part of what went wrong."""

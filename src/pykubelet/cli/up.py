@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING
 import click
 
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.cli.common import PATH, data_flag, data_option, folder, is_terminal, quiet_option, saying, tell_trouble
+from pykubelet.cli.common import (
+    PATH,
+    controllers_option,
+    data_flag,
+    data_option,
+    folder,
+    is_terminal,
+    quiet_option,
+    saying,
+    tell_trouble,
+    words,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--port", default=0, type=click.IntRange(0, 65535), metavar="PORT", help="The API server's [6443, or a free one]."
 )
+@controllers_option
 @click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
 @quiet_option
 def up(
@@ -42,6 +54,7 @@ def up(
     merge_kubeconfig: str,
     bind_address: str,
     port: int,
+    controllers: str,
     foreground: bool,
     quiet: bool,
 ) -> None:
@@ -55,7 +68,16 @@ def up(
     given, ours = Path(manifests) if manifests else None, folder(data)
     with saying(quiet) as say:
         faults = _faults(given, say) if given else ()
-        plan = cluster.up(ours, say, manifests=given, runtime=container_runtime_endpoint, bind=bind_address, port=port)
+        choice = words(controllers)
+        plan = cluster.up(
+            ours,
+            say,
+            manifests=given,
+            runtime=container_runtime_endpoint,
+            bind=bind_address,
+            port=port,
+            controllers=choice,
+        )
         if merge_kubeconfig:
             cluster.merge(ours, Path(merge_kubeconfig).expanduser(), say)
         _show_pods(ours, say, settle=bool(given))

@@ -32,7 +32,8 @@ class ApiServerConfig(Struct, frozen=True, kw_only=True):
     etcd_key: str = ""
     import_from: Path | None = None
     """The SQLite file of a store whose objects are brought into this one first."""
-    scheduler: bool = True
+    controllers: tuple[str, ...] = ("*",)
+    """Which run here, as kube-controller-manager's flag of this name says it."""
     kubelet_endpoints: tuple[str, ...] = ()
     """Where the kubelets of some nodes are, as NODE=IP:PORT, whatever the nodes themselves say."""
     insecure_kubelets: bool = False

@@ -32,21 +32,30 @@ _FAILING: Final = (
 
 
 def up(
-    folder: Folder, say: Say, *, manifests: Path | None = None, runtime: str = "", bind: str = "", port: int = 0
+    folder: Folder,
+    say: Say,
+    *,
+    manifests: Path | None = None,
+    runtime: str = "",
+    bind: str = "",
+    port: int = 0,
+    controllers: tuple[str, ...] = (),
 ) -> Plan:
     """Start everything, and return when the node is ready. Harmless when it runs.
 
     `manifests` is a folder or file of static pods; `runtime` an endpoint, empty: the best one that there is; `bind` an
-    address to serve on, empty: as before, at first for this machine alone; `port` the API server's, 0: as before.
+    address to serve on, empty: as before, at first for this machine alone; `port` the API server's, 0: as before;
+    `controllers` those that run, empty: as before, at first all.
     """
     installation, is_new = Installation(folder, say), False
     if installation.is_running:
-        plan = check_same(folder, manifests=manifests, bind=bind, port=port)
+        plan = check_same(folder, manifests=manifests, bind=bind, port=port, controllers=controllers)
         say(f"It is running already (data in {folder.path}).")
         say(isolation_of(plan.runtime, folder.path) or f"Containers run on {plan.runtime}.")
     else:
         is_new = not folder.mark.exists()
-        plan = folder.save(cluster_plan(folder, say, manifests=manifests, runtime=runtime, bind=bind, port=port))
+        plan = cluster_plan(folder, say, manifests, runtime=runtime, bind=bind, port=port, controllers=controllers)
+        folder.save(plan)
         _prepare(folder, plan)
         installation.start(plan)
     try:

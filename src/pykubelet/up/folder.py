@@ -28,6 +28,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     manifests: str = ""
     bind: str = "127.0.0.1"
     """Where the API server serves."""
+    controllers: tuple[str, ...] = ()
+    """Which run, in the words of the flag; empty: all."""
     kubeconfig: str = ""
     """Of a node alone, which has joined an API server somewhere else: how it reaches that."""
     bootstrap: str = ""

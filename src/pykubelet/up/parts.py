@@ -20,6 +20,7 @@ def parts(folder: Folder, plan: Plan) -> list[Part]:
     server += ["--bind-address", plan.bind, "--kubeconfig", str(folder.admin_kubeconfig), "--tls-san", plan.address]
     host = f"[{plan.address}]" if ":" in plan.address else plan.address
     server += ["--kubelet-endpoint", f"{plan.node}={host}:{plan.kubelet_port}"]
+    server += [f"--controllers={','.join(plan.controllers)}"] if plan.controllers else []
     pki = folder.apiserver / "pki"
     agent = [*_agent(folder, plan), "--kubeconfig", str(folder.node_kubeconfig)]
     agent += ["--client-ca-file", str(pki / "ca.crt")]

@@ -18,8 +18,22 @@ _API_PORT: Final = 6443
 _KUBELET_PORT: Final = 10250
 
 
-def cluster_plan(folder: Folder, say: Say, *, manifests: Path | None, runtime: str, bind: str, port: int) -> Plan:
-    """`port` is the API server's; 0: as before, at first the usual one or another when that is taken."""
+def cluster_plan(
+    folder: Folder,
+    say: Say,
+    manifests: Path | None,
+    *,
+    runtime: str,
+    bind: str,
+    port: int,
+    controllers: tuple[str, ...] = (),
+) -> Plan:
+    """`port` is the API server's; 0: as before, at first the usual one or another when that is taken. Without
+    `controllers`, those of before run, at first all."""
+    if controllers:
+        from pykubelet.apiserver.controllers.all import check_choice  # few ask for it, and it takes its time to load
+
+        check_choice(controllers)
     plan, before = node_plan(folder, say, made_by="up", runtime=runtime)
     address = bind or (before.bind if before else "127.0.0.1")
     wanted = port or (before.api_port if before else _API_PORT)
@@ -28,10 +42,13 @@ def cluster_plan(folder: Folder, say: Say, *, manifests: Path | None, runtime: s
         api_port=_free_port(say, "the API server", address, wanted, is_asked_for=bool(port)),
         manifests=str(manifests.absolute()) if manifests else "",
         bind=address,
+        controllers=controllers or (before.controllers if before else ()),
     )
 
 
-def check_same(folder: Folder, *, manifests: Path | None, bind: str, port: int) -> Plan:
+def check_same(
+    folder: Folder, *, manifests: Path | None, bind: str, port: int, controllers: tuple[str, ...] = ()
+) -> Plan:
     """The plan of what runs. Raises Invalid when somebody wants it otherwise."""
     plan = folder.plan()
     if plan.made_by != "up":
@@ -40,6 +57,9 @@ def check_same(folder: Folder, *, manifests: Path | None, bind: str, port: int) 
         raise Invalid(f"what runs serves on {plan.bind}; stop it first with `pykubelet down`")
     if port and port != plan.api_port:
         raise Invalid(f"what runs serves on port {plan.api_port}; stop it first with `pykubelet down`")
+    if controllers and controllers != plan.controllers:
+        what = ",".join(plan.controllers) or "*"
+        raise Invalid(f"what runs has the controllers {what}; stop it first with `pykubelet down`")
     running = plan.manifests
     if manifests and running != str(manifests.absolute()):
         what = f"the static pods of {running}" if running else "no static pods"

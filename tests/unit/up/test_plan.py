@@ -17,19 +17,17 @@ def taken() -> Iterator[int]:
 
 def test_a_port_that_is_asked_for_and_taken_is_refused_with_who_has_it(tmp_path: Path, taken: int) -> None:
     with pytest.raises(Invalid, match=rf"port {taken} is taken by .* \(pid \d+\); choose another with --port"):
-        cluster_plan(Folder(tmp_path / "data"), print, manifests=None, runtime="process", bind="", port=taken)
+        cluster_plan(Folder(tmp_path / "data"), print, None, runtime="process", bind="", port=taken)
 
 
 def test_a_port_of_before_that_is_taken_now_is_told_and_another_one_is_kept(tmp_path: Path, taken: int) -> None:
     folder, said = Folder(tmp_path / "data"), list[str]()
 
     def plan(port: int = 0) -> int:
-        return folder.save(
-            cluster_plan(folder, said.append, manifests=None, runtime="process", bind="", port=port)
-        ).api_port
+        return folder.save(cluster_plan(folder, said.append, None, runtime="process", bind="", port=port)).api_port
 
     first = plan()
-    folder.save(cluster_plan(folder, said.append, manifests=None, runtime="process", bind="", port=first))
+    folder.save(cluster_plan(folder, said.append, None, runtime="process", bind="", port=first))
     with socket.create_server(("127.0.0.1", first)):
         said.clear()
         second = plan()
@@ -43,10 +41,10 @@ def test_a_port_of_before_that_is_taken_now_is_told_and_another_one_is_kept(tmp_
 
 def test_an_address_of_another_machine_is_told(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"cannot serve at 192\.0\.2\.1:"):
-        cluster_plan(Folder(tmp_path / "data"), print, manifests=None, runtime="process", bind="192.0.2.1", port=0)
+        cluster_plan(Folder(tmp_path / "data"), print, None, runtime="process", bind="192.0.2.1", port=0)
 
 
 def test_a_runtime_that_is_none_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="there is no runtime for the endpoint 'docker'; there are: process"):
-        cluster_plan(Folder(tmp_path / "data"), print, manifests=None, runtime="docker", bind="", port=0)
+        cluster_plan(Folder(tmp_path / "data"), print, None, runtime="docker", bind="", port=0)
     assert not (tmp_path / "data").exists()

@@ -1,16 +1,21 @@
-"""Every controller of a small cluster, in one list: whoever runs the server starts them all."""
+"""Every controller of a small cluster, in one list by upstream's names: whoever runs the server says which run here."""
 
 import asyncio
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from msgspec import Struct
 
 from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.controllers.choice import SCHEDULER, chosen
 from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.csr import CsrController
 from pykubelet.apiserver.controllers.endpoint_slices import EndpointSlices
 from pykubelet.apiserver.controllers.endpoints import EndpointsController
-from pykubelet.apiserver.controllers.expiry import Expiry
+from pykubelet.apiserver.controllers.expiry import EventExpiry, RequestCleaner, TokenCleaner
 from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
+from pykubelet.apiserver.controllers.leader_election import LeaderElection, identity
 from pykubelet.apiserver.controllers.namespaces import NamespaceController
 from pykubelet.apiserver.controllers.nodes import NodeLifecycle
 from pykubelet.apiserver.controllers.pods import PodGarbageCollector
@@ -19,8 +24,11 @@ from pykubelet.apiserver.controllers.scheduler import Scheduler
 from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
 from pykubelet.apiserver.security.addresses import ClusterAddresses
 from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
-from pykubelet.base.tasks import supervise
+from pykubelet.base.tasks import Work, supervise
 from pykubelet.web.authority import Authority
+
+EVERY: Final = ("*",)
+"""All controllers there are."""
 
 
 class Controller(Protocol):
@@ -29,29 +37,66 @@ class Controller(Protocol):
         ...
 
 
-def controllers(
-    backend: Backend, authority: Authority, addresses: ClusterAddresses, *, scheduler: bool = True
-) -> Iterator[tuple[str, Controller]]:
-    """Without a scheduler, others bind pods."""
-    client = ControllerClient(backend)
-    yield "namespaces", NamespaceController(client)
-    yield "service accounts", ServiceAccountController(client)
-    yield "root authority", RootCa(client, authority.pem.decode())
-    if scheduler:
-        yield "scheduler", Scheduler(ControllerClient(backend, KUBE_SCHEDULER))
-    yield "certificate requests", CsrController(client, authority, addresses)
-    yield "node lifecycle", NodeLifecycle(client)
-    yield "pod collector", PodGarbageCollector(client)
-    yield "garbage collector", GarbageCollector(client)
-    yield "endpoints", EndpointsController(client)
-    yield "endpoint slices", EndpointSlices(client)
-    yield "expiry", Expiry(client)
+class Means(Struct, frozen=True):
+    """What controllers are made of."""
+
+    client: ControllerClient
+    authority: Authority
+    addresses: ClusterAddresses
+
+
+_CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
+    "certificatesigningrequest-approving-controller": lambda its: CsrController(
+        its.client, its.authority, its.addresses, signs=False
+    ),
+    "certificatesigningrequest-cleaner-controller": lambda its: RequestCleaner(its.client),
+    "certificatesigningrequest-signing-controller": lambda its: CsrController(
+        its.client, its.authority, its.addresses, approves=False
+    ),
+    "endpoints-controller": lambda its: EndpointsController(its.client),
+    "endpointslice-controller": lambda its: EndpointSlices(its.client),
+    "garbage-collector-controller": lambda its: GarbageCollector(its.client),
+    "namespace-controller": lambda its: NamespaceController(its.client),
+    "node-lifecycle-controller": lambda its: NodeLifecycle(its.client),
+    "pod-garbage-collector-controller": lambda its: PodGarbageCollector(its.client),
+    "root-ca-certificate-publisher-controller": lambda its: RootCa(its.client, its.authority.pem.decode()),
+    "serviceaccount-controller": lambda its: ServiceAccountController(its.client),
+    "token-cleaner-controller": lambda its: TokenCleaner(its.client),
+}
+
+
+def check_choice(wanted: Sequence[str]) -> None:
+    """Raises Invalid."""
+    chosen(wanted, (*_CONTROLLERS, SCHEDULER))
 
 
 async def run_all(
-    backend: Backend, authority: Authority, addresses: ClusterAddresses, *, scheduler: bool = True
+    backend: Backend,
+    authority: Authority,
+    addresses: ClusterAddresses,
+    *,
+    wanted: Sequence[str] = EVERY,
+    elects: bool = False,
 ) -> None:
-    """Until cancelled; each starts again when it breaks."""
+    """Until cancelled; each starts again when it breaks. `elects`: others may have the same store, and one works."""
+    names = chosen(wanted, (*_CONTROLLERS, SCHEDULER))
+    client, scheduling = ControllerClient(backend), ControllerClient(backend, KUBE_SCHEDULER)
+    means = Means(client, authority, addresses)
+    made = {name: make(means) for name, make in _CONTROLLERS.items() if name in names}
+    works = [("kube-controller-manager", client, made)]
+    if SCHEDULER in names:
+        works.append((SCHEDULER, scheduling, {SCHEDULER: Scheduler(scheduling)}))
     async with asyncio.TaskGroup() as group:
-        for name, controller in controllers(backend, authority, addresses, scheduler=scheduler):
+        group.create_task(supervise("event expiry", EventExpiry(client).run))
+        for lease, its_client, controllers in works:
+            work: Work = partial(_run_together, controllers.items())
+            if elects and controllers:
+                work = LeaderElection(its_client, lease, identity(), work).run
+            group.create_task(supervise(lease, work), name=lease)
+
+
+async def _run_together(controllers: Iterable[tuple[str, Controller]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for name, controller in controllers:
             group.create_task(supervise(name, controller.run), name=name)
+        await asyncio.Event().wait()

@@ -39,8 +39,20 @@ def is_open(request: Object) -> Object | None:
 
 
 class CsrController:
-    def __init__(self, client: ControllerClient, authority: Authority, addresses: ClusterAddresses) -> None:
+    """Approving and signing are two controllers, of which either may be somebody else's."""
+
+    def __init__(
+        self,
+        client: ControllerClient,
+        authority: Authority,
+        addresses: ClusterAddresses,
+        *,
+        approves: bool = True,
+        signs: bool = True,
+    ) -> None:
         self._client = client
+        self._approves = approves
+        self._signs = signs
         self._authority = authority
         self._addresses = addresses
         self._told: set[str] = set()
@@ -61,9 +73,9 @@ class CsrController:
             why = csr_rules.fault(request, asked)
         except Invalid as error:
             asked, why = None, str(error)
-        if not _is_approved(request) and asked is not None and not why:
+        if self._approves and not _is_approved(request) and asked is not None and not why:
             request = await self._judge(request, asked) or request
-        if _is_approved(request):
+        if self._signs and _is_approved(request):
             await self._sign(request, asked, why)
 
     async def _judge(self, request: Object, asked: x509.CertificateSigningRequest) -> Object | None:

@@ -27,7 +27,39 @@ def request_end(request: Object) -> tuple[Head, float]:
     return _head(request), max(_seconds(each.get("lastUpdateTime") or created) for each in answered) + _HOUR
 
 
-class Expiry:
+class EventExpiry:
+    """A part of the API server itself: events go whoever runs the controllers."""
+
+    def __init__(self, client: ControllerClient) -> None:
+        self._client = client
+
+    async def run(self) -> None:
+        async for _ in every(_PERIOD):
+            await self.sync()
+
+    async def sync(self) -> None:
+        before = rfc3339(self._client.now() - timedelta(seconds=self._client.backend.settings.event_seconds))
+        for head, told in await self._client.views(EVENTS, last_told):
+            if told and told < before:
+                await self._client.remove(EVENTS, {"metadata": head})
+
+
+class RequestCleaner:
+    def __init__(self, client: ControllerClient) -> None:
+        self._client = client
+
+    async def run(self) -> None:
+        async for _ in every(_PERIOD):
+            await self.sync()
+
+    async def sync(self) -> None:
+        now = self._client.now().timestamp()
+        for head, end in await self._client.views(REQUESTS, request_end):
+            if end <= now:
+                await self._client.remove(REQUESTS, {"metadata": head})
+
+
+class TokenCleaner:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
 
@@ -37,13 +69,6 @@ class Expiry:
 
     async def sync(self) -> None:
         now = self._client.now()
-        before = rfc3339(now - timedelta(seconds=self._client.backend.settings.event_seconds))
-        for head, told in await self._client.views(EVENTS, last_told):
-            if told and told < before:
-                await self._client.remove(EVENTS, {"metadata": head})
-        for head, end in await self._client.views(REQUESTS, request_end):
-            if end <= now.timestamp():
-                await self._client.remove(REQUESTS, {"metadata": head})
         for secret in await self._client.views(SECRETS, token_end, NAMESPACE):
             if secret is not None and is_expired(secret[1], now):
                 await self._client.remove(SECRETS, {"metadata": secret[0]})

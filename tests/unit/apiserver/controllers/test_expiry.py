@@ -4,7 +4,7 @@ import asyncio
 
 from kit.cluster import START, cluster, running
 from kit.virtual_time import virtual_time
-from pykubelet.apiserver.controllers.expiry import Expiry
+from pykubelet.apiserver.controllers.expiry import EventExpiry, RequestCleaner, TokenCleaner
 from pykubelet.apiserver.security.bootstrap_tokens import token_secret
 
 REQUESTS = ("certificates.k8s.io", "certificatesigningrequests")
@@ -16,12 +16,13 @@ async def test_old_requests_and_bootstrap_tokens_go() -> None:
         await c.add("certificates.k8s.io", "certificatesigningrequests", {"metadata": {"name": "open"}})
         await c.add("", "secrets", token_secret("abcdef.0123456789abcdef", START))
         c.clock.pass_(3600)
-        await Expiry(c).sync()
+        await TokenCleaner(c).sync()
+        await RequestCleaner(c).sync()
         assert await c.get("secrets", "bootstrap-token-abcdef", "kube-system") is None
         assert await c.get("certificatesigningrequests", "open", group="certificates.k8s.io") is not None
 
         c.clock.pass_(24 * 3600)
-        await Expiry(c).sync()
+        await RequestCleaner(c).sync()
         assert await c.get("certificatesigningrequests", "open", group="certificates.k8s.io") is None
 
 
@@ -33,11 +34,11 @@ async def test_old_events_are_forgotten_counted_from_when_they_were_last_told() 
         recent = {**about, "lastTimestamp": "2026-01-02T04:00:00Z"}
         await c.add("", "events", {"metadata": {"name": "recent", "namespace": "default"}, **recent})
         c.clock.pass_(3599)
-        await Expiry(c).sync()
+        await EventExpiry(c).sync()
         assert len(await c.all(("", "events"))) == 2
 
         c.clock.pass_(2)
-        await Expiry(c).sync()
+        await EventExpiry(c).sync()
         assert [each["metadata"]["name"] for each in await c.all(("", "events"))] == ["recent"]
 
 
@@ -53,7 +54,7 @@ async def test_one_that_is_replaced_or_vanishes_in_between_stops_nothing() -> No
         c.store.before_write("certificatesigningrequests/a", lambda: c.remove(REQUESTS, one))
         c.store.before_write("certificatesigningrequests/b", replaced)
         c.clock.pass_(24 * 3600)
-        await Expiry(c).sync()
+        await RequestCleaner(c).sync()
         assert [each["metadata"]["uid"] for each in await c.all(REQUESTS)] == ["another"]
 
 
@@ -63,7 +64,7 @@ async def test_they_go_once_the_store_is_back() -> None:
         await c.add(*REQUESTS, {"metadata": {"name": "old"}})
         c.clock.pass_(24 * 3600)
         c.store.is_away = True
-        async with running(Expiry(c), supervised=True):
+        async with running(RequestCleaner(c), supervised=True):
             await asyncio.sleep(90)
             c.store.is_away = False
             await asyncio.sleep(120)
