@@ -21,6 +21,7 @@ from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.status import unauthorized
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Store
+from pykubelet.apiserver.telemetry.observer import Auditing
 
 _SECONDS: Final = 60.0
 
@@ -76,12 +77,17 @@ class Api:
 
 @asynccontextmanager
 async def serving_api(
-    store: Store | None = None, settings: ApiSettings | None = None, *, needs_token: bool = False
+    store: Store | None = None,
+    settings: ApiSettings | None = None,
+    *,
+    needs_token: bool = False,
+    auditing: Auditing | None = None,
 ) -> AsyncGenerator[Api, None]:
     server = ApiServer(
         store or MemoryStore(),
         settings or ApiSettings(),
         access=lambda backend: ByToken() if needs_token else AllowAll(),
+        auditing=auditing,
     )
     runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()

@@ -25,6 +25,8 @@ from pykubelet.apiserver.requests.users import UNAUTHENTICATED, User
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Expired
+from pykubelet.apiserver.telemetry.observer import Observer
+from pykubelet.apiserver.telemetry.seen import Seen
 from pykubelet.apiserver.verbs.bodies import read_ahead
 from pykubelet.apiserver.verbs.create import create
 from pykubelet.apiserver.verbs.delete import delete, delete_collection
@@ -64,17 +66,27 @@ _SHARED_PARTS: Final = ("status", "finalize", "approval", "ephemeralcontainers",
 class RequestHandler:
     """The one handler behind every path."""
 
-    def __init__(self, backend: Backend, plain: NonResourcePaths) -> None:
+    def __init__(self, backend: Backend, plain: NonResourcePaths, observer: Observer) -> None:
         self._backend = backend
         self._plain = plain
+        self._observer = observer
         self.answers: dict[Place, Verb] = {}
         self.connections: dict[Place, Connect] = {}
         self._streams: set[asyncio.Task[None]] = set()
-        self._in_flight = InFlight()
+        self.in_flight = InFlight()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        seen = self._observer.begin(request)
+        response = None
         try:
-            return await self._handle(request)
+            response = await self._answered(request, seen)
+            return response
+        finally:
+            self._observer.end(seen, response)
+
+    async def _answered(self, request: web.Request, seen: Seen) -> web.StreamResponse:
+        try:
+            return await self._handle(request, seen)
         except ApiError as error:
             return _failure(error)
         except Expired as error:
@@ -95,23 +107,26 @@ class RequestHandler:
         for task in self._streams:
             task.cancel()
 
-    async def _handle(self, request: web.Request) -> web.StreamResponse:
-        info = request_info(request.method, request.rel_url.raw_path, request.query)
+    async def _handle(self, request: web.Request, seen: Seen) -> web.StreamResponse:
+        info = seen.info = request_info(request.method, request.rel_url.raw_path, request.query)
         user = await self._identified(request, info)
+        await self._observer.known(seen)
         if not info.is_resource:
             return await self._plain.answer(request, info.path)
         resource = self._backend.resources.find(info.group, info.version, info.resource)
         if resource is None:
             raise status.unknown_path()
         _check_place(resource, info)
+        seen.resource = resource
         place = (resource.group, resource.plural, info.subresource)
         if place in self.connections:
             call = _call(request, info, resource, user, b"", Accept())
-            with self._in_flight.enter(user, LASTING):
+            with self.in_flight.enter(user, LASTING):
+                self._observer.lasts(seen)
                 return await self.connections[place](request, call, self._backend)
         kind = LASTING if info.verb == "watch" else READING if info.verb in _READING else WRITING
-        with self._in_flight.enter(user, kind, _body_size(request, self._backend.settings.most_body_bytes)):
-            return await self._serve(request, info, resource, place, user)
+        with self.in_flight.enter(user, kind, _body_size(request, self._backend.settings.most_body_bytes)):
+            return await self._serve(request, seen, info, resource, place, user)
 
     async def _identified(self, request: web.Request, info: RequestInfo) -> User:
         """Raises 401, 403, and 429 for one who has too many connections."""
@@ -126,15 +141,20 @@ class RequestHandler:
         return user
 
     async def _serve(
-        self, request: web.Request, info: RequestInfo, resource: Resource, place: Place, user: User
+        self, request: web.Request, seen: Seen, info: RequestInfo, resource: Resource, place: Place, user: User
     ) -> web.StreamResponse:
         accept = accepted(request.headers.get("Accept", ""))
         body = await read_body(request, self._backend.settings.most_body_bytes)
-        body = b"" if info.verb in _READING else body
+        body = seen.body = b"" if info.verb in _READING else body
+        seen.content_type = request.content_type if body else ""
         ask = partial(_call, request, info, resource, user, body, accept)
         done = await self._answer(place, self._verb(place, resource, info), ask, user.name, len(body))
         if isinstance(done, Payload):
+            seen.size = len(done.body)
+            if self._observer.wants_answer(seen):
+                seen.answer = done.body
             return await _response(request, done)
+        self._observer.lasts(seen)
         return await self._stream(request, done)
 
     async def _answer(

@@ -8,13 +8,14 @@ from aiohttp import web
 
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.bootstrap import bootstrap
-from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
+from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths, version_info
 from pykubelet.apiserver.http import RequestHandler
 from pykubelet.apiserver.requests.access import AccessControl, AllowAll
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.port import Store
 from pykubelet.apiserver.store.watch_cache import WatchCache
+from pykubelet.apiserver.telemetry.observer import Auditing, Observer, name_request
 from pykubelet.apiserver.verbs.binding import bind
 from pykubelet.apiserver.verbs.components import component_statuses
 from pykubelet.apiserver.verbs.eviction import evict
@@ -38,13 +39,15 @@ class ApiServer:
         settings: ApiSettings,
         *,
         access: Callable[[Backend], AccessControl] = lambda backend: AllowAll(),
+        auditing: Auditing | None = None,
     ) -> None:
         """`access` makes the control of it; without one everybody may do everything, which is for tests only."""
         self._cache = WatchCache(store, ROOT, recent=_RECENT, recent_bytes=_RECENT_BYTES)
         self.backend = Backend(store, self._cache, settings)
         self.backend.access = access(self.backend)
         checks = {"ping": _always, "log": _always, "etcd": store.healthy, "informer-sync": self._is_ready}
-        self._handler = RequestHandler(self.backend, NonResourcePaths(settings, checks))
+        self._observer = Observer(self.backend.now, auditing)
+        self._handler = RequestHandler(self.backend, NonResourcePaths(settings, checks, self._measured), self._observer)
         self._is_started = False
         self.answer("", "pods", "binding", bind)
         self.answer("", "bindings", "", bind)
@@ -64,6 +67,7 @@ class ApiServer:
         app = web.Application(client_max_size=self.backend.settings.most_body_bytes + 1)
         app.router.add_route("*", r"/{path:[\s\S]*}", self._handler.handle)  # a path may hold line ends, too
         app.cleanup_ctx.append(self._running)
+        app.on_response_prepare.append(name_request)
         app.on_shutdown.append(self._end_streams)
         return app
 
@@ -94,6 +98,20 @@ class ApiServer:
 
     async def _end_streams(self, app: web.Application) -> None:
         self._handler.end_streams()
+
+    async def _measured(self) -> bytes:
+        """Told by who answers requests and what is stored."""
+        objects: dict[str, int] = {}
+        for each in self.backend.resources:
+            if each.is_stored:
+                name = f"{each.plural}.{each.group}" if each.group else each.plural
+                objects[name] = self._cache.count(each.prefix)
+        build = version_info(self.backend.settings.version)
+        tallies, under_way = self._observer.tallies, self._handler.in_flight.under_way()
+        families = list(tallies.families(under_way, objects, build))
+        from pykubelet.web.exposition import text
+
+        return await asyncio.to_thread(text, families)
 
     async def _is_ready(self) -> bool:
         return self._is_started and self._cache.is_ready

@@ -27,6 +27,9 @@ from pykubelet.apiserver.store.moving import move
 from pykubelet.apiserver.store.port import Store
 from pykubelet.apiserver.store.sqlite import SqliteStore
 from pykubelet.apiserver.subresources.all import register_all
+from pykubelet.apiserver.telemetry.audit_log import AuditFile, AuditLog
+from pykubelet.apiserver.telemetry.audit_policy import EVERYTHING, read_policy
+from pykubelet.apiserver.telemetry.observer import Auditing
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepare_pki, url
@@ -68,12 +71,14 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             hosts, config.port, settings.service_range, kubelet_endpoints(config.kubelet_endpoints)
         )
         tls = apiserver_tls(pki, hosts)
+        auditing = await asyncio.to_thread(_auditing, config)
         server = ApiServer(
             store,
             settings,
             access=lambda backend: ClusterAccess(
                 backend, pki.service_account_key(), static_tokens=static, certificate=tls.client_certificate
             ),
+            auditing=auditing,
         )
         access = server.backend.access
         assert isinstance(access, ClusterAccess)
@@ -87,6 +92,8 @@ async def run_apiserver(config: ApiServerConfig) -> None:
                 tasks.create_task(supervise("serving certificate", tls.run)),
                 tasks.create_task(_run_controllers(server, pki.authority, addresses, config)),
             ]
+            if auditing is not None:
+                running.append(tasks.create_task(auditing.log.run()))
             log.info("pykubelet %s serves the API at %s, with a store of %s", __version__, url(config), config.store)
             log.info("the administrator's kubeconfig is %s", config.kubeconfig)
             await told.wait()
@@ -101,6 +108,25 @@ async def _run_controllers(
     """Only an etcd can be another server's, too: whoever has a store alone works at once, and asks nobody."""
     elects = config.store == "etcd"
     await run_all(server.backend, authority, addresses, wanted=config.controllers, elects=elects)
+
+
+def _auditing(config: ApiServerConfig) -> Auditing | None:
+    """Raises Invalid. Blocks."""
+    if not config.audit_log:
+        if config.audit_policy:
+            raise Invalid("--audit-policy-file needs --audit-log-path, or nothing would be written")
+        return None
+    policy = read_policy(config.audit_policy) if config.audit_policy else EVERYTHING
+    file = AuditFile(
+        path=config.audit_log,
+        most_days=config.audit_most_days,
+        most_files=config.audit_most_files,
+        most_megabytes=config.audit_most_megabytes,
+        compress=config.audit_compress,
+    )
+    log_file = AuditLog(file)
+    log_file.open()
+    return Auditing(policy, log_file)
 
 
 def _advertised(config: ApiServerConfig) -> str:

@@ -6,6 +6,8 @@ import click
 
 from pykubelet.cli.common import PATH, controllers_option, logging_options, start_logging, words
 
+_COUNT = click.IntRange(min=0)
+
 
 @click.command()
 @click.option("--data-dir", type=PATH, metavar="PATH", help="Where its state, keys and kubeconfig are [as for `up`].")
@@ -32,6 +34,14 @@ from pykubelet.cli.common import PATH, controllers_option, logging_options, star
     help="Where the kubelet of a node is, whatever the node itself says; repeatable.",
 )
 @click.option("--insecure-kubelets", is_flag=True, help="Believe kubelets without a certificate of ours.")
+@click.option("--audit-log-path", default="", type=PATH, metavar="FILE", help="Log who did what; - is the output.")
+@click.option("--audit-policy-file", default="", type=PATH, metavar="FILE", help="How much of what [Metadata of all].")
+@click.option("--audit-log-maxage", type=_COUNT, default=0, metavar="DAYS", help="Keep older logs so long [for ever].")
+@click.option("--audit-log-maxbackup", type=_COUNT, default=0, metavar="NUMBER", help="Keep so many of them [all].")
+@click.option(
+    "--audit-log-maxsize", type=_COUNT, default=100, metavar="MIB", show_default=True, help="Begin another after that."
+)
+@click.option("--audit-log-compress", is_flag=True, help="Pack older logs with gzip.")
 @logging_options
 def apiserver(
     data_dir: str | None,
@@ -68,5 +78,11 @@ def apiserver(
         controllers=words(controllers) or ("*",),
         kubelet_endpoints=kubelet_endpoints,
         insecure_kubelets=given["insecure_kubelets"],
+        audit_policy=given["audit_policy_file"],
+        audit_log=given["audit_log_path"],
+        audit_most_days=given["audit_log_maxage"],
+        audit_most_files=given["audit_log_maxbackup"],
+        audit_most_megabytes=given["audit_log_maxsize"],
+        audit_compress=given["audit_log_compress"],
     )
     asyncio.run(run_apiserver(config))

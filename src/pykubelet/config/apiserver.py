@@ -39,6 +39,14 @@ class ApiServerConfig(Struct, frozen=True, kw_only=True):
     insecure_kubelets: bool = False
     """Whether kubelets are believed whose serving certificate is not ours."""
 
+    audit_policy: str = ""
+    audit_log: str = ""
+    """Where the audit log is written; `-` is the standard output."""
+    audit_most_days: int = 0
+    audit_most_files: int = 0
+    audit_most_megabytes: int = 100
+    audit_compress: bool = False
+
     @property
     def pki(self) -> Path:
         return self.data / "pki"

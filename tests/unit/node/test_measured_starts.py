@@ -9,8 +9,8 @@ from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.struct import changed
-from pykubelet.server.metrics.exposition import text
 from pykubelet.server.metrics.metrics import Metrics
+from pykubelet.web.exposition import text
 
 
 def values(metrics: Metrics, *names: str) -> list[float]:

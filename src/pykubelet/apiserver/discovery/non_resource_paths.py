@@ -15,14 +15,18 @@ from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.settings import ApiSettings
 
 Check = Callable[[], Awaitable[bool]]
+Measured = Callable[[], Awaitable[bytes]]
+"""The server's own numbers, in Prometheus' text format."""
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
 class NonResourcePaths:
-    def __init__(self, settings: ApiSettings, checks: Mapping[str, Check]) -> None:
+    def __init__(self, settings: ApiSettings, checks: Mapping[str, Check], metrics: Measured) -> None:
         self._settings = settings
         self._checks = checks
+        self._metrics = metrics
 
     async def answer(self, request: web.Request, path: str) -> web.Response:
         """Raises 404 for a path that means nothing, and 405 for a method other than GET."""
@@ -40,8 +44,10 @@ class NonResourcePaths:
     async def _document(self, request: web.Request, parts: list[str]) -> web.Response | None:
         accept = request.headers.get("Accept", "")
         match parts:
+            case ["metrics"]:
+                return web.Response(body=await self._metrics(), headers={"Content-Type": _METRICS})
             case ["version"]:
-                return _json(self._version())
+                return _json(version_info(self._settings.version))
             case ["api" | "apis" as root]:
                 if version := discovery.aggregated_version(accept):
                     body = discovery.aggregated(is_core=root == "api", version=version)
@@ -61,7 +67,9 @@ class NonResourcePaths:
             case ["openapi", "v3", *rest]:
                 return await self._openapi_v3("/".join(rest))
             case [""]:
-                return _json({"paths": ["/api", "/apis", *_HEALTH, "/openapi/v2", "/openapi/v3", "/version"]})
+                return _json(
+                    {"paths": ["/api", "/apis", *_HEALTH, "/metrics", "/openapi/v2", "/openapi/v3", "/version"]}
+                )
             case _:
                 return None
 
@@ -90,22 +98,6 @@ class NonResourcePaths:
     def _v3(self) -> dict[str, bytes]:
         return openapi.v3_documents(version=self._settings.version)
 
-    def _version(self) -> dict[str, Any]:
-        major, minor, *_ = self._settings.version.lstrip("v").split(".")
-        return {
-            "major": major,
-            "minor": minor,
-            "emulationMajor": major,
-            "emulationMinor": minor,
-            "gitVersion": self._settings.version,
-            "gitCommit": "",
-            "gitTreeState": "clean",
-            "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": f"python{platform.python_version()}",
-            "compiler": platform.python_implementation().lower(),
-            "platform": f"linux/{_MACHINES.get(platform.machine(), platform.machine())}",
-        }
-
     async def _health(self, request: web.Request, path: str, one: str) -> web.Response:
         if one and one not in self._checks:
             raise status.unknown_path()
@@ -121,7 +113,24 @@ class NonResourcePaths:
         return _text("\n".join(lines) + "\n", 200 if is_well else 500)
 
 
-def _json(body: dict[str, Any] | None, content_type: str = "application/json") -> web.Response:
+def version_info(version: str) -> dict[str, str]:
+    major, minor, *_ = version.lstrip("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "emulationMajor": major,
+        "emulationMinor": minor,
+        "gitVersion": version,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": platform.python_implementation().lower(),
+        "platform": f"linux/{_MACHINES.get(platform.machine(), platform.machine())}",
+    }
+
+
+def _json(body: Mapping[str, Any] | None, content_type: str = "application/json") -> web.Response:
     if body is None:
         raise status.unknown_path()
     return web.Response(body=encode(body), headers={"Content-Type": content_type})

@@ -1,12 +1,17 @@
 """Who may come in. The server asks; others decide."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from aiohttp import web
 
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import MASTERS, User, authenticated
+
+IDENTIFIED: Final = web.RequestKey("identified", User)
+"""Who made a request, once that is known, whether he may or not."""
+IMPERSONATED: Final = web.RequestKey("impersonated", User)
+"""Whom it is to be taken for, where that is another."""
 
 
 class AccessControl(Protocol):

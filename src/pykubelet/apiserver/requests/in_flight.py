@@ -47,6 +47,10 @@ class InFlight:
         self._others = dict.fromkeys(rooms, 0)
         self._of_user: dict[tuple[str, str], int] = {}
 
+    def under_way(self) -> dict[str, int]:
+        """As upstream names them."""
+        return {"readOnly": self._all[READING], "mutating": self._all[WRITING]}
+
     def enter(self, user: User, kind: str, size: int = 0) -> "Stay":
         """For one request, with a body of so many bytes, until the end of a `with` block. Raises 429."""
         is_trusted = MASTERS in user.groups or NODES in user.groups

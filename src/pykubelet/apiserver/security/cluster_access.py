@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.requests.access import IDENTIFIED, IMPERSONATED
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import ANONYMOUS, MASTERS, User, node_name
 from pykubelet.apiserver.security import node_restriction
@@ -69,8 +70,9 @@ class ClusterAccess:
         user = await self.identify(request)
         if user is None and not is_public(info):
             raise status.unauthorized()
-        if user is not None:
-            user = acting(user, request.headers)
+        request[IDENTIFIED] = user or ANONYMOUS
+        if user is not None and (taken_for := acting(user, request.headers)) is not user:
+            user = request[IMPERSONATED] = taken_for
         refused = await self.allowed(user, info)
         if refused:
             raise forbidden(info, refused)

@@ -202,6 +202,11 @@ class WatchCache:
         entries = self._page(prefix, most, "").entries
         return sum([len(entry.value) for entry in entries])
 
+    def count(self, prefix: str) -> int:
+        """Of the entries below a prefix."""
+        first, after = bisect_left(self._keys, prefix), prefix_end(prefix)
+        return (bisect_left(self._keys, after) if after else len(self._keys)) - first
+
     def _page(self, prefix: str, limit: int, start_key: str) -> Listing:
         first = bisect_left(self._keys, max(prefix, start_key))
         after = prefix_end(prefix)

@@ -27,7 +27,7 @@ from pykubelet.server.answer_cache import AnswerCache
 from pykubelet.server.auth.access import accesses
 from pykubelet.server.auth.measured_reviews import MeasuredReviews
 from pykubelet.server.metrics import metric_names
-from pykubelet.server.metrics.exposition import Meters
+from pykubelet.server.metrics.meters import Meters
 from pykubelet.server.settings import AuthSettings
 from pykubelet.web.bearer import bearer_token
 from pykubelet.web.certificates import CREDENTIAL_ID, ClientCertificate, client_subject

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from pykubelet.base.errors import PykubeletError
 from pykubelet.pod.ports.server import Access, Decision, Identity, Reviews
-from pykubelet.server.metrics.exposition import Meters
+from pykubelet.server.metrics.meters import Meters
 
 T = TypeVar("T")
 _CREATED: Final = "201"

@@ -28,10 +28,11 @@ from pykubelet.server.answer_cache import AnswerCache
 from pykubelet.server.application import Handler, Route
 from pykubelet.server.endpoints.healthz import Check
 from pykubelet.server.metrics import metric_names
-from pykubelet.server.metrics.exposition import CONTENT_TYPE, Meters, text
+from pykubelet.server.metrics.meters import Meters
 from pykubelet.server.metrics.node_metrics import NodeMetrics
-from pykubelet.server.metrics.process_metrics import process_families
 from pykubelet.server.metrics.storage_metrics import storage_values
+from pykubelet.web.exposition import CONTENT_TYPE, text
+from pykubelet.web.process_metrics import process_families
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pykubelet.pod import moments as m
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import Result
 from pykubelet.pod.stats.startup_latency import PodStarts
-from pykubelet.server.metrics.exposition import Meters
+from pykubelet.server.metrics.meters import Meters
 
 _REJECTIONS: Final = frozenset(
     {

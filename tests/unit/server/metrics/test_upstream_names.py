@@ -10,9 +10,9 @@ import pytest
 
 from kit.readings import FACTS, reading
 from pykubelet.server.metrics import cadvisor, metric_names, resource_metrics
-from pykubelet.server.metrics.exposition import text
 from pykubelet.server.metrics.metric_names import Named
 from pykubelet.server.metrics.metrics import Metrics
+from pykubelet.web.exposition import text
 
 UPSTREAM: dict[str, dict[str, dict[str, Any]]] = json.loads(
     (Path(__file__).parents[3] / "data" / "metrics.json").read_text()

@@ -1,21 +1,13 @@
-"""Meters made from the table of names, and their text in Prometheus' format 0.0.4, the way that Go writes it.
+"""Meters made from the table of names."""
 
-The library's own text would change what queries are written in: it says `le="1.0"` where Go says `le="1"`, gives every
-counter the ending `_total`, and adds series of when each was made.
-"""
-
-import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import Metric
 from prometheus_client.samples import Sample
 
 from pykubelet.server.metrics.metric_names import Named
-
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_ESCAPED: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 class Meters:
@@ -66,16 +58,6 @@ class Meters:
         return meter.labels(*labels) if labels else meter
 
 
-def text(families: Iterable[Metric]) -> bytes:
-    lines: list[str] = []
-    for family in families:
-        is_counter = family.type == "counter"
-        name = family.samples[0].name if is_counter and family.samples else family.name
-        lines += (f"# HELP {name} {_help(family.documentation)}\n", f"# TYPE {name} {family.type}\n")
-        lines += map(_line, family.samples)
-    return "".join(lines).encode(errors="replace")
-
-
 def _meter(named: Named) -> Counter | Gauge | Histogram:
     match named.kind:
         case "counter":
@@ -93,27 +75,3 @@ def _as_named(sample: Sample, named: Named) -> Sample:
 
 def _is_birthday(sample: Sample) -> bool:
     return sample.name.endswith("_created")
-
-
-def _line(sample: Sample) -> str:
-    if not sample.labels:
-        return f"{sample.name} {_number(sample.value)}\n"
-    pairs = ",".join(
-        f'{label}="{_bound(value) if label == "le" else value.translate(_ESCAPED)}"'
-        for label, value in sample.labels.items()
-    )
-    return f"{sample.name}{{{pairs}}} {_number(sample.value)}\n"
-
-
-def _number(value: float) -> str:
-    if math.isfinite(value):
-        return repr(float(value)).removesuffix(".0")
-    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-
-
-def _bound(number: str) -> str:
-    return number.removesuffix(".0")
-
-
-def _help(documentation: str) -> str:
-    return documentation.replace("\\", r"\\").replace("\n", r"\n")

@@ -1,0 +1,1 @@
+"""What the server tells those who operate it: numbers about requests, and a log of who did what."""

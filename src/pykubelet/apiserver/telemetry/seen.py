@@ -1,0 +1,28 @@
+"""One request as those see it who count and log requests: what is known of it by and by, from its first line on."""
+
+from datetime import datetime
+
+import msgspec
+from aiohttp import web
+
+from pykubelet.apiserver.requests.request_info import RequestInfo
+from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.telemetry.audit_policy import Depth
+
+
+class Seen(msgspec.Struct):
+    request: web.Request
+    began: float
+    received: datetime
+    audit_id: str
+    info: RequestInfo | None = None
+    resource: Resource | None = None
+    depth: Depth | None = None
+    """None: it is not known yet who it is."""
+    body: bytes = b""
+    content_type: str = ""
+    answer: bytes = b""
+    """Only where somebody wants it."""
+    code: int = 0
+    size: int = 0
+    is_long: bool = False
