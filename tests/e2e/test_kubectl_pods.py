@@ -253,14 +253,15 @@ def page(port: int) -> str:
 
 def test_debug_puts_a_container_beside_the_others(cluster: UpCluster) -> None:
     debug = ("debug", "shell", f"--image={IMAGE}", "--container=look", "--attach=false", "--profile=general")
-    cluster.kubectl(*debug, "--", "sh", "-c", "echo looking; exec sleep 1000")
+    cluster.kubectl(*debug, "--target=c", "--", "sh", "-c", "cat /proc/1/comm; echo looking; exec sleep 1000")
 
     def runs() -> bool:
         found = cluster.json("get", "pod", "shell")["status"].get("ephemeralContainerStatuses") or [{}]
         return "running" in found[0].get("state", {})
 
     wait_for(runs)
-    assert cluster.kubectl("logs", "shell", "-c", "look") == "looking\n"
+    first = cluster.kubectl("exec", "shell", "-c", "c", "--", "cat", "/proc/1/comm")
+    assert cluster.kubectl("logs", "shell", "-c", "look") == f"{first}looking\n"
     assert cluster.kubectl("exec", "shell", "-c", "look", "--", "echo", "inside") == "inside\n"
     with cluster.at_terminal(*debug[:3], "--profile=general", "-it", "--", "sh") as person:
         person.types("echo is-$((40 + 2))\n")

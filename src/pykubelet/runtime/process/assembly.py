@@ -6,17 +6,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import asdict
-
 from pykubelet.base.errors import Invalid, Retry
+from pykubelet.pod.observed import State
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
-from pykubelet.runtime.process import cgroups, specs
+from pykubelet.runtime.process import cgroups, process, specs
 from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images import Images
 from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.machine_files import MachineFiles
 from pykubelet.runtime.process.memory import memory_folder
+from pykubelet.runtime.process.security import target_of
 from pykubelet.runtime.process.shim import kernel
 from pykubelet.runtime.process.shim.places import SAFE
 from pykubelet.runtime.process.store import SandboxRecord, remove_tree
@@ -128,11 +128,13 @@ class Assembly:
         log.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         holder = _holder(sandbox)
         shares_pids = "pid" in holder["namespaces"] or bool(sandbox.record.config.pod.spec.host_pid)
+        target = None if shares_pids or not self._abilities.namespaces else _target_of(container)
         return {
             "folder": str(self._containers / container.id),
             "name": config.name,
             "holder": holder,
-            "own_pids": self._abilities.namespaces and not shares_pids,
+            "own_pids": self._abilities.namespaces and not shares_pids and target is None,
+            "target": target,
             "root": root,
             "program": program,
             "tty": config.tty,
@@ -152,8 +154,7 @@ class Assembly:
         program = self._program_of(container)
         program["argv"] = list(command)
         program["scoped"] = False  # it could not look into the container's own processes
-        main: Identity = {"pid": run.main.pid, "start": run.main.start, "boot": run.main.boot}
-        return {"holder": _holder(container.sandbox), "main": main, "program": program}
+        return {"holder": _holder(container.sandbox), "main": _identity(run.main), "program": program}
 
     def _program_of(self, container: Container) -> "ProgramSpec":
         record = container.record
@@ -194,8 +195,19 @@ def _memory(sandboxes: Path) -> Path | None:
 def _holder(sandbox: Sandbox) -> "Holder":
     if sandbox.run is None:
         raise Retry("the sandbox does not run")
-    identity = asdict(sandbox.run.holder)
-    return {
-        "identity": {"pid": identity["pid"], "start": identity["start"], "boot": identity["boot"]},
-        "namespaces": list(sandbox.run.namespaces),
-    }
+    return {"identity": _identity(sandbox.run.holder), "namespaces": list(sandbox.run.namespaces)}
+
+
+def _target_of(container: Container) -> "Identity | None":
+    """The program of the container that an ephemeral one is to look at. Raises Retry while that does not run."""
+    name = target_of(container.sandbox.record.config.pod, container.record.config.name)
+    if not name:
+        return None
+    for other in container.sandbox.containers:
+        if other.record.config.name == name and other.state is State.RUNNING and other.run is not None:
+            return _identity(other.run.main)
+    raise Retry(f"its target container {name} does not run")
+
+
+def _identity(process: process.Identity) -> "Identity":
+    return {"pid": process.pid, "start": process.start, "boot": process.boot}

@@ -203,6 +203,7 @@ class ProcessRuntime:
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
         assembly = await self._open()
         sandbox = self._table.ready(sandbox_id)
+        await self._table.renew(sandbox, config)
         await asyncio.to_thread(assembly.check, sandbox.record.config, config)
         record = await asyncio.to_thread(self._record, sandbox, config)
         for other in sandbox.containers:
@@ -368,8 +369,6 @@ class ProcessRuntime:
         await self._machine_files.close()
         if self._assembly is not None and all(each.process is None for each in self._table.sandboxes.values()):
             await asyncio.to_thread(self._assembly.close)
-
-    # --- inside
 
     async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
         """Who is cancelled meanwhile does not leave half of it behind."""

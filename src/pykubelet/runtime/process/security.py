@@ -38,6 +38,11 @@ def container_of(pod: Pod, name: str) -> Container:
     return next(found, Container(name=name))
 
 
+def target_of(pod: Pod, name: str) -> str:
+    """The container among whose processes an ephemeral one wants to be; empty: it does not."""
+    return next((each.target_container_name for each in pod.spec.ephemeral_containers if each.name == name), "")
+
+
 def context_of(pod: Pod, name: str) -> SecurityContext:
     return container_of(pod, name).security_context or SecurityContext()
 

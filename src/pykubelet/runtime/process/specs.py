@@ -10,7 +10,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities, plain_refusal
 from pykubelet.runtime.process.images import ImageConfig
-from pykubelet.runtime.process.security import capabilities_of, container_of, context_of, home_of, user_of
+from pykubelet.runtime.process.security import capabilities_of, container_of, context_of, home_of, target_of, user_of
 from pykubelet.runtime.process.unhonoured import refuse_unhonoured
 
 if TYPE_CHECKING:
@@ -98,19 +98,20 @@ def program_spec(
         "user": user,
         "capabilities": capabilities_of(context, abilities),
         "no_new_privileges": context.allow_privilege_escalation is False or drops,
-        "scoped": not abilities.scope_refusal and not _shares(sandbox, context),
+        "scoped": not abilities.scope_refusal and not _shares(sandbox, config.name, context),
         "seccomp": None,
         "oom_score_adj": config.limits.oom_score_adj,
         "cgroups": [],
     }
 
 
-def _shares(sandbox: SandboxConfig, context: SecurityContext) -> bool:
+def _shares(sandbox: SandboxConfig, name: str, context: SecurityContext) -> bool:
     """Whether a container is meant to reach this machine's sockets, or to look into processes of other containers:
     who is kept from the one cannot do the other."""
     spec, added = sandbox.pod.spec, (context.capabilities or Capabilities()).add
     traces = any(name.upper().removeprefix("CAP_") in ("SYS_PTRACE", "ALL") for name in added)
-    return bool(traces or context.privileged or spec.host_network or spec.host_pid or spec.share_process_namespace)
+    looks = spec.host_pid or spec.share_process_namespace or target_of(sandbox.pod, name)
+    return bool(traces or context.privileged or spec.host_network or looks)
 
 
 def _arguments(config: ContainerConfig, image: ImageConfig, folder: Path | None) -> list[str]:

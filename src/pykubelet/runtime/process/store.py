@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from pykubelet.api.codec import DecodeError, decode, encode
+from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Retry
 from pykubelet.base.removal import sweep
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
@@ -137,6 +138,12 @@ class Store:
             record = _public(record)
         write(folder / "state.json", record)
         return folder
+
+    def renew(self, record: SandboxRecord, pod: Pod) -> SandboxRecord:
+        """Of a pod that has got more containers since."""
+        renewed = msgspec.structs.replace(record, config=msgspec.structs.replace(record.config, pod=pod))
+        write(self.folder(renewed) / "state.json", renewed)
+        return renewed
 
     def change(self, record: ContainerRecord, *, placement: Placement) -> ContainerRecord:
         changed = msgspec.structs.replace(record, placement=placement)

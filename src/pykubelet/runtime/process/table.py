@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
+from pykubelet.pod.ports.runtime import ContainerConfig
 from pykubelet.runtime.process import cgroups
 from pykubelet.runtime.process.known import Container, Sandbox, observed_pod
 from pykubelet.runtime.process.process import Process, kill_holders
@@ -69,6 +70,16 @@ class Table:
         if sandbox.process is None:
             raise Retry(f"sandbox {sandbox_id} is not ready")
         return sandbox
+
+    async def renew(self, sandbox: Sandbox, config: ContainerConfig) -> None:
+        """Ephemeral containers come to a pod that runs: what they ask for is in the pod as it is now. Raises Retry."""
+        pod, known = config.sandbox.pod if config.sandbox else None, sandbox.record.config.pod.spec
+        if pod is None or pod.spec.ephemeral_containers == known.ephemeral_containers:
+            return
+        try:
+            sandbox.record = await asyncio.to_thread(self.store.renew, sandbox.record, pod)
+        except OSError as error:
+            raise Retry(f"container {config.name} cannot be noted: {error}") from error
 
     def found(self, container_id: str) -> Container:
         container = self.containers.get(container_id)

@@ -64,7 +64,7 @@ def note_end(spec: ContainerSpec, code: int, reason: str, message: str = "") -> 
 class Monitor:
     def __init__(self, spec: ContainerSpec) -> None:
         self._spec = spec
-        self._shares_pids = "pid" in spec["holder"]["namespaces"]
+        self._shares_pids = "pid" in spec["holder"]["namespaces"] or spec["target"] is not None
         self._main = 0
         self._mounts = -1
         """The mount namespace of a container that shares its pid namespace."""
@@ -299,7 +299,10 @@ def _become(spec: ContainerSpec, ends: list[int], birth: Birth) -> NoReturn:
         program.set_oom_score(wanted)
         if not spec["tty"]:
             files.take_streams(ends)
+        target = namespaces.open_all(spec["target"], ["pid", "mnt"]) if spec["target"] is not None else {}
         pids, proc = namespaces.join_sandbox(spec["holder"])
+        if spec["target"] is not None:
+            pids, proc = namespaces.join_target(spec["target"], target)
         me = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         root = Root(spec["root"], wanted["cwd"]) if spec["root"] is not None else None
         if root is not None:

@@ -26,18 +26,28 @@ def join_sandbox(holder: Holder) -> tuple[int, int]:
     for kind, handle in handles.items():
         kernel.setns(handle, kind)
         os.close(handle)
-    proc = _proc_of(mounts) if pids >= 0 and is_other(mounts, "mnt") else -1
+    proc = _proc_of(mounts, is_empty=True) if pids >= 0 and is_other(mounts, "mnt") else -1
     os.close(mounts)
     return pids, proc
 
 
-def _proc_of(mounts: int) -> int:
-    """What the sandbox's process has mounted in the empty root that is its own. Those of before had none."""
+def join_target(identity: Identity, handles: dict[str, int]) -> tuple[int, int]:
+    """As `join_sandbox`, of a container among whose processes another one is to be."""
+    if not is_same(identity):
+        raise ProcessLookupError("the target container's program is gone")
+    proc = _proc_of(handles["mnt"], is_empty=False)
+    os.close(handles["mnt"])
+    return handles["pid"], proc
+
+
+def _proc_of(mounts: int, *, is_empty: bool) -> int:
+    """What the sandbox's process has mounted in the empty root that is its own, or what a container has. Sandboxes of
+    before had none."""
     kernel.unshare("mnt")
     ours = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
         kernel.setns(mounts, "mnt")
-        if os.listdir("/") != ["proc"] or os.stat("/proc").st_dev == os.stat("/").st_dev:
+        if (is_empty and os.listdir("/") != ["proc"]) or os.stat("/proc").st_dev == os.stat("/").st_dev:
             return -1
         place = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         proc = kernel.copy_mount(place, recursive=False)

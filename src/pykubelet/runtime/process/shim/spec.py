@@ -81,6 +81,8 @@ if TYPE_CHECKING:
         name: str
         holder: Holder
         own_pids: bool
+        target: Identity | None
+        """The program of another container, whose processes it is among; None: it has its own or the sandbox's."""
         root: RootSpec | None
         program: ProgramSpec
         tty: bool
