@@ -95,6 +95,7 @@ def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, r
         checkpoint=parts.checkpoint if api else None,
         restored=parts.checkpoint.load() if api else (),
         allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
+        refuse_unenforced=config.refuse_unenforced,
         has_app_armor=base.facts.has_app_armor,
     )
 

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     "--port", default=0, type=click.IntRange(0, 65535), metavar="PORT", help="The API server's [6443, or a free one]."
 )
 @controllers_option
+@click.option(
+    "--refuse-unenforced", is_flag=True, help="Run no pods whose limits cannot be enforced here [they are told]."
+)
 @click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
 @quiet_option
 def up(
@@ -55,6 +58,7 @@ def up(
     bind_address: str,
     port: int,
     controllers: str,
+    refuse_unenforced: bool,
     foreground: bool,
     quiet: bool,
 ) -> None:
@@ -77,6 +81,7 @@ def up(
             bind=bind_address,
             port=port,
             controllers=choice,
+            refuse_unenforced=refuse_unenforced,
         )
         if merge_kubeconfig:
             cluster.merge(ours, Path(merge_kubeconfig).expanduser(), say)

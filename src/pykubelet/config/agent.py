@@ -77,6 +77,7 @@ class Config(Struct, frozen=True, kw_only=True):
     node_ips: tuple[str, ...] = ()
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     stop_pods_on_exit: bool = False
+    refuse_unenforced: bool = False
     remove_pods: bool = False
     """Run none: an agent that clears away what others have left."""
     users_per_pod: int = 65536

@@ -31,6 +31,8 @@ HEEDED: Final = (
            "Where these plug-ins are"),
     Option("", K.TRUTH, False, ("stop_pods_on_exit",), "stop-pods-on-exit", "BOOL",
            "Stop all pods when the agent is told to stop; their logs stay", is_ours=True),
+    Option("", K.TRUTH, False, ("refuse_unenforced",), "refuse-unenforced", "BOOL",
+           "Refuse pods with limits that cannot be enforced here; else an event tells of them", is_ours=True),
     Option("", K.TRUTH, False, ("remove_pods",), "remove-pods", "BOOL",
            "Run nothing: remove all that is left of pods here, running or stopped, and exit", is_ours=True),
     Option("", K.TEXT, "", (), "config", "FILE", "KubeletConfiguration file; flags override it"),

@@ -60,6 +60,8 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     restored: tuple[Pod, ...] = ()
     """The pods that an earlier agent had admitted."""
     allowed_unsafe_sysctls: tuple[str, ...] = ()
+    refuse_unenforced: bool = False
+    """Whether pods are refused that ask for limits which nobody here enforces; else they are told."""
     has_app_armor: bool = False
     """Whether the kernel can confine containers with AppArmor."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -30,6 +30,7 @@ from pykubelet.pod.container.dns import pod_dns
 from pykubelet.pod.container.failures import missing_object
 from pykubelet.pod.container.field_path import field_path
 from pykubelet.pod.container.sandbox_config import sandbox_config
+from pykubelet.pod.container.unenforced import unenforced_storage
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.crash_loop_backoff import CrashLoops, crash_loop_key, crash_loop_message, last_exit
 from pykubelet.pod.lifecycle.plan import PodActions
@@ -99,6 +100,7 @@ class KubeRuntime:
         self._killer = killer
         self._starts = StartQueue()
         self._waits = outside.restart_waits
+        self._refuses_unenforced = outside.refuse_unenforced
         self._crash_loops: dict[str, CrashLoops] = {}
         """By uid."""
 
@@ -144,6 +146,7 @@ class KubeRuntime:
             config, left_out = self._sandbox_config(pod, attempt, handler, setup)
             for each in left_out:
                 self._recorder.event(pod, "Warning", "DNSConfigForming", each)
+            await self._tell_unenforced(pod)
             made = partial(m.SandboxMade, attempt, handler, pod.spec.host_users is False)
             async with self._starts.turn(pod, "sandbox", begun=False):
                 with timed(self._journal, made, about(pod)):
@@ -153,6 +156,17 @@ class KubeRuntime:
             self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", what)
             raise
         return self._place(sandbox, config, setup)
+
+    async def _tell_unenforced(self, pod: Pod) -> None:
+        """Once for each sandbox. Raises Invalid where such pods are not wanted."""
+        asked = self._runtime.capabilities.unenforced
+        found = (*(await asked(pod) if asked is not None else ()), *unenforced_storage(pod))
+        if not found:
+            return
+        what = f"Not enforced on this node: {'; '.join(found)}"
+        if self._refuses_unenforced:
+            raise Invalid(f"{what}; this node refuses such pods (--refuse-unenforced)")
+        self._recorder.event(pod, "Warning", "NotEnforced", what)
 
     async def _sandbox_in_use(self, pod: Pod, observed: ObservedPod, actions: PodActions, setup: PodSetup) -> _Place:
         handler = ""

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.api.rules.printed_pod import PrintedPod
+from pykubelet.api.struct import changed
 from pykubelet.apiserver.security.kubeconfig import kubeconfig, merged_kubeconfig, write_kubeconfig
 from pykubelet.base.errors import Invalid
 from pykubelet.config.apiserver import prepare_pki, url
@@ -40,22 +41,31 @@ def up(
     bind: str = "",
     port: int = 0,
     controllers: tuple[str, ...] = (),
+    refuse_unenforced: bool = False,
 ) -> Plan:
     """Start everything, and return when the node is ready. Harmless when it runs.
 
     `manifests` is a folder or file of static pods; `runtime` an endpoint, empty: the best one that there is; `bind` an
     address to serve on, empty: as before, at first for this machine alone; `port` the API server's, 0: as before;
-    `controllers` those that run, empty: as before, at first all.
+    `controllers` those that run, empty: as before, at first all. With `refuse_unenforced` pods whose limits cannot be
+    enforced are not run.
     """
     installation, is_new = Installation(folder, say), False
     if installation.is_running:
-        plan = check_same(folder, manifests=manifests, bind=bind, port=port, controllers=controllers)
+        plan = check_same(
+            folder,
+            manifests=manifests,
+            bind=bind,
+            port=port,
+            controllers=controllers,
+            refuse_unenforced=refuse_unenforced,
+        )
         say(f"It is running already (data in {folder.path}).")
         say(isolation_of(plan.runtime, folder.path) or f"Containers run on {plan.runtime}.")
     else:
         is_new = not folder.mark.exists()
         plan = cluster_plan(folder, say, manifests, runtime=runtime, bind=bind, port=port, controllers=controllers)
-        folder.save(plan)
+        plan = folder.save(changed(plan, refuse_unenforced=refuse_unenforced))
         _prepare(folder, plan)
         installation.start(plan)
     try:

@@ -34,6 +34,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Of a node alone, which has joined an API server somewhere else: how it reaches that."""
     bootstrap: str = ""
     """How such a node gets that kubeconfig."""
+    refuse_unenforced: bool = False
+    """Whether its node refuses pods whose limits it cannot enforce."""
     asks_for_certificate: bool = False
     """Whether its serving certificate comes from the API server, too."""
 

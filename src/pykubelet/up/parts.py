@@ -62,6 +62,7 @@ def _agent(folder: Folder, plan: Plan) -> list[str]:
     agent += ["--hostname-override", plan.node, "--node-ip", plan.address]
     agent += ["--address", plan.address, "--port", str(plan.kubelet_port), "--healthz-port=0"]
     agent += ["--container-runtime-endpoint", plan.runtime, "--cluster-domain", "cluster.local"]
+    agent += ["--refuse-unenforced"] if plan.refuse_unenforced else []
     if plan.runtime != PLAIN and not seccomp_refusal():
         agent += [
             "--seccomp-default"

@@ -47,7 +47,13 @@ def cluster_plan(
 
 
 def check_same(
-    folder: Folder, *, manifests: Path | None, bind: str, port: int, controllers: tuple[str, ...] = ()
+    folder: Folder,
+    *,
+    manifests: Path | None,
+    bind: str,
+    port: int,
+    controllers: tuple[str, ...] = (),
+    refuse_unenforced: bool = False,
 ) -> Plan:
     """The plan of what runs. Raises Invalid when somebody wants it otherwise."""
     plan = folder.plan()
@@ -60,6 +66,8 @@ def check_same(
     if controllers and controllers != plan.controllers:
         what = ",".join(plan.controllers) or "*"
         raise Invalid(f"what runs has the controllers {what}; stop it first with `pykubelet down`")
+    if refuse_unenforced and not plan.refuse_unenforced:
+        raise Invalid("what runs tells of limits that it cannot enforce; stop it first with `pykubelet down`")
     running = plan.manifests
     if manifests and running != str(manifests.absolute()):
         what = f"the static pods of {running}" if running else "no static pods"

@@ -4,7 +4,10 @@ from kit.fake_runtime import FakeRuntime
 from kit.node import Events, FakeHost, loop_clock
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
+from pykubelet.api.pod import Pod
+from pykubelet.api.quantity import parse
 from pykubelet.api.struct import changed
+from pykubelet.api.volumes import EmptyDirVolumeSource, Volume
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.kuberuntime import KubeRuntime, PodSetup
@@ -45,7 +48,9 @@ class Classes:
 
 
 class Node:
-    def __init__(self, classes: Classes | None, class_name: str | None = "sandboxed") -> None:
+    def __init__(
+        self, classes: Classes | None, class_name: str | None = "sandboxed", *, refuse_unenforced: bool = False
+    ) -> None:
         now = loop_clock()
         self.runtime = Listening()
         self.events = Events()
@@ -58,6 +63,7 @@ class Node:
             node=lambda: None,
             node_info=NodeInfo,
             classes=classes,
+            refuse_unenforced=refuse_unenforced,
             now=now,
         )
         self.kuberuntime = KubeRuntime(outside, PodKiller(outside))
@@ -121,3 +127,44 @@ async def test_a_container_is_restarted_although_its_class_cannot_be_looked_up_a
         assert await node.sync() == ""
         assert node.runtime.running() == ["web/c"]
         assert node.runtime.handlers == ["runsc", "runsc", ""]
+
+
+UNENFORCED = "Not enforced on this node: memory limits of c: for a reason; sizeLimit of emptyDir cache"
+
+
+def with_limits(*, refuse: bool) -> Node:
+    """A node on a runtime that cannot limit memory, and a pod that asks for it."""
+
+    async def unenforced(pod: Pod) -> tuple[str, ...]:
+        return ("memory limits of c: for a reason",)
+
+    node = Node(None, None, refuse_unenforced=refuse)
+    node.runtime.capabilities = changed(node.runtime.capabilities, unenforced=unenforced)
+    volume = Volume(name="cache", empty_dir=EmptyDirVolumeSource(size_limit=parse("1Gi")))
+    node.pod = changed(node.pod, spec=changed(node.pod.spec, volumes=(volume,)))
+    return node
+
+
+@virtual_time
+async def test_what_is_not_enforced_is_told_once_for_the_pod() -> None:
+    node = with_limits(refuse=False)
+    assert await node.sync() == ""
+    assert await node.sync() == ""
+    assert [event for event in node.events.all if event[1] == "NotEnforced"] == [("web", "NotEnforced", UNENFORCED)]
+    assert node.runtime.running() == ["web/c"]
+
+
+@virtual_time
+async def test_or_the_pod_is_refused_where_that_is_wanted() -> None:
+    node = with_limits(refuse=True)
+    said = await node.sync()
+    assert said == f"{UNENFORCED}; this node refuses such pods (--refuse-unenforced)"
+    assert node.events.all == [("web", "FailedCreatePodSandBox", f"Failed to create pod sandbox: {said}")]
+    assert node.runtime.is_empty
+
+
+@virtual_time
+async def test_a_pod_that_gets_all_that_it_asks_for_is_not_spoken_of() -> None:
+    node = Node(None, None, refuse_unenforced=True)
+    assert await node.sync() == ""
+    assert not [event for event in node.events.all if event[1] == "NotEnforced"]

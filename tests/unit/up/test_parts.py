@@ -14,6 +14,12 @@ def test_up_keeps_an_api_server_and_a_node(tmp_path: Path) -> None:
     assert "--port 6443 --bind-address 127.0.0.1" in " ".join(server.command)
 
 
+def test_pods_whose_limits_are_not_enforced_are_refused_where_that_is_wanted(tmp_path: Path) -> None:
+    for refuses in (True, False):
+        _, agent = parts(Folder(tmp_path), changed(PLAN, refuse_unenforced=refuses))
+        assert ("--refuse-unenforced" in agent.command) is refuses
+
+
 def test_join_keeps_a_node_alone_which_renews_what_it_was_given(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.client_ca.write_text("ca")

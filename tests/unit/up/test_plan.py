@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.up.folder import Folder
-from pykubelet.up.plan import cluster_plan
+from pykubelet.up.plan import check_same, cluster_plan
 
 
 @pytest.fixture
@@ -48,3 +48,10 @@ def test_a_runtime_that_is_none_is_refused_before_anything_is_made(tmp_path: Pat
     with pytest.raises(Invalid, match="there is no runtime for the endpoint 'docker'; there are: process"):
         cluster_plan(Folder(tmp_path / "data"), print, None, runtime="docker", bind="", port=0)
     assert not (tmp_path / "data").exists()
+
+
+def test_what_runs_is_not_made_stricter_by_asking_for_it(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "data")
+    folder.save(cluster_plan(folder, print, None, runtime="process", bind="", port=0))
+    with pytest.raises(Invalid, match="what runs tells of limits that it cannot enforce; stop it first"):
+        check_same(folder, manifests=None, bind="", port=0, refuse_unenforced=True)

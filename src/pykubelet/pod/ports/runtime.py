@@ -174,6 +174,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """The agent rotates the logs. False: the runtime rotates its own."""
     own_network: bool = True
     """Pods have addresses of their own. False: this machine's, where nobody answers for services."""
+    unenforced: Callable[[Pod], Awaitable[tuple[str, ...]]] | None = None
+    """What of a pod it runs without on this machine, one phrase each. None: it keeps all that it accepts."""
     keeps_images: bool = False
     """Pulled images take up room of this machine, and can be cleared away."""
 

@@ -38,8 +38,10 @@ class Abilities(Struct, frozen=True, kw_only=True):
     plain_is_wanted: bool = False
     """Whether somebody has asked for containers that are plain processes."""
     overlay_refusal: str = ""
+    limits: frozenset[str] = frozenset()
+    """What the kernel lets us limit for a container as a whole: of memory, cpu, pids."""
     limits_refusal: str = ""
-    """Why memory and processor time cannot be limited; empty: they can."""
+    """Why memory and processor time cannot be limited, or not both; empty: they can."""
     groups: tuple[int, ...] = ()
     """The runtime's own, beside its first."""
     device_rules: bool = True
@@ -58,6 +60,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
             gid=os.getgid(),
             groups=tuple(os.getgroups()),
             refusal=refusal,
+            limits=cgroups.controllers,
             limits_refusal=cgroups.refusal,
             device_rules=cgroups.device_rules,
             seccomp_refusal=seccomp_refusal(),
@@ -181,5 +184,6 @@ def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, .
     if not in_memory:
         found.append("Environments of containers lie on disk: none of the places for memory may be written to.")
     if abilities.limits_refusal:
-        found.append(f"Memory and processor time are not limited ({abilities.limits_refusal}).")
+        missing = " and ".join(name for name in ("memory", "cpu") if name not in abilities.limits)
+        found.append(f"Pods are told that {missing} are not limited ({abilities.limits_refusal}).")
     return tuple(found)

@@ -1,6 +1,9 @@
 """Limits on memory, processor time and processes, where this machine lets us set them: cgroup v2 as root or delegated,
 or v1. And rules for devices, which only root can set.
 
+An ordinary user has what systemd delegates to a service or scope. Nobody may be in a group of v2 that has others below
+it, so what is in there goes to one of its own first.
+
 Who makes a user namespace and one of control groups can mount their trees, and rules all below the group that he is in.
 So a container is in a group of its own in every tree that there is.
 """
@@ -24,6 +27,10 @@ from pykubelet.runtime.process import devices
 log = logging.getLogger(__name__)
 
 _OURS: Final = "pykubelet"
+_AGENT: Final = "pykubelet-agent"
+"""The group of the agent itself and all that was started beside it, where containers are below the same."""
+_DELEGATED: Final = "user.delegate"
+_TRIES: Final = 10
 _WANTED: Final = ("memory", "cpu")
 _DEVICES: Final = "devices"
 _PIDS: Final = "pids"
@@ -51,8 +58,10 @@ class Cgroups:
         self.unified: Path | None = None
         self.legacy: dict[Path, list[str]] = {}
         """By mount point: what the tree is for. The one of v2 may be among them, then it is for nothing."""
+        self.controllers: frozenset[str] = frozenset()
+        """Those by which limits can be set: of memory, cpu, pids."""
         self.refusal = ""
-        """Why there are no limits; empty: there are."""
+        """Why there are no limits, or not all; empty: there are."""
         self.device_rules = False
         try:
             self._find(Path(mountinfo).read_text(), Path(membership).read_text())
@@ -61,11 +70,12 @@ class Cgroups:
 
     def place(self, name: str, parent: str, limits: Limits, *, all_devices: bool = False) -> Placement:
         """Make a container's groups, and set its limits and rules. Raises OSError."""
-        most = _most_processes()
+        most = most_processes()
         if self.unified is not None:
             folder = self._below(self.unified, parent) / name
             folder.mkdir(parents=True, exist_ok=True)
-            _enable(folder.parent)
+            for above in reversed(folder.relative_to(self.unified).parents):
+                _enable(self.unified / above)
             _set_unified(folder, limits, most)
             if self.device_rules and not all_devices:
                 devices.restrict(folder)
@@ -104,20 +114,30 @@ class Cgroups:
             self.device_rules = rules is not None and self._can_restrict(rules)
             if rules is not None and not self.device_rules:
                 self.legacy[rules].remove(_DEVICES)
-        if self.unified or any(set(_WANTED) & set(options) for options in self.legacy.values()):
+            self.controllers = frozenset(name for options in self.legacy.values() for name in options)
+        missing = [controller for controller in _WANTED if controller not in self.controllers]
+        if not missing:
             self.refusal = ""
+        elif self.unified or self.controllers & set(_WANTED):
+            self.refusal = f"there is no controller for {missing[0]}"
         else:
             self.refusal = self.refusal or "there is no cgroup that may be written to"
 
     def _try_unified(self, mount: Path, membership: str) -> None:
         """At the top as root; else below our own group, if that was delegated to us."""
         own = next((line[3:] for line in membership.splitlines() if line.startswith("0::")), "/")
-        for base in (mount, mount / own.strip("/")):
+        own = own.strip("/").removesuffix(_AGENT)
+        for base in dict.fromkeys((mount, mount / own)):
+            free = _leave(base, is_ours=not own)
             _enable(base)
-            if self._can_make(base, _WANTED):
-                self.unified = base
-                self.device_rules = self._can_restrict(base)
-                return
+            if self._can_make(base):
+                have = self._controllers_below(base)
+                if have & set(_WANTED):
+                    self.unified, self.controllers = base, have
+                    self.device_rules = self._can_restrict(base)
+                    return
+                why = "it has no controllers for memory and cpu to give"
+                self.refusal = f"{base}: {why if free else 'it is not delegated: others are in it'}"
 
     def _can_restrict(self, mount: Path) -> bool:
         probe = mount / f"{_OURS}-{secrets.token_hex(4)}"
@@ -134,23 +154,21 @@ class Cgroups:
             probe.rmdir()
         return True
 
-    def _can_make(self, mount: Path, controllers: tuple[str, ...] = ()) -> bool:
+    def _can_make(self, mount: Path) -> bool:
         probe = mount / f"{_OURS}-{secrets.token_hex(4)}"
         try:
             probe.mkdir()
         except OSError as error:
             self.refusal = f"{mount}: {error.strerror}"
             return False
+        probe.rmdir()
+        return True
+
+    def _controllers_below(self, base: Path) -> frozenset[str]:
         try:
-            have = (probe / "cgroup.controllers").read_text().split() if controllers else []
-            missing = [controller for controller in controllers if controller not in have]
-            if missing:
-                self.refusal = f"{mount} has no controller for {' and '.join(missing)}"
-            return not missing
+            return frozenset((base / "cgroup.subtree_control").read_text().split())
         except OSError:
-            return False
-        finally:
-            probe.rmdir()
+            return frozenset()
 
 
 def kill(folders: tuple[str, ...]) -> None:
@@ -208,9 +226,28 @@ def _make_legacy(mount: Path, folder: Path) -> None:
                     (each / name).write_text((each.parent / name).read_text())
 
 
-def _most_processes() -> int:
+def most_processes() -> int:
     numbers = (int(Path("/proc/sys/kernel", name).read_text()) for name in ("pid_max", "threads-max"))
     return min(numbers) // _SHARE
+
+
+def _leave(base: Path, *, is_ours: bool) -> bool:
+    """Make room for groups below one that is ours as a whole. -> whether that is so now, or need not be."""
+    if not (base / "cgroup.type").exists() or not _members(str(base)):
+        return True  # the very top may have both
+    with contextlib.suppress(OSError):
+        is_ours = is_ours or os.getxattr(base, _DELEGATED) == b"1"
+    if not is_ours:
+        return False
+    try:
+        (base / _AGENT).mkdir(exist_ok=True)
+        for _ in range(_TRIES):  # they may fork meanwhile
+            for pid in _members(str(base)):
+                with contextlib.suppress(ProcessLookupError):
+                    (base / _AGENT / "cgroup.procs").write_text(pid)
+    except OSError as error:
+        log.info("nobody can be moved out of %s: %s", base, error.strerror)
+    return not _members(str(base))
 
 
 def _enable(folder: Path) -> None:

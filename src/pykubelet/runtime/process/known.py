@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
+from pykubelet.base.errors import Retry
 from pykubelet.pod.container.labels import CONTAINER_HASH, TERMINATION_GRACE_PERIOD
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.runtime.process.process import Process
@@ -89,6 +90,15 @@ class Container:
             message=self.last_words or (end.message if end else ""),
             grace_seconds=int(grace) if grace.lstrip("-").isdigit() else None,
         )
+
+
+async def ended_within(event: asyncio.Event, seconds: float, what: str) -> None:
+    """Raises Retry."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        raise Retry(f"{what} was killed, but has not ended yet") from None
 
 
 def observed_pod(uid: str, sandboxes: Sequence[Sandbox], machine_ips: tuple[str, ...]) -> ObservedPod:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pykubelet import __version__
+from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
@@ -34,7 +35,7 @@ from pykubelet.runtime.process.assembly import Assembly
 from pykubelet.runtime.process.cgroups import Cgroups
 from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images import Images
-from pykubelet.runtime.process.known import Container, Sandbox
+from pykubelet.runtime.process.known import Container, Sandbox, ended_within
 from pykubelet.runtime.process.machine_files import MachineFiles
 from pykubelet.runtime.process.process import Identity, Process
 from pykubelet.runtime.process.security import context_of
@@ -43,6 +44,7 @@ from pykubelet.runtime.process.stats import ProcessPlaces
 from pykubelet.runtime.process.store import ContainerRecord, SandboxRecord, Store
 from pykubelet.runtime.process.streams import ProcessStreams
 from pykubelet.runtime.process.table import Table
+from pykubelet.runtime.process.unenforced import unenforced
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -88,7 +90,9 @@ class ProcessRuntime:
         self._table = Table(self._store, machine_ips)
         self._spawner = Spawner(python or getattr(sys, "_base_executable", sys.executable))
         self._streams = ProcessStreams(self._open, self._table, self._spawner)
-        self.capabilities = Capabilities(streams=self._streams, places=ProcessPlaces(self._table), own_network=False)
+        self.capabilities = Capabilities(
+            streams=self._streams, places=ProcessPlaces(self._table), own_network=False, unenforced=self._unenforced
+        )
         self._cgroups: Cgroups | None = None
         self._abilities: Abilities | None = None
         self._assembly: Assembly | None = None
@@ -131,6 +135,11 @@ class ProcessRuntime:
         await self._open()
         assert self._abilities is not None
         return runtime_status(self._abilities, in_memory=self._store.memory is not None)
+
+    async def _unenforced(self, pod: Pod) -> tuple[str, ...]:
+        await self._open()
+        assert self._abilities is not None
+        return unenforced(pod, self._abilities)
 
     async def pods(self) -> tuple[ObservedPod, ...]:
         await self._open()
@@ -181,7 +190,7 @@ class ProcessRuntime:
                 raise result
         if sandbox.process is not None:
             sandbox.process.send(signal.SIGKILL)
-            await _within(sandbox.ended, _KILLING, f"sandbox {sandbox_id}")
+            await ended_within(sandbox.ended, _KILLING, f"sandbox {sandbox_id}")
         await asyncio.to_thread(assembly.clear_sandbox, sandbox)
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
@@ -303,7 +312,7 @@ class ProcessRuntime:
             except TimeoutError:
                 if container.run is not None and container.run.own_pids and container.process is not None:
                     container.process.send(signal.SIGKILL)
-        await _within(container.ended, _KILLING, f"container {container.id}")
+        await ended_within(container.ended, _KILLING, f"container {container.id}")
 
     async def remove_container(self, container_id: str) -> None:
         await self._open()
@@ -381,14 +390,6 @@ class ProcessRuntime:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.debug("a start or a sandbox failed: %s", task.exception())  # its caller has it, unless it was cancelled
-
-
-async def _within(event: asyncio.Event, seconds: float, what: str) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        raise Retry(f"{what} was killed, but has not ended yet") from None
 
 
 def _kill_monitor(answer: Answer) -> None:

@@ -11,6 +11,7 @@ from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities, plain_refusal
 from pykubelet.runtime.process.images import ImageConfig
 from pykubelet.runtime.process.security import capabilities_of, container_of, context_of, home_of, target_of, user_of
+from pykubelet.runtime.process.unenforced import process_limits
 from pykubelet.runtime.process.unhonoured import refuse_unhonoured
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def program_spec(
         "scoped": not abilities.scope_refusal and not _shares(sandbox, config.name, context),
         "seccomp": None,
         "oom_score_adj": config.limits.oom_score_adj,
+        "limits": process_limits(config.limits, abilities),
         "cgroups": [],
     }
 

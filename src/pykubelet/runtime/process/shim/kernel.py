@@ -177,6 +177,10 @@ def scope_abstract_sockets() -> None:
         os.close(handle)
 
 
+def set_limit(kind: int, most: int) -> None:
+    _checked(_libc.setrlimit(kind, (ctypes.c_ulong * 2)(most, most)), "setrlimit")
+
+
 def set_name(name: str) -> None:
     """What `ps` shows of this process."""
     _libc.prctl(PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]), 0, 0, 0)

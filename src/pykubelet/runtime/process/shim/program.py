@@ -49,6 +49,8 @@ def give_up(program: ProgramSpec, me: int = -1) -> None:
 def start(program: ProgramSpec, *, makes_folder: bool = False) -> NoReturn:
     """Become the program. Whatever is in the way is raised."""
     os.umask(0o022)
+    for kind, most in program["limits"]:
+        kernel.set_limit(kind, most)
     _enter_folder(program["cwd"], makes_it=makes_folder)
     path = _look_up(program["argv"][0], program["env"].get("PATH", ""))
     if program["seccomp"] is not None and program["no_new_privileges"]:

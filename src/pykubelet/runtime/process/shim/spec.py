@@ -73,6 +73,8 @@ if TYPE_CHECKING:
         seccomp: bytes | None
         """The filter for its system calls; None: all are allowed."""
         oom_score_adj: int
+        limits: list[tuple[int, int]]
+        """What each of its processes may have: (the kernel's number of the resource, how much)."""
         cgroups: list[str]
         """The `cgroup.procs` files to be written to."""
 

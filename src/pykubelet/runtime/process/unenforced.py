@@ -1,0 +1,68 @@
+"""What pods ask for and run without where the kernel gives no control groups to this user: said for each pod. What the
+kernel can bound for single processes is bounded instead."""
+
+import resource
+from typing import Final
+
+from pykubelet.api.pod import Pod
+from pykubelet.api.rules.resources import CPU, MEMORY
+from pykubelet.pod.ports.runtime import Limits
+from pykubelet.runtime.process.abilities import Abilities
+from pykubelet.runtime.process.cgroups import most_processes
+
+_ROOM: Final = 1 << 30
+"""Bytes that a process may have beyond its container's limit. The kernel counts what a program has set aside, used or
+not: twenty sleeping threads are 160 MiB, a JVM that says hello is 500."""
+
+
+def unenforced(pod: Pod, abilities: Abilities) -> tuple[str, ...]:
+    """One phrase for each thing."""
+    found = [
+        phrase
+        for name in (MEMORY, CPU)
+        for phrase in (_without_controller(pod, name, abilities), _of_the_whole_pod(pod, name))
+        if phrase
+    ]
+    in_memory = [each.name for each in pod.spec.volumes if each.empty_dir and each.empty_dir.medium == "Memory"]
+    if in_memory and not abilities.may_change_user:
+        found.append(f"the size of volumes in memory ({', '.join(in_memory)}): this user may not mount")
+    return tuple(found)
+
+
+def _without_controller(pod: Pod, name: str, abilities: Abilities) -> str:
+    spec = pod.spec
+    names = [each.name for each in (*spec.init_containers, *spec.containers) if each.resources.limits.get(name)]
+    if name in abilities.limits or not (names or _whole(pod, name)):
+        return ""
+    instead = " (a process may have 1Gi more than that)" if name == MEMORY else ""
+    whose = ", ".join(names) or "all containers"
+    return f"{name} limits of {whose}{instead}: {abilities.limits_refusal}; run it as root or with {_DELEGATION}"
+
+
+_DELEGATION: Final = "`systemd-run --user --scope -p Delegate=yes`"
+
+
+def _of_the_whole_pod(pod: Pod, name: str) -> str:
+    if not _whole(pod, name) or len(pod.spec.containers) < 2:
+        return ""
+    return f"the pod's own {name} limit: each container may use all of it"
+
+
+def _whole(pod: Pod, name: str) -> bool:
+    return pod.spec.resources is not None and bool(pod.spec.resources.limits.get(name))
+
+
+def process_limits(limits: Limits, abilities: Abilities) -> list[tuple[int, int]]:
+    """What each process of a container may have, by the kernel's number, where there is no limit for all together."""
+    found = {}
+    if limits.memory is not None and MEMORY not in abilities.limits:
+        found[resource.RLIMIT_DATA] = limits.memory + _ROOM
+    if abilities.in_user_namespace and "pids" not in abilities.limits:
+        found[resource.RLIMIT_NPROC] = most_processes()  # counted for each user namespace, so for each pod
+    return [(kind, _at_most(kind, wanted)) for kind, wanted in found.items()]
+
+
+def _at_most(kind: int, wanted: int) -> int:
+    """Nobody may raise what was lowered for the agent."""
+    hard = resource.getrlimit(kind)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
