@@ -41,13 +41,19 @@ def default_pod_spec(spec: PodSpec) -> PodSpec:
     if spec.host_network:
         init_containers = tuple(map(_on_host_network, init_containers))
         containers = tuple(map(_on_host_network, containers))
-    grace, links = spec.termination_grace_period_seconds, spec.enable_service_links
     spec = changed(spec, init_containers=init_containers, containers=containers)
+    links = spec.enable_service_links
+    links = True if links is None else links
+    return default_template_spec(changed(spec, resources=_pod_level_resources(spec), enable_service_links=links))
+
+
+def default_template_spec(spec: PodSpec) -> PodSpec:
+    """Of a template that pods are made of: the rest is filled in when one is made."""
+    grace = spec.termination_grace_period_seconds
     return changed(
         spec,
-        resources=_pod_level_resources(spec),
-        init_containers=tuple(map(_container, init_containers)),
-        containers=tuple(map(_container, containers)),
+        init_containers=tuple(map(_container, spec.init_containers)),
+        containers=tuple(map(_container, spec.containers)),
         ephemeral_containers=tuple(map(_container, spec.ephemeral_containers)),
         volumes=tuple(map(_volume, spec.volumes)),
         dns_policy=spec.dns_policy or "ClusterFirst",
@@ -55,7 +61,6 @@ def default_pod_spec(spec: PodSpec) -> PodSpec:
         security_context=spec.security_context or PodSecurityContext(),
         termination_grace_period_seconds=30 if grace is None else grace,
         scheduler_name=spec.scheduler_name or "default-scheduler",
-        enable_service_links=True if links is None else links,
         overhead=_whole_milli(spec.overhead),
     )
 

@@ -69,6 +69,12 @@ class ControllerClient:
     async def all(self, kind: Kind, namespace: str = "") -> list[Object]:
         return [of_entry(entry) for entry in await self.entries(kind, namespace)]
 
+    async def known(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        """As the cache knows it: as new as the last that was listed."""
+        resource = self.resource(kind)
+        entry = await self.backend.cache.get(resource.key(namespace, name))
+        return None if entry is None else self.backend.object_of(resource, entry.value, entry.revision)
+
     async def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """As it is in the store, not as the cache remembers it."""
         resource = self.resource(kind)
@@ -102,6 +108,12 @@ class ControllerClient:
             _log_refusal("created", kind, obj, error)
             return False
 
+    async def make(self, kind: Kind, obj: Object) -> Object:
+        """Create an object, for one who wants to know why it was refused: raises ApiError."""
+        resource = self.resource(kind)
+        whole = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+        return await self.writer.create(resource, normal(self.backend.strategy(resource), whole))
+
     async def change(self, kind: Kind, obj: Object, how: Change, *, part: str = "") -> Object | None:
         """Change the object that this one was, or a part of it; None when it is no longer there."""
         resource, metadata = self.resource(kind), obj["metadata"]
@@ -126,13 +138,17 @@ class ControllerClient:
 
     async def remove(self, kind: Kind, obj: Object, *, grace: int | None = None) -> None:
         """Delete the object that this one was, with its grace, and only once its finalizers are gone."""
-        metadata = obj["metadata"]
-        options = DeleteOptions(grace_period_seconds=grace, preconditions=Preconditions(uid=metadata.get("uid", "")))
         try:
-            await self.writer.delete(self.resource(kind), metadata.get("namespace", ""), metadata["name"], options)
+            await self.delete(kind, obj, grace=grace)
         except ApiError as error:
             if error.code not in (404, 409):  # another one has its name by now, or it is on its way out
                 _log_refusal("deleted", kind, obj, error)
+
+    async def delete(self, kind: Kind, obj: Object, *, grace: int | None = None) -> None:
+        """The same, for one who wants to know why it was refused: raises ApiError."""
+        metadata = obj["metadata"]
+        options = DeleteOptions(grace_period_seconds=grace, preconditions=Preconditions(uid=metadata.get("uid", "")))
+        await self.writer.delete(self.resource(kind), metadata.get("namespace", ""), metadata["name"], options)
 
 
 def _log_refusal(what: str, kind: Kind, obj: Object, error: ApiError) -> None:

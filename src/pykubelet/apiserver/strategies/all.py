@@ -7,6 +7,7 @@ from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.certificate_signing_requests import CertificateSigningRequestStrategy
 from pykubelet.apiserver.strategies.config_maps import ConfigMapStrategy
+from pykubelet.apiserver.strategies.deployments import DeploymentStrategy
 from pykubelet.apiserver.strategies.endpoints import EndpointsStrategy
 from pykubelet.apiserver.strategies.events import EventStrategy
 from pykubelet.apiserver.strategies.leases import LeaseStrategy
@@ -17,6 +18,7 @@ from pykubelet.apiserver.strategies.persistent_volume_claims import PersistentVo
 from pykubelet.apiserver.strategies.persistent_volumes import PersistentVolumeStrategy
 from pykubelet.apiserver.strategies.pods import PodStrategy
 from pykubelet.apiserver.strategies.priority_classes import PriorityClassStrategy
+from pykubelet.apiserver.strategies.replica_sets import ReplicaSetStrategy, ReplicationControllerStrategy
 from pykubelet.apiserver.strategies.runtime_classes import RuntimeClassStrategy
 from pykubelet.apiserver.strategies.secrets import SecretStrategy
 from pykubelet.apiserver.strategies.services import ServiceStrategy
@@ -32,8 +34,11 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "persistentvolumeclaims"): PersistentVolumeClaimStrategy,
     ("", "persistentvolumes"): PersistentVolumeStrategy,
     ("", "pods"): PodStrategy,
+    ("", "replicationcontrollers"): ReplicationControllerStrategy,
     ("", "secrets"): SecretStrategy,
     ("", "services"): ServiceStrategy,
+    ("apps", "deployments"): DeploymentStrategy,
+    ("apps", "replicasets"): ReplicaSetStrategy,
     ("certificates.k8s.io", "certificatesigningrequests"): CertificateSigningRequestStrategy,
     ("coordination.k8s.io", "leases"): LeaseStrategy,
     ("events.k8s.io", "events"): EventStrategy,

@@ -69,6 +69,8 @@ class Strategy:
     counts_generations: ClassVar[bool] = False
     """Whether metadata.generation says how often the spec was changed."""
     creates_on_update: ClassVar[bool] = False
+    orphans_by_default: ClassVar[bool] = False
+    """Whether what belongs to an object stays when the object is deleted and nobody says what is to become of it."""
     updates_unconditionally: ClassVar[bool] = True
     converts: bool = False
     """Whether what is stored differs from what clients see."""

@@ -45,7 +45,7 @@ class PodStrategy(Strategy):
     }
 
     def normal(self, obj: Object) -> Object:
-        _check_amount(obj)
+        check_amount(obj)
         cleaned = clean(obj, self.resource.schema)
         result: Object = overlay(cleaned, to_builtins(default_pod(convert(Pod, cleaned))))
         spec = result["spec"]
@@ -160,7 +160,7 @@ class PodStrategy(Strategy):
         return found
 
 
-def _check_amount(obj: Object) -> None:
+def check_amount(obj: Object) -> None:
     """Two bytes of text are a container, and a thousand of memory once it has its defaults."""
     spec = obj.get("spec") or {}
     kinds = ("containers", "initContainers", "ephemeralContainers")

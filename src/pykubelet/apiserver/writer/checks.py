@@ -7,7 +7,7 @@ from pykubelet.api.field_errors import FieldError, forbidden, invalid
 from pykubelet.api.validation.pod import MOST_FAULTS
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests.options import Preconditions
+from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.strategies.base import Strategy
@@ -87,6 +87,13 @@ def check_preconditions(resource: Resource, old: Object, wanted: Preconditions |
         )
     if why:
         raise status.conflict(resource.kind, metadata["name"], why, resource.group)
+
+
+def orphans(strategy: Strategy, wanted: DeleteOptions) -> bool:
+    """Whether what belongs to the object is to stay when it goes."""
+    if wanted.propagation_policy is None and wanted.orphan_dependents is None:
+        return strategy.orphans_by_default
+    return wanted.propagation_policy == "Orphan" or bool(wanted.orphan_dependents)
 
 
 def is_emptied(strategy: Strategy, obj: Object) -> bool:

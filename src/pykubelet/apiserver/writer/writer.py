@@ -28,6 +28,7 @@ from pykubelet.apiserver.writer.checks import (
     identity_faults,
     is_emptied,
     is_same,
+    orphans,
     update_faults,
     without_owners,
 )
@@ -255,7 +256,7 @@ class Writer:
             marked, goes = strategy.marked(old, wanted.grace_period_seconds, backend.now(), waits=waits)
             if self.author.dry_run:
                 return marked, goes
-            if wanted.propagation_policy == "Orphan" or wanted.orphan_dependents:
+            if orphans(strategy, wanted):
                 await self._orphan(old["metadata"].get("uid", ""))
             try:
                 if marked is not old:
