@@ -108,8 +108,11 @@ def read_document(path: str, data: bytes, kind: str) -> Document:
     return documents[0]
 
 
-def read_documents(data: bytes) -> list[Document]:
-    """All documents in a text, empty ones left out. Raises DocumentError."""
+def read_documents(data: bytes, twice: list[str] | None = None) -> list[Document]:
+    """All documents in a text, empty ones left out. Raises DocumentError.
+
+    A key that a mapping has twice is an error; with a list to note them in, the last one counts, as for upstream.
+    """
     if len(data) > MAX_BYTES:
         raise DocumentError(f"is larger than {MAX_BYTES >> 20} MiB")
     try:
@@ -123,11 +126,15 @@ def read_documents(data: bytes) -> list[Document]:
             return [Document(_read_json(text))]
         except json.JSONDecodeError as error:
             json_error = DocumentError(f"is not JSON: {error.msg}", error.lineno, error.colno)
+        except DocumentError as error:
+            if twice is None:
+                raise
+            json_error = error
         try:  # YAML may start with a brace too
-            return list(_read_yaml(text))
+            return list(_read_yaml(text, twice))
         except DocumentError:
             raise json_error from None
-    return list(_read_yaml(text))
+    return list(_read_yaml(text, twice))
 
 
 def _child(node: _Node, step: str) -> _Node | None:
@@ -196,9 +203,9 @@ def _finite_float(text: str) -> float:
 # --- YAML
 
 
-def _read_yaml(text: str) -> Iterator[Document]:
+def _read_yaml(text: str, twice: list[str] | None) -> Iterator[Document]:
     try:
-        yield from _Builder().documents(yaml.parse(text, Loader=_Loader))
+        yield from _Builder(twice).documents(yaml.parse(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = ", ".join(part for part in (error.problem, error.context) if part)
@@ -225,7 +232,8 @@ class _Open:
 class _Builder:
     """Turns parser events into nodes without recursion, so that depth is ours to bound."""
 
-    def __init__(self) -> None:
+    def __init__(self, twice: list[str] | None) -> None:
+        self._twice = twice
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Node] = {}
         self._root: _Node | None = None
@@ -305,7 +313,9 @@ class _Builder:
             return
         earlier = _child(frame.node, key.value)
         if earlier is not None and key.value not in frame.merged:
-            raise DocumentError(f"key {key.value!r} occurs twice, first on line {earlier.line}", *_place(key))
+            if self._twice is None:
+                raise DocumentError(f"key {key.value!r} occurs twice, first on line {earlier.line}", *_place(key))
+            self._twice.append(f'line {_place(key)[0]}: key "{key.value}" already set in map')
         frame.merged.discard(key.value)
         frame.node.keys[key.value] = _place(key)
         _set_member(frame.node, key.value, node)

@@ -117,6 +117,8 @@ class RequestHandler:
         if resource is None:
             raise status.unknown_path()
         _check_place(resource, info)
+        if request.method == "HEAD":
+            raise status.method_not_allowed()
         seen.resource = resource
         place = (resource.group, resource.plural, info.subresource)
         if place in self.connections:
@@ -338,4 +340,4 @@ def _failure(error: ApiError) -> web.Response:
         body = encode(error.status())
     except UnicodeEncodeError:  # it quotes what a client sent
         body = json.dumps(error.status()).encode()
-    return web.Response(status=error.code, body=body, headers=headers)
+    return web.Response(status=error.code, body=body + b"\n", headers=headers)

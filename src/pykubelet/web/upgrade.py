@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from aiohttp import web
+from aiohttp import WSCloseCode, WSMsgType, web
 
 from pykubelet.base.errors import Retry
 
@@ -76,14 +76,16 @@ async def web_socket(request: web.Request, ours: Sequence[str]) -> web.WebSocket
 
 
 async def close_web_socket(request: web.Request, socket: web.WebSocketResponse, *, patience: float) -> None:
-    """In good order, or, when the other side does not listen, at once."""
+    """After a word, and without waiting for one: a client that keeps connections has to see that this one is over."""
     transport = request.transport
     if transport is None or socket.closed:
         return
     try:
         await wait_until_received(transport, patience)
         async with asyncio.timeout(_CLOSING):
-            await socket.close()
+            await socket.send_frame(WSCloseCode.OK.to_bytes(2), WSMsgType.CLOSE)
+        await wait_until_received(transport, min(patience, _CLOSING))
+        transport.close()
     except (TimeoutError, ConnectionError):
         transport.abort()
 

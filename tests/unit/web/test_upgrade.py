@@ -1,11 +1,20 @@
 import asyncio
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
+from aiohttp import web
+from aiohttp.test_utils import TestServer, make_mocked_request
 from multidict import CIMultiDict
 
 from kit.virtual_time import virtual_time
-from pykubelet.web.upgrade import no_nudge, offered_protocols, surely, until_silent, wants_upgrade
+from pykubelet.web.upgrade import (
+    close_web_socket,
+    no_nudge,
+    offered_protocols,
+    surely,
+    until_silent,
+    wants_upgrade,
+    web_socket,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +85,26 @@ async def test_what_is_done_surely_is_done_although_we_are_cancelled() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert done == ["tidied"]
+
+
+async def test_a_web_socket_is_closed_by_us_whatever_the_client_says_to_it() -> None:
+    """A client that keeps its connections would take one that stays open for one that can be used again."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        socket = await web_socket(request, [""])
+        await socket.send_str("all there is")
+        await close_web_socket(request, socket, patience=10.0)
+        return socket
+
+    app = web.Application()
+    app.router.add_get("/", handle)
+    async with TestServer(app) as server:
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+        writer.write(
+            b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )
+        async with asyncio.timeout(3.0):  # less than we would wait for an answer to our good-bye
+            heard = await reader.read()
+        assert heard.endswith(b"all there is" + b"\x88\x02" + (1000).to_bytes(2))
+        writer.close()

@@ -133,7 +133,7 @@ def version_info(version: str) -> dict[str, str]:
 def _json(body: Mapping[str, Any] | None, content_type: str = "application/json") -> web.Response:
     if body is None:
         raise status.unknown_path()
-    return web.Response(body=encode(body), headers={"Content-Type": content_type})
+    return web.Response(body=encode(body) + b"\n", headers={"Content-Type": content_type})
 
 
 def _text(text: str, code: int = 200) -> web.Response:

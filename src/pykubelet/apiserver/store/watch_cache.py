@@ -166,7 +166,7 @@ class WatchCache:
 
     async def get(self, key: str) -> Entry | None:
         """As the cache knows it, which may be older than the store's."""
-        await self._reach(0)
+        await self.reach(0)
         return self._entries.get(key)
 
     async def list(
@@ -179,7 +179,7 @@ class WatchCache:
         prefix = prefix or self.prefix
         if not revision and await self._only_store_has(at_least):
             return await self._store.list(prefix, limit=limit, start_key=start_key)
-        await self._reach(at_least)
+        await self.reach(at_least)
         if revision and revision != self._revision:
             return await self._store.list(prefix, limit=limit, start_key=start_key, revision=revision)
         return self._page(prefix, limit, start_key)
@@ -191,7 +191,7 @@ class WatchCache:
         if self._revision < newest and not self._store.progress_on_request:
             return await self._store.list(prefix, limit=limit, start_key=start_key)
         try:
-            await self._reach(newest)
+            await self.reach(newest)
         except Retry as error:
             log.warning("%s; it is read from the store", error)
             return await self._store.list(prefix, limit=limit, start_key=start_key)
@@ -221,8 +221,8 @@ class WatchCache:
             return False
         return await self._store.revision() >= revision
 
-    async def _reach(self, revision: int) -> None:
-        """Return once the cache is ready and has come to this revision."""
+    async def reach(self, revision: int) -> None:
+        """Return once the cache is ready and has come to this revision; Retry when it does not for some seconds."""
         if self.is_ready and self._revision >= revision:
             return
         try:
@@ -252,7 +252,7 @@ class WatchCache:
     ) -> AsyncGenerator[Sequence[Event | Bookmark], None]:
         """The same, with all at once that there is to tell; it ends `until` a time of the loop."""
         prefix = prefix or self.prefix
-        await self._reach(0)
+        await self.reach(0)
         past = self._window.after(since)
         watcher = Watcher(prefix, since, wanted)
         self._audience.add(watcher)

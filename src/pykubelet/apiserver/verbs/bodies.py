@@ -66,21 +66,22 @@ def _bounded(call: Call, kind: str) -> tuple[Json, list[str]]:
 
 
 def parsed(call: Call, kind: str) -> tuple[Json, list[str]]:
-    """The value in the body, and the names that some map in it has twice."""
+    """The value in the body, and what is wrong with it that may be passed over: names that some map has twice."""
     data = call.body
+    duplicates: list[str] = []
     if call.content_type in ("", JSON):
-        duplicates: list[str] = []
         try:
             if call.query.get("fieldValidation") == "Ignore":
                 return read_json(data), []
             check_amount(data)
             if not is_hard(data) and (plain := _without_loss(data)) is not None:
                 return plain, []
-            return read_patiently(data, lambda pairs: _map(pairs, duplicates)), duplicates
+            value = read_patiently(data, lambda pairs: _map(pairs, duplicates))
+            return value, [f'duplicate field "{name}"' for name in duplicates]
         except (ValueError, UnicodeError, RecursionError) as error:
             raise _unreadable(data, kind, str(error)) from None
     if call.content_type in (YAML, "text/yaml", "application/x-yaml"):
-        return from_yaml(data, kind), []
+        return from_yaml(data, kind, duplicates), duplicates
     if call.content_type == PROTOBUF:
         try:
             return from_protobuf(data), []
@@ -89,9 +90,10 @@ def parsed(call: Call, kind: str) -> tuple[Json, list[str]]:
     raise status.unsupported_media_type(_MEDIA)
 
 
-def from_yaml(data: bytes, kind: str) -> Json:
+def from_yaml(data: bytes, kind: str, twice: list[str]) -> Json:
+    """Names that some map has twice are noted."""
     try:
-        documents = read_documents(data)
+        documents = read_documents(data, twice)
     except DocumentError as error:
         raise _unreadable(data, kind, str(error)) from None
     if len(documents) != 1:
@@ -171,7 +173,7 @@ def told_unknown(
     if validation == "Ignore":
         return
     faults = [f'unknown field "{name}"' for name in islice(unknown, MOST_FAULTS)]
-    faults += [f'duplicate field "{name}"' for name in duplicates]
+    faults += duplicates[:MOST_FAULTS]
     if not faults:
         return
     if validation == "Strict":

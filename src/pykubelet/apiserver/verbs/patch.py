@@ -28,6 +28,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 _SHOWN: Final = 1000
+_OTHER_NAME: Final = "does not match the name on the URL"
 _FORMS: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
 
 Patched = Callable[[Object | None], Json]
@@ -64,7 +65,9 @@ class _Attempt:
         self._backend = backend
         self._call = call
         self._options = options
-        self._patched = _applied(backend, call, options) if self.is_apply else _patched(call)
+        self._twice: list[str] = []
+        """Names that some map of what is applied has twice."""
+        self._patched = _applied(backend, call, options, self._twice) if self.is_apply else _patched(call)
 
     async def create_if_absent(self) -> Object | None:
         """What is applied, if it was not there before."""
@@ -75,6 +78,9 @@ class _Attempt:
         except ApiError:
             obj = self._result(None)
         check_name(call, obj)
+        if uid := obj["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise status.conflict(call.resource.plural, call.info.name, why, call.resource.group)
         try:
             return await create_object(self._backend, call, obj, self._options, is_tracked=False)
         except ApiError as error:
@@ -87,7 +93,9 @@ class _Attempt:
         if self.is_apply:
             check_name(self._call, obj)
         else:
-            there = old["metadata"].get("namespace", "")
+            name, there = obj["metadata"].get("name") or "", old["metadata"].get("namespace", "")
+            if name != self._call.info.name:
+                raise status.bad_request(f"the name of the object ({name}) {_OTHER_NAME} ({self._call.info.name})")
             check_namespace(obj["metadata"].get("namespace"), there)
             if there:
                 obj["metadata"]["namespace"] = there
@@ -110,7 +118,7 @@ class _Attempt:
             is_known = check_shape(obj, resource.kind, resource.api_version, resource.schema)
             call.warnings.clear()
             unknown = () if is_known else unknown_fields(obj, resource.schema)
-            told_unknown(call, unknown, resource.kind, resource.api_version, self._options.validation, [])
+            told_unknown(call, unknown, resource.kind, resource.api_version, self._options.validation, self._twice)
             return normal(self._backend.strategy(resource), obj)
         except ApiError as error:
             raise _unfit(call, error) from None
@@ -145,17 +153,15 @@ def _patched(call: Call) -> Patched:
     return make
 
 
-def _applied(backend: Backend, call: Call, options: WriteOptions) -> Patched:
-    body = from_yaml(call.body, call.resource.kind)
+def _applied(backend: Backend, call: Call, options: WriteOptions, twice: list[str]) -> Patched:
+    body = from_yaml(call.body, call.resource.kind, twice)
     if not isinstance(body, dict):
         raise status.bad_request("what is applied must be an object")
     resource, info = call.resource, call.info
     if isinstance(body.get("metadata"), dict) or body.get("metadata") is None:
         name = at(body, "metadata.name", "")
         if name != info.name:
-            raise status.bad_request(
-                f"the name of the object ({name}) does not match the name on the URL ({info.name})"
-            )
+            raise status.bad_request(f"the name of the object ({name}) {_OTHER_NAME} ({info.name})")
 
     def make(old: Object | None) -> Object:
         applied = copied(body)

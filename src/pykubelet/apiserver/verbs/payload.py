@@ -42,7 +42,7 @@ def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
     headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(told)]
     headers.append(("Content-Type", call.accept.media))
     if answer.data is not None and call.accept.media == JSON and not call.query.get("pretty"):
-        return Payload(answer.code, answer.data, headers)
+        return Payload(answer.code, _ended(answer.data), headers)
     obj = answer.obj if answer.obj is not None else msgspec.json.decode(answer.data or b"{}")
     obj = _transformed(backend, call, obj)
     body = encode(obj)
@@ -52,7 +52,12 @@ def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
         body = msgspec.yaml.encode(obj)
     elif call.query.get("pretty") not in (None, "", "0", "false"):
         body = msgspec.json.format(body, indent=2)
-    return Payload(answer.code, body, headers)
+    return Payload(answer.code, _ended(body), headers)
+
+
+def _ended(body: bytes) -> bytes:
+    """As a line of text, which it is for people and for programs that read lines."""
+    return body if body.endswith(b"\n") else body + b"\n"
 
 
 def _besides(call: Call, answer: Answer) -> Iterator[str]:

@@ -20,6 +20,11 @@ _LOOKED_INTO = 8
 
 async def get(backend: Backend, call: Call) -> Answer:
     info, resource = call.info, call.resource
+    if wanted := revision(call.query.get("resourceVersion", "")):
+        try:
+            await backend.cache.reach(wanted)
+        except Retry:
+            raise status.too_large_version(wanted, backend.cache.revision) from None
     if call.query.get("resourceVersion") == "0":
         entry = await backend.cache.get(resource.key(info.namespace, info.name))
         entry = entry or await backend.read(resource, info.namespace, info.name)
@@ -50,7 +55,7 @@ async def _listed(backend: Backend, call: Call, options: ListOptions, chosen: Se
     if not call.accept.transform:
         items = b",".join([backend.wire_item(resource, entry.value, entry.revision) for entry in entries])
         head = (encode(resource.list_kind), encode(resource.api_version), encode(metadata))
-        return Answer(200, data=b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[%s]}' % (*head, items))
+        return Answer(200, data=b'{"kind":%s,"apiVersion":%s,"metadata":%s,"items":[%s]}\n' % (*head, items))
     objects, version = [backend.object_of(resource, each.value, each.revision) for each in entries], call.accept.version
     if call.accept.transform == "Table":
         return Answer(200, table(resource, objects, metadata, version, wanted_objects(call.query), backend.now()))

@@ -57,3 +57,26 @@ async def test_an_answer_can_be_had_as_yaml(api: Api) -> None:
     await api.ask("POST", MAPS, config_map("a"))
     _, text = await api.ask("GET", f"{MAPS}/a", Accept="application/yaml")
     assert "kind: ConfigMap" in text
+
+
+async def test_a_version_of_the_future_is_waited_for_and_then_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.apiserver.store.watch_cache._PATIENCE", 0.1)
+    await api.ask("POST", MAPS, config_map("a"))
+    for path in (f"{MAPS}/a", MAPS):
+        code, refused = await api.ask("GET", f"{path}?resourceVersion=999999999")
+        assert (code, refused["reason"]) == (504, "Timeout")
+        assert refused["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
+async def test_an_object_has_no_head_alone(api: Api) -> None:
+    await api.ask("POST", MAPS, config_map("a"))
+    for path, code in ((f"{MAPS}/a", 405), (MAPS, 405), ("/version", 200)):
+        async with api.session.head(f"{api.url}{path}") as answer:
+            assert answer.status == code
+
+
+@pytest.mark.parametrize("path", [MAPS, f"{MAPS}/a", f"{MAPS}/none", f"{MAPS}?pretty=1", "/api", "/apis", "/version"])
+async def test_an_answer_is_a_line_of_text(api: Api, path: str) -> None:
+    await api.ask("POST", MAPS, config_map("a"))
+    async with api.session.get(f"{api.url}{path}") as answer:
+        assert (await answer.read()).endswith(b"}\n")
