@@ -52,18 +52,21 @@ def test_quiet_commands_say_nothing_but_what_is_wrong(data: Path) -> None:
     assert run("reset", "-q", "--data", str(data)) == (0, "", "")
 
 
-def test_a_service_manager_hears_when_it_is_ready_and_stops_all_of_it(data: Path) -> None:
+def test_a_service_manager_hears_when_it_is_ready_and_well_and_stops_all_of_it(data: Path) -> None:
     (data.parent / "pods/well.yaml").write_text(WELL)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
         told.bind(str(data.parent / "notify"))
         told.settimeout(50)
         told.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        environment = {**os.environ, "NOTIFY_SOCKET": str(data.parent / "notify")}
+        environment = {**os.environ, "NOTIFY_SOCKET": str(data.parent / "notify"), "WATCHDOG_USEC": "1500000"}
         with (data.parent / "said").open("wb") as said:
             process = subprocess.Popen([*COMMAND, *up(data), "--foreground"], stdout=said, stderr=said, env=environment)
         try:
             while _heard(told) != (process.pid, b"READY=1"):  # the agent's own word is not the unit's
                 pass
+            for _ in range(2):
+                while _heard(told) != (process.pid, b"WATCHDOG=1"):
+                    pass
             wait_for(lambda: (data.parent / "said").read_text().count("1/1") == 2)
             process.send_signal(signal.SIGTERM)
             assert process.wait(50) == 0

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from pykubelet.base.errors import Invalid
@@ -39,6 +40,12 @@ def tell_ready() -> None:
         notify(READY)
     except OSError as error:
         log.warning("the service manager cannot be told that the agent has started: %s", error.strerror)
+
+
+def tell_well() -> None:
+    """Once; the next time is soon enough for what did not get through."""
+    with suppress(OSError):
+        notify(_WELL)
 
 
 def watchdog_period(environment: Mapping[str, str] = os.environ) -> float:

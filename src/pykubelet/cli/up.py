@@ -159,18 +159,27 @@ def _show_pods(ours: "Folder", say: "Say", *, settle: bool) -> None:
 
 
 def _stay(ours: "Folder", say: "Say", *, quiet: bool) -> None:
-    """Show a live table until Ctrl-C or SIGTERM, then stop. Raises Retry when what runs has ended by itself."""
+    """Show a live table until Ctrl-C or SIGTERM, then stop. Raises Retry when what runs has ended by itself. A service
+    manager that wants to know is told twice in each period that all parts answer."""
     import signal
+    from time import monotonic
 
-    from pykubelet.base.service_manager import tell_ready
+    from pykubelet.base.service_manager import tell_ready, tell_well, watchdog_period
     from pykubelet.up.installation import Installation
 
+    period, due, plan = watchdog_period(), 0.0, ours.plan()
     installation, told = Installation(ours, say), {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, told)  # they are taken between two looks
     tell_ready()
     shown = ""
     while installation.is_running:
         shown = shown if quiet else _show_live(ours, shown)
+        if period and monotonic() >= due:
+            if why := installation.trouble(plan):
+                tell_trouble(f"not well: {why}", say)
+            else:
+                tell_well()
+            due = monotonic() + period / 2
         if signal.sigtimedwait(told, 1.0):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, told)  # what is started to stop the rest has to hear of them
             installation.down()

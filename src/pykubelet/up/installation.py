@@ -74,6 +74,18 @@ class Installation:
                 self._tell_log(name)
             raise Invalid(f"{why}; above is what was said last, more is in {self._folder.path}/*.log")
 
+    def trouble(self, plan: Plan) -> str:
+        """Which part of what runs does not answer; empty: all of them do."""
+        from pykubelet.up.wait import answers
+
+        if not asyncio.run(answers(plan.kubeconfig or str(self._folder.admin_kubeconfig), _PATIENCE)):
+            return "the API server does not answer"
+        try:
+            asked_pods(self._folder.state)
+        except Retry as error:
+            return f"the node does not answer: {error}"
+        return ""
+
     def down(self) -> None:
         """Stop everything, pods and all. What the API server knows is there again after the next `up`, and so are the
         logs and restarts of pods."""

@@ -28,6 +28,16 @@ async def wait_until_ready(
     return why
 
 
+async def answers(conf: str, seconds: float) -> bool:
+    """Whether the API server does."""
+    try:
+        async with ApiClient(Credentials(kubeconfig.load(conf)), timeout=seconds, qps=0) as server:
+            await server.request("GET", "/livez")
+    except PykubeletError:
+        return False
+    return True
+
+
 async def _wait(server: ApiClient, name: str, say: Callable[[str], None], is_running: Callable[[], bool]) -> str:
     said = False
     while is_running():
