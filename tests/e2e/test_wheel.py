@@ -91,3 +91,8 @@ def test_systemds_units_come_along(ours: Installed) -> None:
     source = PROJECT / "packaging/systemd"
     files = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
     assert [(shared / path).read_bytes() for path in files] == [(source / path).read_bytes() for path in files]
+
+
+def test_man_finds_its_pages(ours: Installed) -> None:
+    for name, command in (("man1/pykubelet.1", "pykubelet up"), ("man8/kubelet.8", "pod\\-manifest\\-path")):
+        assert command in (ours.folder / "share/man" / name).read_text()
