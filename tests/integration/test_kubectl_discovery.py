@@ -11,18 +11,20 @@ from aiohttp import web
 
 from kit.kubectl import KUBECTL, Kubectl
 from pykubelet.apiserver.discovery import discovery
-from pykubelet.apiserver.discovery.openapi import v2_document, v3_documents, v3_index
+from pykubelet.apiserver.discovery.openapi import roots, v2_document, v3_document, v3_index
 from pykubelet.apiserver.schema.catalogue import schema_of
+from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.schema.schema import unknown_fields
 
 pytestmark = pytest.mark.skipif(not KUBECTL, reason="needs kubectl")
+
+RESOURCES = Resources()
 
 
 @asynccontextmanager
 async def server(home: Path, *, is_aggregated: bool = True) -> AsyncIterator[tuple[Kubectl, list[str]]]:
     """-> kubectl, and the paths that it asked for"""
     asked: list[str] = []
-    documents = v3_documents(version="v1.34.0")
 
     async def answer(request: web.Request) -> web.StreamResponse:
         asked.append(f"{request.method} {request.path_qs}")
@@ -30,10 +32,10 @@ async def server(home: Path, *, is_aggregated: bool = True) -> AsyncIterator[tup
             return await _refused_if_unknown(request)
         version = discovery.aggregated_version(request.headers.get("Accept", "")) if is_aggregated else None
         if version and request.path in ("/api", "/apis"):
-            body = discovery.aggregated(is_core=request.path == "/api", version=version)
+            body = discovery.aggregated(RESOURCES, is_core=request.path == "/api", version=version)
             kind = discovery.aggregated_content_type(version)
             return web.Response(body=json.dumps(body), headers={"Content-Type": kind})
-        return _document(request.path, documents)
+        return _document(request.path)
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
@@ -48,7 +50,7 @@ async def server(home: Path, *, is_aggregated: bool = True) -> AsyncIterator[tup
         await runner.cleanup()
 
 
-def _document(path: str, documents: dict[str, bytes]) -> web.Response:
+def _document(path: str) -> web.Response:
     parts = path.strip("/").split("/")
     found: Any = None
     if path == "/version":
@@ -56,17 +58,18 @@ def _document(path: str, documents: dict[str, bytes]) -> web.Response:
     elif path == "/api":
         found = discovery.api_versions("127.0.0.1")
     elif path == "/apis":
-        found = discovery.group_list()
+        found = discovery.group_list(RESOURCES)
     elif path == "/openapi/v3":
-        found = v3_index(documents)
+        found = v3_index(roots(RESOURCES))
     elif path == "/openapi/v2":
-        found = v2_document()
+        found = v2_document(RESOURCES)
     elif path.startswith("/openapi/v3/"):
-        return web.Response(body=documents[path.removeprefix("/openapi/v3/")], content_type="application/json")
+        here = roots(RESOURCES)[path.removeprefix("/openapi/v3/")]
+        return web.Response(body=v3_document(here), content_type="application/json")
     elif parts[0] == "api" and len(parts) == 2:
-        found = discovery.resource_list("", parts[1])
+        found = discovery.resource_list(RESOURCES, "", parts[1])
     elif parts[0] == "apis" and len(parts) == 3:
-        found = discovery.resource_list(parts[1], parts[2])
+        found = discovery.resource_list(RESOURCES, parts[1], parts[2])
     if found is None:
         status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
         return web.json_response(status, status=404)

@@ -3,15 +3,14 @@
 from typing import Any
 
 from pykubelet.apiserver.schema.kinds import Resources
-from pykubelet.apiserver.strategies.all import strategies
+from pykubelet.apiserver.strategies.all import strategy_for
 from pykubelet.apiserver.strategies.base import Strategy
 
 _RESOURCES = Resources()
-_STRATEGIES = strategies(_RESOURCES)
 
 
 def strategy_of(group: str, plural: str) -> Strategy:
-    return _STRATEGIES[_RESOURCES.of(group, plural)]
+    return strategy_for(_RESOURCES.of(group, plural))
 
 
 def made(strategy: Strategy, **content: Any) -> dict[str, Any]:

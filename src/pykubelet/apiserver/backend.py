@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
 
@@ -15,7 +15,7 @@ from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.port import Entry, Store
 from pykubelet.apiserver.store.watch_cache import WatchCache
-from pykubelet.apiserver.strategies.all import strategies
+from pykubelet.apiserver.strategies.all import strategy_for
 from pykubelet.apiserver.strategies.base import Strategy
 
 T = TypeVar("T")
@@ -40,12 +40,29 @@ class Backend:
         self.resources = Resources()
         self.now = now
         self.access: AccessControl = AllowAll()
-        self._strategies = strategies(self.resources)
+        self._strategies = {each.path: strategy_for(each) for each in self.resources}
         self._beside: Beside | None = Beside()
         """None: this is the one for the thread."""
 
+    # --- resources
+
     def strategy(self, resource: Resource) -> Strategy:
-        return self._strategies[resource]
+        """Raises 404 for a resource that was withdrawn in the meantime."""
+        found = self._strategies.get(resource.path)
+        if found is None:
+            raise status.unknown_path()
+        return found
+
+    def serve(self, versions: Sequence[Resource], make: Callable[[Resource], Strategy] = Strategy) -> None:
+        """Serve a resource that was defined at runtime, in all its versions, from now on."""
+        made = {each.path: make(each) for each in versions}
+        self.withdraw(versions[0].group, versions[0].plural)
+        self.resources.add(versions)
+        self._strategies |= made
+
+    def withdraw(self, group: str, plural: str) -> None:
+        for each in self.resources.remove(group, plural):
+            self._strategies.pop(each.path, None)
 
     async def aside(self, who: str, weight: int, work: Callable[["Backend"], Coroutine[Any, Any, T]]) -> T:
         """Do it at once when it is about so many bytes only, else beside the loop, with the backend that goes there."""

@@ -34,6 +34,7 @@ from pykubelet.apiserver.verbs.handlers import Connect, Place, Verb
 from pykubelet.apiserver.verbs.patch import patch
 from pykubelet.apiserver.verbs.payload import Payload, payload, payload_weight
 from pykubelet.apiserver.verbs.read import get, list_
+from pykubelet.apiserver.verbs.scale import scale
 from pykubelet.apiserver.verbs.update import update
 from pykubelet.apiserver.verbs.watch import watch
 from pykubelet.base.errors import PykubeletError, Retry
@@ -176,6 +177,8 @@ class RequestHandler:
             return self.answers[place]
         if resource.is_stored and (not info.subresource or info.subresource in _SHARED_PARTS):
             return VERBS[info.verb]
+        if resource.scale is not None and info.subresource == "scale":
+            return scale
         return _not_here
 
     async def _stream(self, request: web.Request, lines: AsyncIterator[bytes]) -> web.StreamResponse:

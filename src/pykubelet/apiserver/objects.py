@@ -8,7 +8,6 @@ the store, because another server wrote it, is read as well: JSON in another ord
 import os
 import random
 import uuid
-from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -18,12 +17,11 @@ import msgspec
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.schema.protobuf import MAGIC, from_protobuf
-from pykubelet.apiserver.schema.schema import Field, Json, ListOf, MapOf, Record, Scalar, Schema, copied, item
+from pykubelet.apiserver.schema.schema import Json, ListOf, MapOf, Record, Scalar, Schema, copied, empty, item, zero
 from pykubelet.apiserver.store.port import Entry
 
 Object = dict[str, Any]
 
-_EMPTY: Final = {"string": "", "integer": 0, "number": 0, "boolean": False}
 _SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 _UIDS: Final = 256
 _drawn: Final[list[bytes]] = []
@@ -100,24 +98,25 @@ def at(obj: Any, path: str, default: Any = None) -> Any:
 
 
 def clean(value: Json, schema: Schema) -> Json:
-    """What an API server keeps of a value: no fields that its type does not have, no nulls, no empty lists and maps."""
+    """What an API server keeps of a value: no fields that its type does not have, no nulls, nothing empty but what is
+    always written, and that even where it was left out."""
     if isinstance(value, dict):
         if isinstance(schema, Record):
-            return _clean_record(value, schema.fields)
+            return _clean_record(value, schema)
         if not isinstance(schema, MapOf):
             return copied(value)
         return {name: clean(inner, schema.items) for name, inner in value.items()}
     if isinstance(value, list) and isinstance(schema, ListOf):
         return [clean(inner, item(schema)) for inner in value]
     if value is None and isinstance(schema, Scalar):  # as an item of a list or map, where it cannot be left out
-        return "0" if schema.format == "quantity" else _EMPTY[schema.kind]
+        return zero(schema)
     if isinstance(schema, Scalar) and schema.format == "quantity":
         return str(parse_quantity(str(value)))  # 1000m and 1 are one amount, and are written as one
     return value
 
 
-def _clean_record(value: dict[str, Json], fields: Mapping[str, Field]) -> dict[str, Json]:
-    result = {}
+def _clean_record(value: dict[str, Json], record: Record) -> dict[str, Json]:
+    result, fields = {}, record.fields
     for name, inner in value.items():
         field = fields.get(name)
         if field is None or inner is None:
@@ -125,9 +124,14 @@ def _clean_record(value: dict[str, Json], fields: Mapping[str, Field]) -> dict[s
         kind = field.type
         if type(kind) is not Scalar or kind.format == "quantity":
             inner = clean(inner, kind)
-            if not inner and isinstance(kind, ListOf | MapOf):
+            if not inner and not field.is_written and isinstance(kind, ListOf | MapOf):
                 continue
+        elif not inner and field.omits_empty:
+            continue
         result[name] = inner
+    for name, kind in record.always:
+        if name not in result:
+            result[name] = clean({}, kind) if isinstance(kind, Record) else empty(kind)
     return result
 
 

@@ -47,7 +47,8 @@ class ApiServer:
         self.backend.access = access(self.backend)
         checks = {"ping": _always, "log": _always, "etcd": store.healthy, "informer-sync": self._is_ready}
         self._observer = Observer(self.backend.now, auditing)
-        self._handler = RequestHandler(self.backend, NonResourcePaths(settings, checks, self._measured), self._observer)
+        paths = NonResourcePaths(settings, self.backend.resources, checks, self._measured)
+        self._handler = RequestHandler(self.backend, paths, self._observer)
         self._is_started = False
         self.answer("", "pods", "binding", bind)
         self.answer("", "bindings", "", bind)

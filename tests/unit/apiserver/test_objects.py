@@ -35,7 +35,8 @@ def test_unknown_fields_nulls_and_empty_lists_are_not_kept() -> None:
         "spec": {"containers": [{"name": "c", "nonsense": 1, "securityContext": {}}], "volumes": []},
     }
     kept = clean(given, schema)
-    assert kept == {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "securityContext": {}}]}}
+    container = {"name": "c", "securityContext": {}, "resources": {}}
+    assert kept == {"metadata": {"name": "p"}, "spec": {"containers": [container]}, "status": {}}
 
 
 def test_a_typed_view_is_laid_over_without_losing_what_it_does_not_know() -> None:

@@ -9,7 +9,7 @@ from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.informer import Informer, Wanted, informing
 from pykubelet.apiserver.objects import Object, at, of_entry
 from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
-from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.schema.resources import ROOT, Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry
 from pykubelet.apiserver.strategies.base import normal
@@ -44,13 +44,11 @@ class ControllerClient:
     def resource(self, kind: Kind) -> Resource:
         return self.resources.of(*kind)
 
-    def deletable(self) -> tuple[Resource, ...]:
-        """What can be deleted, each place in the store once: some are served by two groups."""
-        found: dict[str, Resource] = {}
-        for resource in self.resources:
-            if resource.is_stored and "delete" in resource.verbs:
-                found.setdefault(resource.prefix, resource)
-        return tuple(found.values())
+    async def everything(self) -> list[tuple[Resource, Entry]]:
+        """All that is stored, of every kind that is served now, in the version that it is stored in."""
+        listing = await self.backend.cache.list_newest(ROOT)
+        found = ((self.resources.at(entry.key), entry) for entry in listing.entries)
+        return [(resource, entry) for resource, entry in found if resource is not None]
 
     async def entries(self, kind: Kind, namespace: str = "") -> tuple[Entry, ...]:
         listing = await self.backend.cache.list_newest(self.resource(kind).folder(namespace))
@@ -82,8 +80,9 @@ class ControllerClient:
         return None if entry is None else self.backend.object_of(resource, entry.value, entry.revision)
 
     def informer(self, *kinds: Kind, wanted: Wanted | None = None) -> AbstractAsyncContextManager[Informer]:
-        """Tells whenever an object of one of the kinds has changed."""
-        return informing(self.backend.cache, tuple(self.resource(kind).prefix for kind in kinds), wanted)
+        """Tells whenever an object of one of the kinds has changed; without kinds, of any that there is or will be."""
+        prefixes = tuple(self.resource(kind).prefix for kind in kinds) or (ROOT,)
+        return informing(self.backend.cache, prefixes, wanted)
 
     async def follow(
         self,

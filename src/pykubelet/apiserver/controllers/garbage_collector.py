@@ -36,24 +36,19 @@ class Dependent(Struct, frozen=True):
 class GarbageCollector:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
-        self._resources = client.deletable()
-        self._kinds: dict[tuple[str, str], Resource] = {
-            (resource.api_version, resource.kind): resource for resource in client.resources
-        }
+        self._kinds: dict[tuple[str, str], Resource] = {}
 
     async def run(self) -> None:
-        kinds = [(resource.group, resource.plural) for resource in self._resources]
-        await self._client.follow(self.sync, *kinds, wanted=_matters, most=_LOOK_AGAIN)
+        await self._client.follow(self.sync, wanted=_matters, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
-        for resource in self._resources:
-            kind = (resource.group, resource.plural)
-            for entry in await self._client.entries(kind):
-                if _MARK in entry.value:
-                    found = dependent(entry)
-                    if not found.is_leaving and found.owners:
-                        await self._look_at(kind, resource, found)
-            await self._let_go(kind, resource)
+        self._kinds = {(resource.api_version, resource.kind): resource for resource in self._client.resources}
+        for resource, entry in await self._client.everything():
+            if _MARK in entry.value and "delete" in resource.verbs:
+                found = dependent(entry)
+                if not found.is_leaving and found.owners:
+                    await self._look_at((resource.group, resource.plural), resource, found)
+        await self._let_go()
 
     async def _look_at(self, kind: Kind, resource: Resource, found: Dependent) -> None:
         gone = {owner.uid for owner in found.owners if not await self._is_there(owner, found.namespace)}
@@ -81,24 +76,19 @@ class GarbageCollector:
             return False
         return FOREGROUND not in live["metadata"].get("finalizers", [])
 
-    async def _let_go(self, kind: Kind, resource: Resource) -> None:
+    async def _let_go(self) -> None:
         """Owners that wait for their dependents to be gone."""
-        for entry in await self._client.entries(kind):
-            if FOREGROUND.encode() not in entry.value:
-                continue
-            owner = of_entry(entry)
-            if not owner["metadata"].get("deletionTimestamp") or await self._has_dependents(owner["metadata"]["uid"]):
+        every = await self._client.everything()
+        waiting = [(resource, entry) for resource, entry in every if FOREGROUND.encode() in entry.value]
+        belonging = [dependent(entry) for _, entry in every if waiting and _MARK in entry.value]
+        owned = {owner.uid for each in belonging for owner in each.owners}
+        for resource, entry in waiting:
+            kind, owner = (resource.group, resource.plural), of_entry(entry)
+            if not owner["metadata"].get("deletionTimestamp") or owner["metadata"]["uid"] in owned:
                 continue
             changed = await self._client.change(kind, owner, without_wait)
             if changed is not None:
                 await self._client.remove(kind, changed)
-
-    async def _has_dependents(self, uid: str) -> bool:
-        for resource in self._resources:
-            for entry in await self._client.entries((resource.group, resource.plural)):
-                if _MARK in entry.value and any(owner.uid == uid for owner in dependent(entry).owners):
-                    return True
-        return False
 
 
 def dependent(entry: Entry) -> Dependent:

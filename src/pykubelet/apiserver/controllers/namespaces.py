@@ -7,7 +7,8 @@ from typing import Final
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import NAMESPACES, ControllerClient
 from pykubelet.apiserver.controllers.conditions import conditioned
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, of_entry
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.namespaces import FINALIZER
 
 log = logging.getLogger(__name__)
@@ -18,7 +19,6 @@ _LOOK_AGAIN: Final = 1.0
 class NamespaceController:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
-        self._kinds = [resource for resource in client.deletable() if resource.namespaced]
 
     async def run(self) -> None:
         async with self._client.informer(NAMESPACES) as informer:
@@ -38,15 +38,13 @@ class NamespaceController:
         name = namespace["metadata"]["name"]
         left: dict[str, int] = {}
         held: dict[str, int] = {}
-        for resource in self._kinds:
-            kind = (resource.group, resource.plural)
-            for obj in await self._client.all(kind, name):
-                await self._client.remove(kind, obj)
-            for obj in await self._client.all(kind, name):
-                where = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-                left[where] = left.get(where, 0) + 1
-                for finalizer in at(obj, "metadata.finalizers", []):
-                    held[finalizer] = held.get(finalizer, 0) + 1
+        for resource, obj in await self._inside(name):
+            await self._client.remove((resource.group, resource.plural), obj)
+        for resource, obj in await self._inside(name):
+            where = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+            left[where] = left.get(where, 0) + 1
+            for finalizer in at(obj, "metadata.finalizers", []):
+                held[finalizer] = held.get(finalizer, 0) + 1
         now = rfc3339(self._client.now())
         if left:
             how = partial(terminating, left=left, held=held, now=now)
@@ -57,6 +55,13 @@ class NamespaceController:
             await self._client.remove(NAMESPACES, changed)
             log.info("namespace %s is gone", name)
         return True
+
+    async def _inside(self, name: str) -> list[tuple[Resource, Object]]:
+        return [
+            (resource, of_entry(entry))
+            for resource, entry in await self._client.everything()
+            if resource.namespaced and entry.key.startswith(resource.folder(name)) and "delete" in resource.verbs
+        ]
 
 
 def terminating(namespace: Object, left: dict[str, int], held: dict[str, int], now: str) -> Object:

@@ -3,14 +3,18 @@
 Old clients read it document by document, newer ones all at once (`apidiscovery.k8s.io`); both are made of one table.
 """
 
+import re
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
-from pykubelet.apiserver.schema.kinds import RESOURCES
+from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.schema.resources import Resource, Subresource
 
 Json = dict[str, Any]
 
 AggregatedVersion = Literal["v2", "v2beta1"]
+_VERSION: Final = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
+_STAGES: Final = {None: 0, "beta": 1, "alpha": 2}
 _AGGREGATED: Final[tuple[AggregatedVersion, ...]] = ("v2", "v2beta1")
 
 
@@ -23,22 +27,23 @@ def api_versions(server_address: str) -> Json:
     }
 
 
-def group_list() -> Json:
+def group_list(resources: Resources) -> Json:
     """/apis"""
-    groups = [_group(name) for name in _group_names() if name]
+    groups = [_group(name, versions) for name, versions in _groups(resources).items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(name: str) -> Json | None:
+def group(resources: Resources, name: str) -> Json | None:
     """/apis/<group>; None when there is no such group"""
-    if not name or name not in _group_names():
+    versions = _groups(resources).get(name)
+    if not name or versions is None:
         return None
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
 
 
-def resource_list(name: str, version: str) -> Json | None:
+def resource_list(resources: Resources, name: str, version: str) -> Json | None:
     """/api/v1 and /apis/<group>/<version>; None when there is no such version"""
-    here = _of(name, version)
+    here = _groups(resources).get(name, {}).get(version)
     if not here:
         return None
     listed = [entry for each in here for entry in (_resource(each), *_subresources(each))]
@@ -49,13 +54,15 @@ def resource_list(name: str, version: str) -> Json | None:
     return {**head, "resources": listed}
 
 
-def aggregated(*, is_core: bool, version: AggregatedVersion = "v2") -> Json:
+def aggregated(resources: Resources, *, is_core: bool, version: AggregatedVersion = "v2") -> Json:
     """/api or /apis for a client that accepts `as=APIGroupDiscoveryList`"""
-    names = [name for name in _group_names() if bool(name) != is_core]
     items = [
-        {"metadata": {"name": name} if name else {}, "versions": [_version(name, each) for each in versions]}
-        for name in names
-        if (versions := _versions(name))
+        {
+            "metadata": {"name": name} if name else {},
+            "versions": [_version(each, here) for each, here in versions.items()],
+        }
+        for name, versions in _groups(resources).items()
+        if bool(name) != is_core
     ]
     return {
         "kind": "APIGroupDiscoveryList",
@@ -87,21 +94,26 @@ def aggregated_content_type(version: AggregatedVersion) -> str:
     return f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 
 
-def _group_names() -> list[str]:
-    return list(dict.fromkeys(each.group for each in RESOURCES))
+def _groups(resources: Resources) -> dict[str, dict[str, list[Resource]]]:
+    """What is served, by group and version."""
+    found: dict[str, dict[str, list[Resource]]] = {}
+    for each in resources:
+        found.setdefault(each.group, {}).setdefault(each.version, []).append(each)
+    return {name: dict(sorted(versions.items(), key=_priority)) for name, versions in found.items()}
 
 
-def _versions(name: str) -> list[str]:
-    return list(dict.fromkeys(each.version for each in RESOURCES if each.group == name))
+def _priority(version: tuple[str, Any]) -> tuple[int, int, int, str]:
+    """Stable ones first, then beta and alpha, each from new to old; what is no version comes last."""
+    found = _VERSION.fullmatch(version[0])
+    if found is None:
+        return 3, 0, 0, version[0]
+    major, stage, minor = found.groups()
+    return _STAGES[stage], -int(major), -int(minor or 0), ""
 
 
-def _of(name: str, version: str) -> list[Resource]:
-    return [each for each in RESOURCES if each.group == name and each.version == version]
-
-
-def _group(name: str) -> Json:
-    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version in _versions(name)]
-    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+def _group(name: str, versions: Iterable[str]) -> Json:
+    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
 def _resource(each: Resource) -> Json:
@@ -112,7 +124,8 @@ def _resource(each: Resource) -> Json:
         "kind": each.kind,
         "verbs": list(each.verbs),
     }
-    return entry | _how_else(each)
+    entry |= _how_else(each)
+    return entry | ({"storageVersionHash": each.storage_hash} if each.storage_hash else {})
 
 
 def _how_else(each: Resource) -> Json:
@@ -131,9 +144,9 @@ def _subresources(each: Resource) -> list[Json]:
     return entries
 
 
-def _version(name: str, version: str) -> Json:
-    here = sorted(_of(name, version), key=lambda each: each.plural)
-    return {"version": version, "resources": [_aggregated_resource(each) for each in here], "freshness": "Current"}
+def _version(version: str, here: list[Resource]) -> Json:
+    listed = [_aggregated_resource(each) for each in sorted(here, key=lambda each: each.plural)]
+    return {"version": version, "resources": listed, "freshness": "Current"}
 
 
 def _aggregated_resource(each: Resource) -> Json:

@@ -3,7 +3,6 @@
 import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Mapping
-from functools import cached_property
 from typing import Any
 
 from aiohttp import web
@@ -12,6 +11,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.discovery import discovery, openapi
 from pykubelet.apiserver.discovery.openapi_protobuf import CONTENT_TYPE, is_wanted, v2_protobuf
 from pykubelet.apiserver.objects import encode
+from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.settings import ApiSettings
 
 Check = Callable[[], Awaitable[bool]]
@@ -22,9 +22,46 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
+class _OpenApi:
+    """Each document is made when it is first asked for, and made again when what it tells of has changed."""
+
+    def __init__(self, resources: Resources, version: str) -> None:
+        self._resources = resources
+        self._version = version
+        self._made: dict[str, tuple[object, bytes]] = {}
+
+    def index(self) -> dict[str, Any]:
+        return openapi.v3_index(openapi.roots(self._resources), version=self._version)
+
+    def v3(self, path: str) -> bytes | None:
+        here = openapi.roots(self._resources).get(path)
+        if here is None:
+            return None
+        return self._once(path, here, lambda: openapi.v3_document(here, version=self._version))
+
+    def v2(self) -> bytes:
+        return self._once("v2", list(self._resources), lambda: encode(self._v2_document()))
+
+    def v2_protobuf(self) -> bytes:
+        return self._once("v2 protobuf", list(self._resources), lambda: v2_protobuf(self._v2_document()))
+
+    def _v2_document(self) -> dict[str, Any]:
+        return openapi.v2_document(self._resources, version=self._version)
+
+    def _once(self, name: str, of: object, make: Callable[[], bytes]) -> bytes:
+        found = self._made.get(name)
+        if found is None or found[0] != of:
+            found = self._made[name] = of, make()
+        return found[1]
+
+
 class NonResourcePaths:
-    def __init__(self, settings: ApiSettings, checks: Mapping[str, Check], metrics: Measured) -> None:
+    def __init__(
+        self, settings: ApiSettings, resources: Resources, checks: Mapping[str, Check], metrics: Measured
+    ) -> None:
         self._settings = settings
+        self._resources = resources
+        self._openapi = _OpenApi(resources, settings.version)
         self._checks = checks
         self._metrics = metrics
 
@@ -50,18 +87,18 @@ class NonResourcePaths:
                 return _json(version_info(self._settings.version))
             case ["api" | "apis" as root]:
                 if version := discovery.aggregated_version(accept):
-                    body = discovery.aggregated(is_core=root == "api", version=version)
+                    body = discovery.aggregated(self._resources, is_core=root == "api", version=version)
                     return _json(body, discovery.aggregated_content_type(version))
                 if root == "apis":
-                    return _json(discovery.group_list())
+                    return _json(discovery.group_list(self._resources))
                 address = f"{self._settings.advertise_address}:{self._settings.advertise_port}"
                 return _json(discovery.api_versions(address))
             case ["api", version_name]:
-                return _json(discovery.resource_list("", version_name))
+                return _json(discovery.resource_list(self._resources, "", version_name))
             case ["apis", group]:
-                return _json(discovery.group(group))
+                return _json(discovery.group(self._resources, group))
             case ["apis", group, version_name]:
-                return _json(discovery.resource_list(group, version_name))
+                return _json(discovery.resource_list(self._resources, group, version_name))
             case ["openapi", "v2"]:
                 return await self._openapi_v2(accept)
             case ["openapi", "v3", *rest]:
@@ -75,28 +112,16 @@ class NonResourcePaths:
 
     async def _openapi_v2(self, accept: str) -> web.Response:
         if is_wanted(accept):
-            body = await asyncio.to_thread(lambda: self._v2_protobuf)
+            body = await asyncio.to_thread(self._openapi.v2_protobuf)
             return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
-        return web.Response(body=await asyncio.to_thread(lambda: self._v2), content_type="application/json")
+        return web.Response(body=await asyncio.to_thread(self._openapi.v2), content_type="application/json")
 
     async def _openapi_v3(self, path: str) -> web.Response | None:
-        documents = await asyncio.to_thread(lambda: self._v3)
         if not path:
-            return _json(openapi.v3_index(documents))
-        document = documents.get(path)
+            return _json(self._openapi.index())
+        document = await asyncio.to_thread(self._openapi.v3, path)
         return None if document is None else web.Response(body=document, content_type="application/json")
 
-    @cached_property
-    def _v2(self) -> bytes:
-        return encode(openapi.v2_document(version=self._settings.version))
-
-    @cached_property
-    def _v2_protobuf(self) -> bytes:
-        return v2_protobuf(openapi.v2_document(version=self._settings.version))
-
-    @cached_property
-    def _v3(self) -> dict[str, bytes]:
-        return openapi.v3_documents(version=self._settings.version)
 
     async def _health(self, request: web.Request, path: str, one: str) -> web.Response:
         if one and one not in self._checks:

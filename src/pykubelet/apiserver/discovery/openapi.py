@@ -6,12 +6,13 @@ schemas that everything else works by, so that they cannot say anything else tha
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from pykubelet import __version__
 from pykubelet.apiserver.discovery.openapi_paths import paths
 from pykubelet.apiserver.schema.catalogue import META, catalogue, section
-from pykubelet.apiserver.schema.kinds import RESOURCES
+from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import Field, ListOf, MapOf, Record, Scalar, Schema
 
@@ -36,42 +37,50 @@ _SCALARS: Final[dict[str, Json]] = {
 }
 
 
-def v3_documents(*, version: str = "") -> dict[str, bytes]:
-    """The document of each group and version, by the path after /openapi/v3/: `api/v1`, `apis/node.k8s.io/v1`."""
-    documents = {}
-    for root in dict.fromkeys(each.root for each in RESOURCES):
-        here = [each for each in RESOURCES if each.root == root]
-        document = {
-            "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": version or "unversioned"},
-            "paths": dict(sorted(path for each in here for path in paths(each))),
-            "components": {"schemas": _schemas(here, _V3), "securitySchemes": _security()},
-        }
-        documents[root.removeprefix("/")] = json.dumps(document, separators=(",", ":")).encode()
-    return documents
+def roots(resources: Resources) -> dict[str, list[Resource]]:
+    """The resources that share a document, by the path after /openapi/v3/: `api/v1`, `apis/node.k8s.io/v1`."""
+    found: dict[str, list[Resource]] = {}
+    for each in resources:
+        found.setdefault(each.root.removeprefix("/"), []).append(each)
+    return dict(sorted(found.items()))
 
 
-def v3_index(documents: Mapping[str, bytes]) -> Json:
+def v3_document(here: Sequence[Resource], *, version: str = "") -> bytes:
+    """Of one group and version."""
+    document = {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": version or "unversioned"},
+        "paths": dict(sorted(path for each in here for path in paths(each))),
+        "components": {"schemas": _schemas(here, _V3), "securitySchemes": _security()},
+    }
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def v3_index(documents: Mapping[str, Sequence[Resource]], *, version: str = "") -> Json:
     """/openapi/v3: where each document is. The hash in its address lets clients keep it for ever."""
     return {
         "paths": {
-            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={v3_hash(document)}"}
-            for path, document in sorted(documents.items())
+            path: {"serverRelativeURL": f"/openapi/v3/{path}?hash={v3_hash(here, version=version)}"}
+            for path, here in documents.items()
         }
     }
 
 
-def v3_hash(document: bytes) -> str:
-    return hashlib.sha512(document).hexdigest().upper()
+def v3_hash(here: Sequence[Resource], *, version: str = "") -> str:
+    """Of all that the document is made of, so that it need not be made to be named."""
+    custom = [(each.plural, each.kind, each.subresources, each.openapi) for each in here if each.is_custom]
+    made_of = (version, __version__, [(each.group, each.version, each.plural) for each in here], custom)
+    return hashlib.sha512(json.dumps(made_of, default=str, sort_keys=True).encode()).hexdigest().upper()
 
 
-def v2_document(*, version: str = "") -> Json:
+def v2_document(resources: Iterable[Resource], *, version: str = "") -> Json:
     """/openapi/v2, as JSON"""
+    every = tuple(resources)
     return {
         "swagger": "2.0",
         "info": {"title": "Kubernetes", "version": version or "unversioned"},
-        "paths": {path: _v2_path(entry) for each in RESOURCES for path, entry in paths(each)},
-        "definitions": _schemas(RESOURCES, _V2),
+        "paths": {path: _v2_path(entry) for each in every for path, entry in paths(each)},
+        "definitions": _schemas(every, _V2),
         "securityDefinitions": _security(),
         "security": [{"BearerToken": []}],
     }
@@ -91,9 +100,11 @@ def _schemas(resources: Sequence[Resource], prefix: str) -> Json:
     waiting = [*(catalogue()[f"{META}.{name}"] for name in _ALWAYS), catalogue()[f"{META}.ListMeta"]]
     for each in resources:
         waiting += _roots(each)
+        if each.is_custom:
+            waiting.append(catalogue()[f"{META}.ObjectMeta"])
+            result[f"{each.section}.{each.kind}"] = _custom_definition(each, prefix)
         if "list" in each.verbs:
-            name = f"{section(each.group, each.version)}.{each.list_kind}"
-            result[name] = _list_definition(each, prefix)
+            result[f"{each.section}.{each.list_kind}"] = _list_definition(each, prefix)
     while waiting:
         record = waiting.pop()
         if record.name not in result:
@@ -103,12 +114,24 @@ def _schemas(resources: Sequence[Resource], prefix: str) -> Json:
 
 
 def _roots(resource: Resource) -> Iterator[Record]:
-    parts = (
-        (part.group or resource.group, part.version or resource.version, part.kind) for part in resource.subresources
-    )
-    for group, version, kind in ((resource.group, resource.version, resource.kind), *parts):
-        if (record := catalogue().get(f"{section(group, version)}.{kind}")) is not None:
+    places = [(part.group, part.version, part.kind) for part in resource.subresources if part.group]
+    places += [("", "", part.kind) for part in resource.subresources if not part.group]
+    for group, version, kind in (("", "", resource.kind), *places):
+        where = section(group, version) if group else resource.section
+        if (record := catalogue().get(f"{where}.{kind}")) is not None:
             yield record
+
+
+def _custom_definition(resource: Resource, prefix: str) -> Json:
+    """As its author gave it, with what every object has. Version 2 is told no more than that, for it cannot say all."""
+    given = dict(resource.openapi or {}) if prefix == _V3 else {}
+    properties = {
+        **given.get("properties", {}),
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"$ref": f"{prefix}{META}.ObjectMeta"},
+    }
+    return {"type": "object", **given, "properties": properties}
 
 
 def _records(schema: Schema) -> Iterator[Record]:
@@ -140,6 +163,8 @@ def _property(field: Field, prefix: str) -> Json:
         extras["default"] = field.default
     if field.enum:
         extras["enum"] = list(field.enum)
+    if field.patch_strategy:
+        extras["x-kubernetes-patch-strategy"] = field.patch_strategy
     if "$ref" in result and extras and prefix == _V3:
         reference = {"$ref": result.pop("$ref")}
         return {"allOf": [reference], **result, **extras}  # beside a reference nothing else counts in version 3
@@ -174,7 +199,7 @@ def _inline_list(schema: ListOf, prefix: str) -> Json:
 
 
 def _list_definition(resource: Resource, prefix: str) -> Json:
-    item = f"{section(resource.group, resource.version)}.{resource.kind}"
+    item = f"{resource.section}.{resource.kind}"
     return {
         "type": "object",
         "description": f"{resource.list_kind} is a list of objects of the kind {resource.kind}.",
@@ -199,7 +224,7 @@ def _with_kinds(definitions: Json, resources: Sequence[Resource]) -> Json:
     """Say which type is which kind."""
     kinds: dict[str, list[Json]] = {f"{META}.Status": [{"group": "", "version": "v1", "kind": "Status"}]}
     for each in resources:
-        where = section(each.group, each.version)
+        where = each.section
         named = [(each.group, each.version, each.kind, where), (each.group, each.version, each.list_kind, where)]
         named += [
             (part.group, part.version, part.kind, section(part.group, part.version))

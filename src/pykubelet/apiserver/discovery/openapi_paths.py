@@ -139,9 +139,9 @@ def _schema_name(resource: Resource, action: _Action, part: Subresource | None) 
     if action.name in ("delete", "deletecollection"):
         return f"{META}.Status"
     if part is not None:
-        return f"{section(part.group or resource.group, part.version or resource.version)}.{part.kind}"
+        return f"{section(part.group, part.version) if part.group else resource.section}.{part.kind}"
     kind = resource.list_kind if action.name == "list" else resource.kind
-    return f"{section(resource.group, resource.version)}.{kind}"
+    return f"{resource.section}.{kind}"
 
 
 def _answer(name: str) -> Json:

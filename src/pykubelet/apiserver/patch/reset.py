@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from pykubelet.apiserver.patch.fields import Fields, Path, field
-from pykubelet.apiserver.schema.catalogue import record_of
+from pykubelet.apiserver.schema.schema import Record, Schema
 
 _ANY: Final = "*"
 
@@ -60,9 +60,8 @@ _SPECIAL: Final = {
 }
 
 
-def reach(api_version: str, kind: str, subresource: str) -> Reach:
-    record = record_of(api_version, kind)
-    if record is None or "status" not in record.fields:
+def reach(kind: str, schema: Schema, subresource: str) -> Reach:
+    if not isinstance(schema, Record) or "status" not in schema.fields:
         return _EVERYTHING
     if (special := _SPECIAL.get((kind, subresource))) is not None:
         return special

@@ -17,7 +17,6 @@ from pykubelet.apiserver.patch.errors import INTERNAL, PatchRefused
 from pykubelet.apiserver.patch.field_managers import APPLY, UPDATE, Manager, Managers, Owned
 from pykubelet.apiserver.patch.fields import NO_FIELDS, Fields
 from pykubelet.apiserver.patch.reset import Reach, reach
-from pykubelet.apiserver.schema.catalogue import schema_of
 from pykubelet.apiserver.schema.schema import ANYTHING, Json, Record, Schema, copied, empty, is_too_deep, same
 
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -59,12 +58,13 @@ def apply(
     force: bool,
     kind: str,
     api_version: str,
+    schema: Schema,
     subresource: str = "",
     now: datetime,
 ) -> dict[str, Any]:
     """-> the object as it is to be stored, before defaulting. Raises ApplyConflict or PatchRefused."""
     _check(applied, kind, api_version)
-    here = _situation(kind, api_version, subresource, now)
+    here = _situation(kind, api_version, schema, subresource, now)
     _check_type(applied, kind, api_version, here.schema)
     target = _bare(live) if live is not None else _empty(here.schema)
     try:
@@ -95,11 +95,12 @@ def track_update(
     manager: str,
     kind: str,
     api_version: str,
+    schema: Schema,
     subresource: str = "",
     now: datetime,
 ) -> dict[str, Any]:
     """-> `after` with its managedFields brought up to date, as on create (`before` is None), update or patch."""
-    here = _situation(kind, api_version, subresource, now)
+    here = _situation(kind, api_version, schema, subresource, now)
     new = _bare(after)
     owners = _current(before, after, subresource)
     if not owners and before is not None and _metadata(before).get("uid"):
@@ -190,9 +191,8 @@ def _last_applied(applied: dict[str, Any]) -> str:
 # --- objects
 
 
-def _situation(kind: str, api_version: str, subresource: str, now: datetime) -> _Situation:
-    fields_ = reach(api_version, kind, subresource)
-    return _Situation(schema_of(api_version, kind), api_version, fields_, timestamp(now))
+def _situation(kind: str, api_version: str, schema: Schema, subresource: str, now: datetime) -> _Situation:
+    return _Situation(schema, api_version, reach(kind, schema, subresource), timestamp(now))
 
 
 def _check(applied: Json, kind: str, api_version: str) -> None:

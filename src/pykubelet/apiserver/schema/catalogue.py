@@ -1,30 +1,19 @@
-"""The schemas of all types that the API server knows, made of the Structs in pykubelet.api and of `type_text`.
+"""The schemas of all built-in types, made of the generated facts when they are first asked for.
 
-The Structs say which fields there are and how they are spelled; `list_facts` says how they merge, `descriptions` what
-they are for. A kind that is not in the catalogue is stored and patched as it comes.
+`descriptions` has our words for the common ones. A kind that is not in the catalogue is stored and patched as it comes.
 """
 
-import re
-import types
+import threading
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from functools import cache
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Final, Literal
 
 import msgspec
 
-from pykubelet.api.meta import ListMeta, ObjectMeta, Status
-from pykubelet.api.node import Node
-from pykubelet.api.objects import ConfigMap, Event, Lease, ObjectReference, Secret
-from pykubelet.api.pod import Pod
-from pykubelet.api.quantity import Quantity
-from pykubelet.api.struct import IntOrString, MicroTime, Struct
-from pykubelet.apiserver.schema.descriptions import ENUMS
 from pykubelet.apiserver.schema.descriptions import FIELDS as FIELD_DESCRIPTIONS
 from pykubelet.apiserver.schema.descriptions import TYPES as TYPE_DESCRIPTIONS
-from pykubelet.apiserver.schema.list_facts import ATOMIC_MAPS, ATOMIC_TYPES, DEFAULTS, GRANULAR_FIELDS, LISTS, ListFact
-from pykubelet.apiserver.schema.schema import ANYTHING, Field, ListOf, MapOf, Record, Scalar, Schema
-from pykubelet.apiserver.schema.type_text import TEXT
+from pykubelet.apiserver.schema.facts import Extras, FieldFact, type_fact, type_names
+from pykubelet.apiserver.schema.schema import ANYTHING, Anything, Field, ListOf, MapOf, Record, Scalar, Schema
 
 CORE: Final = "io.k8s.api.core.v1"
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -38,6 +27,7 @@ _NAMED: Final[dict[str, Schema]] = {
     "any": ANYTHING,
     "bool": Scalar("boolean"),
     "bytes": Scalar("string", "byte"),
+    "double": Scalar("number", "double"),
     "int32": Scalar("integer", "int32"),
     "int64": Scalar("integer", "int64"),
     "intOrString": INT_OR_STRING,
@@ -46,193 +36,117 @@ _NAMED: Final[dict[str, Schema]] = {
     "string": Scalar("string"),
     "time": TIME,
 }
-_STRUCTS: Final = (Pod, Node, Secret, ConfigMap, Event, Lease, ObjectReference, Status, ObjectMeta, ListMeta)
-_META_TYPES: Final = {
-    "LabelSelector",
-    "LabelSelectorRequirement",
-    "ListMeta",
-    "ManagedFieldsEntry",
-    "ObjectMeta",
-    "OwnerReference",
-    "Status",
-    "StatusCause",
-    "StatusDetails",
+_SECTIONS: Final = {
+    "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+    "metrics.k8s.io": "io.k8s.metrics.pkg.apis.metrics",
 }
-_SECTIONS: Final = {"Lease": "io.k8s.api.coordination.v1", "LeaseSpec": "io.k8s.api.coordination.v1"}
-
-# Always written means required, except for these.
-_NOT_REQUIRED: Final = {
-    "ContainerImage.names",
-    "Event.reportingComponent",
-    "Event.reportingInstance",
-    "NodeRuntimeHandler.name",
-    "ProjectedVolumeSource.sources",
-}
-_REQUIRED: Final = {
-    "ContainerRestartRule.action",
-    "ContainerRestartRuleOnExitCodes.operator",
-    "Event.involvedObject",
-    "Event.metadata",
-    "PersistentVolumeClaimTemplate.spec",
-    "PodCertificateProjection.keyType",
-    "PodCertificateProjection.signerName",
-    "PreferredSchedulingTerm.preference",
-    "ScaleIOVolumeSource.secretRef",
-    "WeightedPodAffinityTerm.podAffinityTerm",
-}
-_LINE: Final = re.compile(r"([*+]?)(\w+): *(.*)")
 
 
-@cache
+def section(group: str, version: str) -> str:
+    """What comes before a kind in the names that OpenAPI gives to types."""
+    return f"{_SECTIONS.get(group) or 'io.k8s.api.' + (group.partition('.')[0] or 'core')}.{version}"
+
+
 def catalogue() -> Mapping[str, Record]:
     """Every type, by the name that OpenAPI gives it."""
-    return types.MappingProxyType(_Catalogue().records)
+    return _CATALOGUE
 
 
 @cache
 def record_of(api_version: str, kind: str) -> Record | None:
     """The type of a kind; None for a kind that is not known and is stored as it comes."""
     group, _, version = api_version.rpartition("/")
-    return catalogue().get(f"{section(group, version)}.{kind}")
+    return _CATALOGUE.get(f"{section(group, version)}.{kind}")
 
 
 def schema_of(api_version: str, kind: str) -> Schema:
     return record_of(api_version, kind) or ANYTHING
 
 
-def section(group: str, version: str) -> str:
-    """What comes before a kind in the names that OpenAPI gives to types."""
-    if group == "metrics.k8s.io":
-        return f"io.k8s.metrics.pkg.apis.metrics.{version}"
-    return f"io.k8s.api.{group.partition('.')[0] or 'core'}.{version}"
+class _Catalogue(Mapping[str, Record]):
+    """Types may be made of themselves, and threads may ask at the same time: nobody sees one that is half made."""
 
-
-class _Catalogue:
     def __init__(self) -> None:
-        self.records: dict[str, Record] = {}
-        for struct in _STRUCTS:
-            self._of_struct(struct)
-        lines = {f"{where}.{name}": (mark, where, fields) for where, mark, name, fields in _lines()}
-        self._pending = {name: line for name, line in lines.items() if name not in self.records}
-        for name in list(self._pending):
-            self._of_text(name)
+        self._made: dict[str, Record] = {}
+        self._begun: dict[str, Record] = {}
+        self._lock = threading.RLock()
 
-    # --- from Structs
+    def __getitem__(self, name: str) -> Record:
+        found = self._made.get(name)
+        if found is None:
+            with self._lock:
+                found = self._record(name)
+                self._made.update(self._begun)
+                self._begun.clear()
+        return found
 
-    def _of_struct(self, struct: type[Any]) -> Record:
-        short = struct.__name__
-        name = f"{_SECTIONS.get(short) or (META if short in _META_TYPES else CORE)}.{short}"
-        if name not in self.records:
-            fields = {field.encode_name: self._struct_field(short, field) for field in msgspec.structs.fields(struct)}
-            self.records[name] = _record(name, dict(sorted(fields.items())))
-        return self.records[name]
+    def __iter__(self) -> Iterator[str]:
+        return iter(type_names())
 
-    def _struct_field(self, owner: str, field: msgspec.structs.FieldInfo) -> Field:
-        path = f"{owner}.{field.encode_name}"
-        factory = field.default_factory
-        is_written = factory is not msgspec.NODEFAULT and factory is not dict  # which is the default of every map
-        is_required = is_written and not isinstance(factory(), Struct) and path not in _NOT_REQUIRED
-        omits_empty = field.type is str and not is_written  # else it may be None, which an empty text is not
-        return _field(path, self._of_type(field.type), is_required or path in _REQUIRED, is_written, omits_empty)
+    def __len__(self) -> int:
+        return len(type_names())
 
-    def _of_type(self, hint: Any) -> Schema:
-        if hint == IntOrString:
-            return INT_OR_STRING
-        origin, arguments = get_origin(hint), get_args(hint)
-        if origin in (Union, types.UnionType):
-            chosen = [each for each in arguments if each is not type(None)]
-            return self._of_type(chosen[0]) if len(chosen) == 1 else INT_OR_STRING
-        if origin is Annotated:
-            inner, meta = arguments[0], arguments[1]
-            if inner is int:
-                return _NAMED["int32" if meta.ge == -(2**31) else "int64"]
-            return self._of_type(inner)
-        if origin is tuple:
-            return ListOf(self._of_type(arguments[0]))
-        if origin is not None:  # a mapping
-            return MapOf(self._of_type(arguments[1]))
-        return self._of_class(hint)
+    def _record(self, name: str) -> Record:
+        found = self._made.get(name) or self._begun.get(name)
+        if found is not None:
+            return found
+        fact = type_fact(name)
+        if fact is None:
+            raise KeyError(name)
+        where, _, short = name.rpartition(".")
+        fields: dict[str, Field] = {}
+        description = TYPE_DESCRIPTIONS.get(short, "")
+        found = self._begun[name] = Record(name, fields, description, fact.extras.map == "atomic")
+        for each in fact.fields:
+            fields[each.name] = self._field(where, short, each)
+        return found
 
-    def _of_class(self, hint: Any) -> Schema:
-        simple: dict[Any, Schema] = {
-            Any: ANYTHING,
-            MicroTime: MICRO_TIME,
-            Quantity: QUANTITY,
-            bool: _NAMED["bool"],
-            bytes: _NAMED["bytes"],
-            datetime: TIME,
-            float: Scalar("number", "double"),
-            int: _NAMED["int64"],
-            str: _NAMED["string"],
-        }
-        return simple[hint] if hint in simple else self._of_struct(hint)
+    def _field(self, where: str, owner: str, fact: FieldFact) -> Field:
+        schema = _merging(self._schema(fact.type, where), fact.extras)
+        is_pointer, is_written = "p" in fact.flags, "w" in fact.flags
+        plain = f"{owner.removeprefix('Ephemeral')}.{fact.name}"  # its containers have the fields of any other
+        return Field(
+            schema,
+            FIELD_DESCRIPTIONS.get(plain) or FIELD_DESCRIPTIONS.get(fact.name, ""),
+            is_required="r" in fact.flags,
+            is_written=is_written,
+            is_pointer=is_pointer,
+            omits_empty=isinstance(schema, Scalar) and not is_pointer and not is_written,
+            default=fact.extras.default,
+            enum=fact.extras.enum,
+            patch_strategy="" if isinstance(schema, ListOf) else fact.extras.patch,
+            number=(fact.number,) if isinstance(fact.number, int) else fact.number,
+        )
 
-    # --- from text
-
-    def _of_text(self, name: str) -> Record:
-        if name in self.records:
-            return self.records[name]
-        mark, where, text = self._pending[name]
-        owner = name.rpartition(".")[2]
-        fields = {}
-        for part in filter(None, map(str.strip, text.split(","))):
-            spelled, _, kind = part.partition(" ")
-            label = spelled.rstrip("!")
-            schema, is_required = self._named(kind.strip(), where), spelled.endswith("!")
-            is_written = is_required or (bool(mark) and label in ("spec", "status"))
-            fields[label] = _field(f"{owner}.{label}", schema, is_required, is_written)
-        if mark:
-            for label in ("apiVersion", "kind"):
-                fields[label] = _field(f"{owner}.{label}", _NAMED["string"], False, False)
-        if mark == "*":
-            fields["metadata"] = _field(f"{owner}.metadata", self.records[f"{META}.ObjectMeta"], False, True)
-        self.records[name] = _record(name, dict(sorted(fields.items())))
-        return self.records[name]
-
-    def _named(self, kind: str, where: str) -> Schema:
+    def _schema(self, kind: str, where: str) -> Schema:
         if kind.startswith("["):
-            return ListOf(self._named(kind[1:-1], where))
+            return ListOf(self._schema(kind[1:], where))
         if kind.startswith("{"):
-            return MapOf(self._named(kind[1:-1], where))
-        if kind in _NAMED:
-            return _NAMED[kind]
-        for section_ in (where, CORE, META):
-            name = f"{section_}.{kind}"
-            if name in self.records or name in self._pending:
-                return self._of_text(name)
-        raise LookupError(f"no type is called {kind}")
+            return MapOf(self._schema(kind[1:], where))
+        if kind.startswith("any:"):
+            return Anything(kind[4:])
+        return _NAMED.get(kind) or self._record(kind if "." in kind else f"{where}.{kind}")
 
 
-def _lines() -> Iterator[tuple[str, str, str, str]]:
-    """-> the section, mark, name and fields of each type in the text"""
-    where = ""
-    for line in re.sub(r"\n +", " ", TEXT).split("\n"):
-        if line.startswith("["):
-            where = line.strip("[]")
-        elif found := _LINE.fullmatch(line):
-            yield where, found[1], found[2], found[3]
+_CATALOGUE: Final = _Catalogue()
+_RELATIONS: Final[dict[str, Literal["set", "map"]]] = {"set": "set", "map": "map"}
 
 
-def _record(name: str, fields: dict[str, Field]) -> Record:
-    short = name.rpartition(".")[2]
-    return Record(name, fields, TYPE_DESCRIPTIONS.get(short, ""), short in ATOMIC_TYPES)
-
-
-def _field(path: str, schema: Schema, is_required: bool, is_written: bool, omits_empty: bool = False) -> Field:
-    path = path.removeprefix("Ephemeral")  # its containers have the fields of any other
-    fact = LISTS.get(path)
-    if isinstance(schema, ListOf) and fact is not None:
-        schema = _merging(schema, fact)
-    elif isinstance(schema, MapOf) and path in ATOMIC_MAPS:
-        schema = MapOf(schema.items, is_atomic=True)
-    elif isinstance(schema, Record) and path in GRANULAR_FIELDS:
-        schema = msgspec.structs.replace(schema, is_atomic=False)
-    label = path.rpartition(".")[2]
-    description = FIELD_DESCRIPTIONS.get(path) or FIELD_DESCRIPTIONS.get(label, "")
-    default, enum = DEFAULTS.get(path), ENUMS.get(path, ())
-    return Field(schema, description, is_required, is_written, omits_empty, default, enum)
-
-
-def _merging(schema: ListOf, fact: ListFact) -> ListOf:
-    relation: Literal["atomic", "set", "map"] = "map" if fact.keys else "set" if fact.is_set else "atomic"
-    return ListOf(schema.items, relation, fact.keys, fact.is_merged, fact.merge_key, fact.retains_keys)
+def _merging(schema: Schema, extras: Extras) -> Schema:
+    """The type of a field, with how this field of it merges."""
+    if isinstance(schema, ListOf):
+        strategies = extras.patch.split(",")
+        return ListOf(
+            schema.items,
+            _RELATIONS.get(extras.list, "atomic"),
+            extras.keys,
+            is_merged="merge" in strategies,
+            merge_key=extras.merge,
+            retains_keys="retainKeys" in strategies,
+        )
+    if isinstance(schema, MapOf) and extras.map == "atomic":
+        return MapOf(schema.items, is_atomic=True)
+    if isinstance(schema, Record) and extras.map:
+        return msgspec.structs.replace(schema, is_atomic=extras.map == "atomic")
+    return schema

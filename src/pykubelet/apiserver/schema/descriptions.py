@@ -5,31 +5,6 @@ A field is described by `Type.field`, or by its name alone where that means the 
 
 from typing import Final
 
-_PULL: Final = ("Always", "IfNotPresent", "Never")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-
-ENUMS: Final[dict[str, tuple[str, ...]]] = {
-    "Container.imagePullPolicy": _PULL,
-    "Container.terminationMessagePolicy": ("FallbackToLogsOnError", "File"),
-    "ContainerPort.protocol": _PROTOCOLS,
-    "HTTPGetAction.scheme": ("HTTP", "HTTPS"),
-    "ImageVolumeSource.pullPolicy": _PULL,
-    "NodeSelectorRequirement.operator": ("DoesNotExist", "Exists", "Gt", "In", "Lt", "NotIn"),
-    "PodSpec.dnsPolicy": ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
-    "PodSpec.preemptionPolicy": ("Never", "PreemptLowerPriority"),
-    "PodSpec.restartPolicy": ("Always", "Never", "OnFailure"),
-    "PodStatus.phase": ("Failed", "Pending", "Running", "Succeeded", "Unknown"),
-    "PodStatus.qosClass": ("BestEffort", "Burstable", "Guaranteed"),
-    "SeccompProfile.type": ("Localhost", "RuntimeDefault", "Unconfined"),
-    "ServicePort.protocol": _PROTOCOLS,
-    "ServiceSpec.sessionAffinity": ("ClientIP", "None"),
-    "ServiceSpec.type": ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
-    "Taint.effect": ("NoExecute", "NoSchedule", "PreferNoSchedule"),
-    "Toleration.effect": ("NoExecute", "NoSchedule", "PreferNoSchedule"),
-    "Toleration.operator": ("Equal", "Exists"),
-    "VolumeMount.mountPropagation": ("Bidirectional", "HostToContainer", "None"),
-}
-
 TYPES: Final[dict[str, str]] = {
     "Affinity": "Rules on which nodes a pod may or would rather run.",
     "Binding": "Ties an object to another, such as a pod to the node that is to run it.",

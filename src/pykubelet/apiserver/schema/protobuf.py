@@ -1,11 +1,10 @@
 """Objects in protobuf, as Go clients like to send them, made into the plain JSON that the rest of the server knows.
 
-Only this direction is needed: every client takes JSON for an answer. What a field is comes from the catalogue, its
-number from `protobuf_numbers`; so nothing is generated, and there is no second description of any type.
+Only this direction is needed: every client takes JSON for an answer. What a field is and which number it has comes from
+the catalogue; so nothing is generated, and there is no second description of any type.
 """
 
 import base64
-import re
 import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,43 +14,21 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.api.struct import MicroTime, rfc3339
-from pykubelet.apiserver.schema.catalogue import CORE, META, catalogue, record_of
-from pykubelet.apiserver.schema.protobuf_numbers import TEXT
-from pykubelet.apiserver.schema.schema import Json, ListOf, MapOf, Record, Scalar, Schema
+from pykubelet.apiserver.schema.catalogue import META, catalogue, record_of
+from pykubelet.apiserver.schema.schema import Field, Json, ListOf, MapOf, Record, Scalar, Schema
 from pykubelet.base.errors import Invalid
 
 MAGIC: Final = b"k8s\x00"
 _DEEPEST: Final = 100
 _MOST_MEMBERS: Final = 100_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Protobuf writes these always, JSON only when they say something.
-_ZEROS: Final = frozenset(
-    [
-        "count",
-        "generation",
-        "globalDefault",
-        "healthCheckNodePort",
-        "hostIPC",
-        "hostNetwork",
-        "hostPID",
-        "hostPort",
-        "initialDelaySeconds",
-        "nodePort",
-        "observedGeneration",
-        "publishNotReadyAddresses",
-        "readOnly",
-        "stdin",
-        "stdinOnce",
-        "tty",
-        "unschedulable",
-    ]
-)
 _VARINT: Final = 0
 _FIXED64: Final = 1
 _DELIMITED: Final = 2
-_EMPTY_TEXT_COUNTS: Final = frozenset(["storageClassName", "volumeAttributesClassName"])
 
 Wire = int | bytes
+Numbers = dict[int, "str | Numbers"]
+"""The fields of a type by their numbers. Some are written as one, though JSON has them among the rest."""
 
 
 def from_protobuf(data: bytes) -> dict[str, Any]:
@@ -74,23 +51,24 @@ def from_protobuf(data: bytes) -> dict[str, Any]:
         record = catalogue().get(f"{META}.DeleteOptions")
     if record is None:
         raise Invalid(f"{kind} of {api_version} is not known in protobuf: send it as JSON")
-    return {"apiVersion": api_version, "kind": kind, **_record(raw, record, _fields(record.name), 0)}
+    return {"apiVersion": api_version, "kind": kind, **_record(raw, record, _numbers(record.name), 0)}
 
 
-def _record(data: bytes, record: Record, numbers: dict[int, str], depth: int) -> dict[str, Any]:
+def _record(data: bytes, record: Record, numbers: Numbers, depth: int) -> dict[str, Any]:
     if depth > _DEEPEST:
         raise Invalid("what was sent as protobuf is nested too deeply")
     found: dict[str, Any] = {}
     for number, value in _members(data):
-        name = numbers.get(number, "")
-        if name.startswith("="):
-            found |= _record(_bytes(value), record, _fields(f"{CORE}.{name[1:]}"), depth + 1)
-        elif name in record.fields:
-            _take(found, name, record.fields[name].type, value, depth)
+        name = numbers.get(number)
+        if isinstance(name, dict):
+            found |= _record(_bytes(value), record, name, depth + 1)
+        elif name is not None:
+            _take(found, name, record.fields[name], value, depth)
     return found
 
 
-def _take(found: dict[str, Any], name: str, schema: Schema, value: Wire, depth: int) -> None:
+def _take(found: dict[str, Any], name: str, field: Field, value: Wire, depth: int) -> None:
+    schema = field.type
     if name == "fieldsV1":
         found[name] = _json(value)
     elif isinstance(schema, ListOf):
@@ -100,8 +78,7 @@ def _take(found: dict[str, Any], name: str, schema: Schema, value: Wire, depth: 
         found.setdefault(name, {})[key] = _map_value(inner, schema.items, depth)
     else:
         one = _value(value, schema, depth)
-        is_nothing = one is None or (one == "" and name not in _EMPTY_TEXT_COUNTS) or (not one and name in _ZEROS)
-        if not is_nothing:
+        if one is not None and (one or not field.omits_empty):
             found[name] = one
 
 
@@ -115,7 +92,7 @@ def _map_value(value: Wire | None, schema: Schema, depth: int) -> Json:
 
 def _value(value: Wire, schema: Schema, depth: int) -> Json:
     if isinstance(schema, Record):
-        return _record(_bytes(value), schema, _fields(schema.name), depth + 1)
+        return _record(_bytes(value), schema, _numbers(schema.name), depth + 1)
     if not isinstance(schema, Scalar):
         return _json(value)
     match schema.format:
@@ -217,30 +194,16 @@ def _text(value: Wire) -> str:
 # --- the numbers
 
 
-def _fields(name: str) -> dict[int, str]:
-    return _numbers().get(name, {})
-
-
 @cache
-def _numbers() -> dict[str, dict[int, str]]:
-    found: dict[str, dict[int, str]] = {}
-    section = ""
-    for line in re.sub(r"\n +", " ", TEXT).split("\n"):
-        if line.startswith("["):
-            section = line.strip("[]")
-        elif ":" in line:
-            name, _, rest = line.partition(":")
-            found[f"{section}.{name}"] = _numbered(rest)
+def _numbers(name: str) -> Numbers:
+    found: Numbers = {}
+    for label, field in catalogue()[name].fields.items():
+        if field.number:
+            *way, last = field.number
+            place = found
+            for each in way:
+                inner = place.setdefault(each, {})
+                assert isinstance(inner, dict)
+                place = inner
+            place[last] = label
     return found
-
-
-def _numbered(text: str) -> dict[int, str]:
-    fields: dict[int, str] = {}
-    number = 1
-    for part in map(str.strip, text.split(",")):
-        if part.startswith("@"):
-            number = int(part[1:])
-        elif part:
-            fields[number] = part
-            number += 1
-    return fields

@@ -5,6 +5,7 @@ knows: whatever is not described is `Anything`, and takes the form of what is fo
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 Json: TypeAlias = Any  # what a JSON decoder returns: dict, list, str, int, float, bool or None
 
 _encode: Final = msgspec.json.Encoder().encode
+_ZEROS: Final[dict[str, Json]] = {"date-time": None, "int-or-string": 0, "quantity": "0"}
 DEEPEST: Final = 200  # deeper than any object that means something, short of Python's own limit
 
 
@@ -38,12 +40,19 @@ class MapOf(msgspec.Struct, frozen=True):
 class Anything(msgspec.Struct, frozen=True):
     """No schema: maps merge key by key, lists are taken as a whole."""
 
+    name: str = ""  # of the type, where it has one of its own
 
-class Record(msgspec.Struct, frozen=True):
+
+class Record(msgspec.Struct, frozen=True, dict=True):
     name: str  # as OpenAPI spells it: io.k8s.api.core.v1.PodSpec
     fields: Mapping[str, "Field"]
     description: str = ""
     is_atomic: bool = False
+
+    @cached_property
+    def always(self) -> tuple[tuple[str, "Schema"], ...]:
+        """The fields that are there even when nothing was said of them, as zeros and empty objects."""
+        return tuple((name, field.type) for name, field in self.fields.items() if field.is_filled)
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -51,9 +60,19 @@ class Field(msgspec.Struct, frozen=True):
     description: str = ""
     is_required: bool = False
     is_written: bool = False  # even when it is empty
-    omits_empty: bool = False  # an empty text means the same as none
+    is_pointer: bool = False  # so that none is something else than zero
+    omits_empty: bool = False  # an empty text, a zero or false means the same as none
     default: Json = None
     enum: tuple[str, ...] = ()  # the values there are
+    patch_strategy: str = ""  # of what is no list
+    number: tuple[int, ...] = ()  # in protobuf, by way of which others
+
+    @property
+    def is_filled(self) -> bool:
+        if not self.is_written or self.is_pointer:
+            return False
+        kind = self.type
+        return isinstance(kind, Record) or (isinstance(kind, Scalar) and kind.format != "date-time")
 
 
 Schema: TypeAlias = Scalar | ListOf | MapOf | Record | Anything
@@ -77,43 +96,19 @@ def item(schema: Schema) -> Schema:
 def empty(schema: Schema) -> Json:
     """An object of this type of which nothing has been said: only what is always written."""
     if isinstance(schema, Record):
-        return {name: empty(field.type) for name, field in schema.fields.items() if field.is_written}
-    if isinstance(schema, Scalar) and schema.format != "date-time":
-        return {"string": "", "integer": 0, "number": 0, "boolean": False}[schema.kind]
-    return None
+        return {
+            name: empty(field.type) if field.is_filled else None
+            for name, field in schema.fields.items()
+            if field.is_written
+        }
+    return zero(schema) if isinstance(schema, Scalar) else None
 
 
-def normal(value: Json, schema: Schema) -> Json:
-    """An object as it is stored: without what says nothing, with what is always said.
-
-    Nulls and empty lists, maps and texts are left out where their type makes no difference between these and nothing;
-    parts such as `resources: {}` are put in. What no type knows stays as it is.
-    """
-    if isinstance(schema, ListOf | MapOf) and isinstance(value, list | dict):
-        if isinstance(value, list):
-            return [normal(inner, item(schema)) for inner in value]
-        return {name: normal(inner, member(schema, name)) for name, inner in value.items()}
-    if not isinstance(schema, Record) or not isinstance(value, dict):
-        return value
-    result = {}
-    for name, inner in value.items():
-        field = schema.fields.get(name)
-        if field is None or not _says_nothing(inner, field):
-            result[name] = normal(inner, field.type) if field else inner
-    for name, field in schema.fields.items():
-        if field.is_written and not field.is_required and name not in result:
-            filled = normal({}, field.type) if isinstance(field.type, Record) else empty(field.type)
-            if filled is not None:
-                result[name] = filled
-    return result
-
-
-def _says_nothing(value: Json, field: Field) -> bool:
-    if value is None:
-        return True
-    if isinstance(field.type, ListOf | MapOf):
-        return not value and not field.is_written
-    return value == "" and field.omits_empty
+def zero(schema: Scalar) -> Json:
+    """The value of one of which nothing was said."""
+    if schema.format in _ZEROS:
+        return _ZEROS[schema.format]
+    return {"string": "", "integer": 0, "number": 0, "boolean": False}[schema.kind]
 
 
 def unknown_fields(value: Json, schema: Schema, path: str = "") -> Iterator[str]:

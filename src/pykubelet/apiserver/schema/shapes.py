@@ -4,6 +4,7 @@ It says no more than that. Whoever does not get a yes looks by himself for what 
 number that is written `1.0` is none of the plain cases.
 """
 
+import threading
 import types
 from datetime import datetime
 from functools import lru_cache
@@ -23,10 +24,15 @@ class _Time:
     """A moment, with its zone."""
 
 
+class _Again:
+    """A type within itself, which is none of the plain cases."""
+
+
 _PLAIN: Final[dict[str, Any]] = {"string": str, "integer": int, "number": float, "boolean": bool}
 _SPECIAL: Final[dict[str, Any]] = {"quantity": _Amount, "date-time": _Time, "int-or-string": int | str}
-_types: dict[int, tuple[Schema, Any]] = {}
-"""By the identity of the schema, which is kept, too, so that nothing else can have it."""
+_lock: Final = threading.RLock()
+_begun: Final[list[str]] = []
+"""The types that are being made."""
 
 
 def fits(value: Json, schema: Schema) -> bool:
@@ -39,10 +45,26 @@ def fits(value: Json, schema: Schema) -> bool:
 
 
 def _type(schema: Schema) -> Any:
-    found = _types.get(id(schema))
+    """A type is made once, and goes with its schema."""
+    if not isinstance(schema, Record):
+        return _made(schema)
+    found = schema.__dict__.get("shape")
     if found is None:
-        found = _types[id(schema)] = schema, _made(schema)
-    return found[1]
+        with _lock:
+            found = schema.__dict__.get("shape") or (_Again if schema.name in _begun else _record(schema))
+    return found
+
+
+def _record(schema: Record) -> Any:
+    _begun.append(schema.name)
+    try:
+        names = {f"_{number}": name for number, name in enumerate(schema.fields)}  # for some are Python's own words
+        members = [(own, _type(schema.fields[name].type) | None, None) for own, name in names.items()]
+    finally:
+        _begun.pop()
+    shape = msgspec.defstruct("Shape", members, rename=names, forbid_unknown_fields=True, gc=False)
+    schema.__dict__["shape"] = shape
+    return shape
 
 
 def _made(schema: Schema) -> Any:
@@ -55,15 +77,13 @@ def _made(schema: Schema) -> Any:
         case MapOf():
             return types.GenericAlias(dict, (str, _type(schema.items) | None))
         case Record():
-            names = {f"_{number}": name for number, name in enumerate(schema.fields)}  # for some are Python's own words
-            members = [(own, _type(schema.fields[name].type) | None, None) for own, name in names.items()]
-            return msgspec.defstruct("Shape", members, rename=names, forbid_unknown_fields=True, gc=False)
+            return _type(schema)
     return Any
 
 
 def _looked_at(kind: type[Any], value: object) -> object:
     """Raises ValueError, which makes it a no."""
-    if not (is_amount(value) if kind is _Amount else is_time(value)):
+    if kind is _Again or not (is_amount(value) if kind is _Amount else is_time(value)):
         raise ValueError
     return kind()
 

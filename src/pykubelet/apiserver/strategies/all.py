@@ -1,6 +1,6 @@
 """Every kind that has rules of its own, in one list."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from pykubelet.apiserver.schema.resources import Resource
@@ -10,6 +10,7 @@ from pykubelet.apiserver.strategies.config_maps import ConfigMapStrategy
 from pykubelet.apiserver.strategies.deployments import DeploymentStrategy
 from pykubelet.apiserver.strategies.endpoints import EndpointsStrategy
 from pykubelet.apiserver.strategies.events import EventStrategy
+from pykubelet.apiserver.strategies.horizontal_pod_autoscalers import HorizontalPodAutoscalerStrategy
 from pykubelet.apiserver.strategies.leases import LeaseStrategy
 from pykubelet.apiserver.strategies.limit_ranges import LimitRangeStrategy
 from pykubelet.apiserver.strategies.namespaces import NamespaceStrategy
@@ -39,6 +40,7 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "services"): ServiceStrategy,
     ("apps", "deployments"): DeploymentStrategy,
     ("apps", "replicasets"): ReplicaSetStrategy,
+    ("autoscaling", "horizontalpodautoscalers"): HorizontalPodAutoscalerStrategy,
     ("certificates.k8s.io", "certificatesigningrequests"): CertificateSigningRequestStrategy,
     ("coordination.k8s.io", "leases"): LeaseStrategy,
     ("events.k8s.io", "events"): EventStrategy,
@@ -48,5 +50,6 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
 }
 
 
-def strategies(resources: Iterable[Resource]) -> dict[Resource, Strategy]:
-    return {each: _OWN.get((each.group, each.plural), Strategy)(each) for each in resources}
+def strategy_for(resource: Resource) -> Strategy:
+    """Of what is built in."""
+    return _OWN.get((resource.group, resource.plural), Strategy)(resource)

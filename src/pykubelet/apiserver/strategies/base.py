@@ -66,8 +66,6 @@ class Claims(Protocol):
 class Strategy:
     """Of any kind that has no rules of its own."""
 
-    counts_generations: ClassVar[bool] = False
-    """Whether metadata.generation says how often the spec was changed."""
     creates_on_update: ClassVar[bool] = False
     orphans_by_default: ClassVar[bool] = False
     """Whether what belongs to an object stays when the object is deleted and nobody says what is to become of it."""
@@ -82,6 +80,7 @@ class Strategy:
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         self.has_status = resource.subresource("status") is not None
+        self.counts_generations = resource.counts_generations
 
     # --- between clients and the store
 
@@ -118,8 +117,9 @@ class Strategy:
     def give_status(self, obj: Object) -> None:
         """What a new object's status says."""
         schema = self.resource.schema
-        if isinstance(schema, Record) and schema.fields["status"].is_written:
-            obj["status"] = {}
+        field = schema.fields.get("status") if isinstance(schema, Record) else None
+        if field is not None and field.is_filled:
+            obj["status"] = clean({}, field.type)
 
     def validate(self, obj: Object) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
@@ -144,7 +144,7 @@ class Strategy:
     def count_generation(self, obj: Object, old: Object) -> None:
         if self.counts_generations:
             generation = at(old, "metadata.generation", 0)
-            changed = not same(obj.get("spec"), old.get("spec"))
+            changed = not same(_content(obj), _content(old))
             obj["metadata"]["generation"] = generation + 1 if changed else generation
 
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
@@ -205,6 +205,8 @@ class Strategy:
             found["metadata.namespace"] = metadata.get("namespace", "")
         for label, path in self.selectable.items():
             found[label] = _shown(at(obj, path, ""))
+        for path in self.resource.selectable:
+            found[path] = _shown(at(obj, path, ""))
         return found
 
     def stored_fields(self, obj: Object) -> dict[str, str]:
@@ -214,7 +216,7 @@ class Strategy:
     def is_selectable(self, field: str) -> bool:
         if field == "metadata.namespace":
             return True
-        return field == "metadata.name" or field in self.selectable
+        return field == "metadata.name" or field in self.selectable or field in self.resource.selectable
 
     # --- for subclasses
 
@@ -256,6 +258,11 @@ def normal(strategy: Strategy, obj: Object) -> Object:
         raise status.unfit(resource.kind, resource.version, str(error)) from None
     result.setdefault("metadata", {})
     return result
+
+
+def _content(obj: Object) -> Object:
+    """What a generation is about."""
+    return {name: value for name, value in obj.items() if name not in ("metadata", "status")}
 
 
 def _shortened(obj: Object, left: int, wanted: int, now: datetime) -> Object:

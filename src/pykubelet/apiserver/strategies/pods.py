@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from pykubelet.api.codec import DecodeError, convert, to_builtins
 from pykubelet.api.defaults import default_pod
@@ -32,7 +32,6 @@ _CONDITION_TIMES: Final = ("lastProbeTime", "lastTransitionTime")
 
 
 class PodStrategy(Strategy):
-    counts_generations: ClassVar[bool] = True
     selectable = {
         "spec.nodeName": "spec.nodeName",
         "spec.restartPolicy": "spec.restartPolicy",

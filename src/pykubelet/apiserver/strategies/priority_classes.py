@@ -1,7 +1,7 @@
 """Priority classes: one of them at most is everybody's default, and the highest are the system's."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
 from pykubelet.apiserver import status
@@ -13,8 +13,6 @@ _SYSTEM_PREFIX: Final = "system-"
 
 
 class PriorityClassStrategy(Strategy):
-    counts_generations: ClassVar[bool] = True
-
     def normal(self, obj: Object) -> Object:
         result = super().normal(obj)
         result.setdefault("preemptionPolicy", "PreemptLowerPriority")

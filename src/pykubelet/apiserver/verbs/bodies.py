@@ -14,9 +14,9 @@ from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.calls import Call
 from pykubelet.apiserver.requests.json_text import check_amount, is_hard, read_json, read_patiently
 from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML
+from pykubelet.apiserver.schema.catalogue import schema_of
 from pykubelet.apiserver.schema.protobuf import from_protobuf
 from pykubelet.apiserver.schema.schema import (
-    ANYTHING,
     DEEPEST,
     Anything,
     Json,
@@ -45,7 +45,7 @@ def read_object(call: Call, strategy: Strategy, *, kind: str = "", api_version: 
     value, duplicates = call.ahead or _bounded(call, want)
     obj = _of_kind(value, want, version)
     validation = call.write_options().validation
-    schema = call.resource.schema if not kind else ANYTHING
+    schema = call.resource.schema if not kind else schema_of(version, kind)
     is_known = check_shape(obj, want, version, schema)
     told_unknown(call, () if is_known else unknown_fields(obj, schema), want, version, validation, duplicates)
     return obj if kind else normal(strategy, obj)

@@ -30,15 +30,14 @@ APPLY: Final = "application/apply-patch+yaml"
 _SHOWN: Final = 1000
 _OTHER_NAME: Final = "does not match the name on the URL"
 _FORMS: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY)
+_CUSTOM_FORMS: Final = (JSON_PATCH, MERGE_PATCH, APPLY)
 
 Patched = Callable[[Object | None], Json]
 
 
 async def patch(backend: Backend, call: Call) -> Answer:
     options = call.write_options()
-    if call.content_type not in _FORMS:
-        raise status.unsupported_media_type(_FORMS)
-    _check_options(call, options)
+    check_patch(call, options)
     attempt = _Attempt(backend, call, options)
     if attempt.is_apply and not call.info.subresource:
         made = await attempt.create_if_absent()
@@ -67,7 +66,7 @@ class _Attempt:
         self._options = options
         self._twice: list[str] = []
         """Names that some map of what is applied has twice."""
-        self._patched = _applied(backend, call, options, self._twice) if self.is_apply else _patched(call)
+        self._patched = _applied(backend, call, options, self._twice) if self.is_apply else patched_by(call)
 
     async def create_if_absent(self) -> Object | None:
         """What is applied, if it was not there before."""
@@ -107,7 +106,7 @@ class _Attempt:
         try:
             obj = self._patched(old)
         except PatchRefused as error:
-            raise _refused(error) from None
+            raise refused(error) from None
         except ApplyConflict as conflict:
             raise status.apply_conflict(str(conflict), [(c.field, c.message) for c in conflict.causes]) from None
         if not isinstance(obj, dict):
@@ -124,7 +123,11 @@ class _Attempt:
             raise _unfit(call, error) from None
 
 
-def _check_options(call: Call, options: WriteOptions) -> None:
+def check_patch(call: Call, options: WriteOptions) -> None:
+    """That it is in a form that can be made, and may be asked for in this way. Raises 415 and 422."""
+    forms = _CUSTOM_FORMS if call.resource.is_custom else _FORMS
+    if call.content_type not in forms:
+        raise status.unsupported_media_type(forms)
     errors = []
     if call.content_type == APPLY:
         if not call.query.get("fieldManager"):
@@ -135,7 +138,8 @@ def _check_options(call: Call, options: WriteOptions) -> None:
         raise status.invalid("PatchOptions", META_GROUP, "", errors)
 
 
-def _patched(call: Call) -> Patched:
+def patched_by(call: Call) -> Patched:
+    """What a patch that is not applied makes of an object."""
     try:
         body = read_json(call.body)
     except (ValueError, RecursionError) as error:
@@ -178,6 +182,7 @@ def _applied(backend: Backend, call: Call, options: WriteOptions, twice: list[st
             force=bool(options.force),
             kind=resource.kind,
             api_version=resource.api_version,
+            schema=resource.schema,
             subresource=info.subresource,
             now=backend.now(),
         )
@@ -193,7 +198,7 @@ def _unfit(call: Call, error: ApiError) -> ApiError:
     return status.invalid("", "", "", [invalid("patch", text, error.message)])
 
 
-def _refused(error: PatchRefused) -> ApiError:
+def refused(error: PatchRefused) -> ApiError:
     if error.code == UNPROCESSABLE:
         return status.unprocessable()
     if error.code == TOO_LARGE:

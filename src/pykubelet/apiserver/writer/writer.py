@@ -234,6 +234,7 @@ class Writer:
             manager=self.author.manager,
             kind=resource.kind,
             api_version=resource.api_version,
+            schema=resource.schema,
             subresource=part,
             now=self.backend.now(),
         )
@@ -277,7 +278,7 @@ class Writer:
             if uid.encode() not in entry.value:
                 continue
             metadata = of_entry(entry)["metadata"]
-            resource = next((each for each in backend.resources if entry.key.startswith(each.prefix)), None)
+            resource = backend.resources.at(entry.key)
             if resource is None or not any(each.get("uid") == uid for each in metadata.get("ownerReferences", ())):
                 continue
             where = metadata.get("namespace", ""), metadata["name"]

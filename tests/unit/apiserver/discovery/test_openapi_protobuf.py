@@ -8,6 +8,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from pykubelet.apiserver.discovery.openapi import v2_document
 from pykubelet.apiserver.discovery.openapi_protobuf import is_wanted, v2_protobuf
+from pykubelet.apiserver.schema.kinds import Resources
 
 
 def members(data: bytes, number: int) -> list[Any]:
@@ -54,7 +55,7 @@ def test_a_type_is_written_by_the_numbers_of_kubectl(
 
 
 def test_the_document_has_every_type_and_no_paths() -> None:
-    document = v2_document(version="v1.34.0")
+    document = v2_document(Resources(), version="v1.34.0")
     data = v2_protobuf(document)
     assert members(data, 1) == [b"2.0"]
     assert members(members(data, 2)[0], 2) == [b"v1.34.0"]

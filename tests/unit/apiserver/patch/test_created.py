@@ -25,8 +25,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def test_who_creates_an_object_owns_what_a_comparison_with_an_empty_one_says(obj: dict[str, Any]) -> None:
     obj = {"apiVersion": "v1", "kind": "Pod", **obj}
     obj["metadata"] = obj.get("metadata") or {}
-    quick = track_update(None, copied(obj), manager="m", kind="Pod", api_version="v1", now=NOW)
-    here = apply._situation("Pod", "v1", "", NOW)
+    quick = track_update(None, copied(obj), manager="m", kind="Pod", api_version="v1", schema=POD, now=NOW)
+    here = apply._situation("Pod", "v1", POD, "", NOW)
     try:
         owners = apply._updated(apply._empty(POD), copied(obj), {}, Manager("m", UPDATE, "v1"), here)
     except PatchRefused:
@@ -38,7 +38,7 @@ def test_who_creates_an_object_owns_what_a_comparison_with_an_empty_one_says(obj
 @pytest.mark.parametrize("subresource", ["", "status"])
 def test_who_creates_a_plain_pod_owns_what_it_says(subresource: str) -> None:
     pod = track_update(
-        None, plain_pod("a"), manager="m", kind="Pod", api_version="v1", subresource=subresource, now=NOW
+        None, plain_pod("a"), manager="m", kind="Pod", api_version="v1", schema=POD, subresource=subresource, now=NOW
     )
     (entry,) = pod["metadata"]["managedFields"]
     assert list(entry["fieldsV1"]) == (["f:metadata"] if subresource else ["f:metadata", "f:spec"])

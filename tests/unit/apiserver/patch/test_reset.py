@@ -4,6 +4,7 @@ import pytest
 
 from pykubelet.apiserver.patch.fields import Fields, Path
 from pykubelet.apiserver.patch.reset import reach
+from pykubelet.apiserver.schema.catalogue import schema_of
 
 RESOURCES: Path = ("f:spec", "f:containers", 'k:{"name":"a"}', "f:resources")
 EVERYTHING: Fields = frozenset(
@@ -55,4 +56,4 @@ def within(*starts: str) -> Fields:
     ],
 )
 def test_a_request_reaches_its_part_of_the_object(kind: str, subresource: str, version: str, reached: Fields) -> None:
-    assert reach(version, kind, subresource)(EVERYTHING) == reached
+    assert reach(kind, schema_of(version, kind), subresource)(EVERYTHING) == reached

@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykubelet.apiserver.objects import clean
 from pykubelet.apiserver.patch import typed
 from pykubelet.apiserver.patch.apply_conflicts import ApplyConflict
 from pykubelet.apiserver.patch.errors import PatchRefused
 from pykubelet.apiserver.patch.field_managers import read
 from pykubelet.apiserver.patch.server_side_apply import apply, track_update
 from pykubelet.apiserver.schema.catalogue import schema_of
-from pykubelet.apiserver.schema.schema import normal
+from pykubelet.apiserver.schema.schema import ANYTHING
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
 LATER = datetime(2025, 1, 2, 4, 0, 0, tzinfo=UTC)
-POD: dict[str, Any] = {"kind": "Pod", "api_version": "v1"}
+POD: dict[str, Any] = {"kind": "Pod", "api_version": "v1", "schema": schema_of("v1", "Pod")}
 
 
 def a_pod(**more: Any) -> dict[str, Any]:
@@ -200,7 +201,7 @@ def test_new_containers_come_where_the_one_that_applies_puts_them() -> None:
 
 
 def test_a_kind_without_a_type_merges_maps_and_replaces_lists() -> None:
-    kind: dict[str, Any] = {"kind": "Widget", "api_version": "example.com/v1"}
+    kind: dict[str, Any] = {"kind": "Widget", "api_version": "example.com/v1", "schema": ANYTHING}
     base = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     live = stored(applied(None, {**base, "spec": {"a": 1, "list": [{"name": "x"}]}}, **kind))
     assert owners(live)["me Apply"] == {"f:spec": {".": {}, "f:a": {}, "f:list": {}}}
@@ -372,8 +373,8 @@ def test_what_is_applied_is_there_and_owned_fields_exist_whatever_came_before(st
         if who == "update":
             live = updated(live, stored(pod))
         else:
-            live = normal(stored(applied(live, pod, who, force=True)), schema)
-            assert normal(applied(live, pod, who, now=LATER), schema) == live
+            live = clean(stored(applied(live, pod, who, force=True)), schema)
+            assert clean(applied(live, pod, who, now=LATER), schema) == live
             change = typed.compared(pod, live, schema)
             assert not change.modified
             assert not change.removed

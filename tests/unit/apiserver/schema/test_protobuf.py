@@ -80,7 +80,7 @@ def test_lists_in_maps() -> None:
         b"{}",
         b"k8s\x00\x0a\xff",
         b"k8s\x00" + b"\xff" * 20,
-        envelope("apps/v1", "Deployment", b""),
+        envelope("example.com/v1", "Widget", b""),
         envelope("v1", "Pod", b"\x0b"),
         envelope("v1", "Pod", b"\x0b\x0c"),
         envelope("v1", "Pod", b"\x0d\x00\x00\x00\x00"),
