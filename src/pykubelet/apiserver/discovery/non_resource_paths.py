@@ -122,7 +122,6 @@ class NonResourcePaths:
         document = await asyncio.to_thread(self._openapi.v3, path)
         return None if document is None else web.Response(body=document, content_type="application/json")
 
-
     async def _health(self, request: web.Request, path: str, one: str) -> web.Response:
         if one and one not in self._checks:
             raise status.unknown_path()

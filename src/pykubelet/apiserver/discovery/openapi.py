@@ -14,7 +14,7 @@ from pykubelet.apiserver.discovery.openapi_paths import paths
 from pykubelet.apiserver.schema.catalogue import META, catalogue, section
 from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.schema.resources import Resource
-from pykubelet.apiserver.schema.schema import Field, ListOf, MapOf, Record, Scalar, Schema
+from pykubelet.apiserver.schema.schema import Anything, Field, ListOf, MapOf, Record, Scalar, Schema
 
 Json = dict[str, Any]
 
@@ -97,6 +97,7 @@ def _security() -> Json:
 def _schemas(resources: Sequence[Resource], prefix: str) -> Json:
     """The types of the resources, and all types that these are made of."""
     result: Json = {name: _scalar_definition(name, prefix) for name in _SCALARS}
+    free = {"description": "Any JSON."}
     waiting = [*(catalogue()[f"{META}.{name}"] for name in _ALWAYS), catalogue()[f"{META}.ListMeta"]]
     for each in resources:
         waiting += _roots(each)
@@ -109,7 +110,9 @@ def _schemas(resources: Sequence[Resource], prefix: str) -> Json:
         record = waiting.pop()
         if record.name not in result:
             result[record.name] = _definition(catalogue()[record.name], prefix)
-            waiting += [inner for field in record.fields.values() for inner in _records(field.type)]
+            inside = [inner for field in record.fields.values() for inner in _named(field.type)]
+            waiting += [inner for inner in inside if isinstance(inner, Record)]
+            result |= {inner.name: free for inner in inside if isinstance(inner, Anything) and inner.name}
     return dict(sorted(_with_kinds(result, resources).items()))
 
 
@@ -134,11 +137,11 @@ def _custom_definition(resource: Resource, prefix: str) -> Json:
     return {"type": "object", **given, "properties": properties}
 
 
-def _records(schema: Schema) -> Iterator[Record]:
-    if isinstance(schema, Record):
+def _named(schema: Schema) -> Iterator[Record | Anything]:
+    if isinstance(schema, Record | Anything):
         yield schema
     elif isinstance(schema, ListOf | MapOf):
-        yield from _records(schema.items)
+        yield from _named(schema.items)
 
 
 def _definition(record: Record, prefix: str) -> Json:
@@ -183,7 +186,9 @@ def _inline(schema: Schema, prefix: str) -> Json:
         inner = _inline(schema.items, prefix)
         result: Json = {"type": "object", **({"additionalProperties": inner} if inner else {})}
         return {**result, "x-kubernetes-map-type": "atomic"} if schema.is_atomic else result
-    return _inline_list(schema, prefix) if isinstance(schema, ListOf) else {}
+    if isinstance(schema, ListOf):
+        return _inline_list(schema, prefix)
+    return {"$ref": prefix + schema.name} if schema.name else {"type": "object"}
 
 
 def _inline_list(schema: ListOf, prefix: str) -> Json:

@@ -21,7 +21,6 @@ _PERCENT: Final = re.compile("[0-9]+%")
 
 
 class WorkloadStrategy(Strategy):
-    counts_generations: ClassVar[bool] = True
     counts: ClassVar[tuple[str, ...]] = ()
     """What the status counts."""
     always_counted: ClassVar[tuple[str, ...]] = ()

@@ -19,7 +19,7 @@ from pykubelet.apiserver.requests.options import WriteOptions
 from pykubelet.apiserver.schema.resources import Resource, ScalePaths
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.strategies.base import normal
-from pykubelet.apiserver.verbs.bodies import from_yaml, read_object
+from pykubelet.apiserver.verbs.bodies import from_yaml, read_object, told_unknown
 from pykubelet.apiserver.verbs.create import writer_for
 from pykubelet.apiserver.verbs.patch import APPLY, check_patch, patched_by, refused
 
@@ -109,7 +109,9 @@ class _Wish:
     def applied(self, old: Object) -> Object:
         """Applied as a part of the object that has the number, so that it has one owner whichever way it is set."""
         resource, name = self._resource, old["metadata"]["name"]
-        body = from_yaml(self._call.body, _SCALE.kind)
+        twice: list[str] = []
+        body = from_yaml(self._call.body, _SCALE.kind, twice)
+        told_unknown(self._call, (), _SCALE.kind, _SCALE.api_version, self._options.validation, twice)
         if not isinstance(body, dict) or (body.get("apiVersion"), body.get("kind")) != ("autoscaling/v1", "Scale"):
             raise status.bad_request("what is applied must be a Scale of autoscaling/v1")
         _check_name(body, name)

@@ -43,20 +43,21 @@ def within(schema: Schema) -> Schema:
     return within(schema.items) if isinstance(schema, ListOf | MapOf) else schema
 
 
-KINDS = {
+KINDS: dict[str, tuple[type[Struct], str]] = {
     "Pod": (Pod, "v1"),
     "Node": (Node, "v1"),
     "ConfigMap": (ConfigMap, "v1"),
     "Secret": (Secret, "v1"),
     "Event": (Event, "v1"),
     "Lease": (Lease, "coordination.k8s.io/v1"),
+    "Status": (Status, "v1"),
 }
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "Status"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_typed_objects_have_the_fields_that_the_facts_have(kind: str) -> None:
-    struct, record = (Status, catalogue()[f"{META}.Status"]) if kind == "Status" else (KINDS[kind][0], None)
-    record = record or record_of(KINDS[kind][1], kind)
+    struct, version = KINDS[kind]
+    record = catalogue()[f"{META}.Status"] if kind == "Status" else record_of(version, kind)
     assert record is not None
     for typed, known in pairs(struct, record, set()):
         names = {field.encode_name for field in msgspec.structs.fields(typed)}
