@@ -101,7 +101,8 @@ def held_server(folder: Path) -> Iterator[HeldServer]:
         )
         access = server.backend.access
         assert isinstance(access, ClusterAccess)
-        register_all(server, access, pki, ClusterAddresses(tuple, 0, ApiSettings().service_range, {}))
+        addresses = ClusterAddresses(tuple, 0, ApiSettings().service_range, {})
+        register_all(server, access, pki, addresses, found_at="127.0.0.1:6443")
         async with serving(server.application(), "127.0.0.1", 0) as port:
             with watched_loop() as hold:
                 await _add(server, "", "pods", (pod(),))

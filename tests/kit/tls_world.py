@@ -69,7 +69,7 @@ class World:
         self.kubelets: dict[str, Endpoint] = {}
         """Those that an administrator has put down."""
         self.addresses = ClusterAddresses(lambda: OWN, 0, ApiSettings().service_range, self.kubelets)
-        register_all(self.server, access, self.pki, self.addresses)
+        register_all(self.server, access, self.pki, self.addresses, found_at="127.0.0.1:6443")
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["World", None]:

@@ -1,11 +1,10 @@
 """What a cluster cannot do without, made when the server starts. What is there stays as it is."""
 
-import ipaddress
 from typing import Final
 
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.settings import ApiSettings
+from pykubelet.apiserver.settings import ApiSettings, first_service
 from pykubelet.apiserver.writer.author import KUBE_APISERVER
 from pykubelet.apiserver.writer.writer import Writer
 
@@ -37,7 +36,7 @@ async def _ensure(backend: Backend, group: str, plural: str, given: Object) -> N
 
 
 def _kubernetes_service(settings: ApiSettings) -> Object:
-    address = str(ipaddress.ip_network(settings.service_range)[1])
+    address = first_service(settings.service_range)
     port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": settings.advertise_port}
     labels = {"component": "apiserver", "provider": "kubernetes"}
     return {

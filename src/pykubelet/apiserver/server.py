@@ -47,8 +47,8 @@ class ApiServer:
         self.backend.access = access(self.backend)
         checks = {"ping": _always, "log": _always, "etcd": store.healthy, "informer-sync": self._is_ready}
         self._observer = Observer(self.backend.now, auditing)
-        paths = NonResourcePaths(settings, self.backend.resources, checks, self._measured)
-        self._handler = RequestHandler(self.backend, paths, self._observer)
+        self._plain = NonResourcePaths(settings, self.backend.resources, checks, self._measured)
+        self._handler = RequestHandler(self.backend, self._plain, self._observer)
         self._is_started = False
         self.answer("", "pods", "binding", bind)
         self.answer("", "bindings", "", bind)
@@ -58,6 +58,10 @@ class ApiServer:
     def answer(self, group: str, plural: str, subresource: str, verb: Verb) -> None:
         """Have a resource that is not stored, or a part of one, answered by a function like those in `verbs`."""
         self._handler.answers[group, plural, subresource] = verb
+
+    def publish(self, path: str, content_type: str, content: bytes) -> None:
+        """Have a document that does not change at a path of its own."""
+        self._plain.documents[path] = (content_type, content)
 
     def connect(self, group: str, plural: str, subresource: str, handler: Connect) -> None:
         """Have requests for a part of an object handed over as they are: streams, proxies. The body is not read yet."""

@@ -1,6 +1,33 @@
 """What whoever runs the API server may choose."""
 
+import ipaddress
+from typing import Final
+
 import msgspec
+
+from pykubelet.base.errors import Invalid
+
+_SMALLEST_RANGE: Final = 8
+_LARGEST_RANGE: Final = 20
+"""In bits: for all services, and not more than can be reckoned with, as upstream."""
+
+
+def service_range(text: str) -> str:
+    """The addresses of services, as they are written. Raises Invalid."""
+    try:
+        network = ipaddress.ip_network(text)
+    except ValueError:
+        raise Invalid(f"--service-cluster-ip-range: {text!r} is no range of addresses, such as 10.96.0.0/16") from None
+    bits = network.max_prefixlen - network.prefixlen
+    if not _SMALLEST_RANGE <= bits <= _LARGEST_RANGE:
+        least, most = network.max_prefixlen - _LARGEST_RANGE, network.max_prefixlen - _SMALLEST_RANGE
+        raise Invalid(f"--service-cluster-ip-range: {text} has to be between /{least} and /{most}")
+    return str(network)
+
+
+def first_service(range_: str) -> str:
+    """The address of the service `kubernetes`: this server, as pods know it."""
+    return str(ipaddress.ip_network(range_)[1])
 
 
 class ApiSettings(msgspec.Struct, frozen=True, kw_only=True):

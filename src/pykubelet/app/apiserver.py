@@ -19,9 +19,9 @@ from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.security.addresses import ClusterAddresses, kubelet_endpoints
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.pki import ADMIN
-from pykubelet.apiserver.security.serving import SERVICE_IP, apiserver_tls, serving_hosts
+from pykubelet.apiserver.security.serving import apiserver_tls, serving_hosts
 from pykubelet.apiserver.server import ApiServer
-from pykubelet.apiserver.settings import ApiSettings
+from pykubelet.apiserver.settings import ApiSettings, first_service, service_range
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.moving import move
 from pykubelet.apiserver.store.port import Store
@@ -61,11 +61,14 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         stack.push_async_callback(store.close)
         if config.import_from is not None:
             await _import_objects(config.import_from, store)
-        settings = ApiSettings(advertise_address=_advertised(config), advertise_port=config.port)
+        services = service_range(config.service_range)
+        settings = ApiSettings(
+            advertise_address=_advertised(config), advertise_port=config.port, service_range=services
+        )
         static = {pki.admin_token(): authenticated(ADMIN, (MASTERS,))}
 
         def hosts() -> list[str]:
-            return serving_hosts((*config.names, config.address))
+            return serving_hosts((*config.names, config.address, first_service(services)))
 
         addresses = ClusterAddresses(
             hosts, config.port, settings.service_range, kubelet_endpoints(config.kubelet_endpoints)
@@ -82,7 +85,8 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         )
         access = server.backend.access
         assert isinstance(access, ClusterAccess)
-        register_all(server, access, pki, addresses, insecure_kubelets=config.insecure_kubelets)
+        found_at = f"{settings.advertise_address}:{config.port}"
+        register_all(server, access, pki, addresses, found_at=found_at, insecure_kubelets=config.insecure_kubelets)
         await _serve(server.application(), config, tls, stack)
         gc.collect()
         gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find
@@ -134,7 +138,7 @@ def _advertised(config: ApiServerConfig) -> str:
     if config.address not in EVERYWHERE:
         return config.address
     known = (*config.names, *serving_hosts())
-    return next((each for each in known if each != SERVICE_IP and _is_reachable(each)), "127.0.0.1")
+    return next(filter(_is_reachable, known), "127.0.0.1")
 
 
 def _is_reachable(host: str) -> bool:

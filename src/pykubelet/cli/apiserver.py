@@ -34,6 +34,13 @@ _COUNT = click.IntRange(min=0)
     help="Where the kubelet of a node is, whatever the node itself says; repeatable.",
 )
 @click.option("--insecure-kubelets", is_flag=True, help="Believe kubelets without a certificate of ours.")
+@click.option(
+    "--service-cluster-ip-range",
+    default="10.96.0.0/16",
+    show_default=True,
+    metavar="CIDR",
+    help="Which addresses services get; nothing else in reach may have them.",
+)
 @click.option("--audit-log-path", default="", type=PATH, metavar="FILE", help="Log who did what; - is the output.")
 @click.option("--audit-policy-file", default="", type=PATH, metavar="FILE", help="How much of what [Metadata of all].")
 @click.option("--audit-log-maxage", type=_COUNT, default=0, metavar="DAYS", help="Keep older logs so long [for ever].")
@@ -78,6 +85,7 @@ def apiserver(
         controllers=words(controllers) or ("*",),
         kubelet_endpoints=kubelet_endpoints,
         insecure_kubelets=given["insecure_kubelets"],
+        service_range=given["service_cluster_ip_range"],
         audit_policy=given["audit_policy_file"],
         audit_log=given["audit_log_path"],
         audit_most_days=given["audit_log_maxage"],

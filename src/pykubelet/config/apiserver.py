@@ -39,6 +39,7 @@ class ApiServerConfig(Struct, frozen=True, kw_only=True):
     insecure_kubelets: bool = False
     """Whether kubelets are believed whose serving certificate is not ours."""
 
+    service_range: str = "10.96.0.0/16"
     audit_policy: str = ""
     audit_log: str = ""
     """Where the audit log is written; `-` is the standard output."""

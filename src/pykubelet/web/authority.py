@@ -13,6 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pykubelet.base.errors import Invalid
 from pykubelet.web.key_pairs import KeyPair, key_pem
 
+AuthorityKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+"""Ours are of the first kind; those of other tools are often of the second."""
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey | ed25519.Ed25519PublicKey
 
 YEAR: Final = timedelta(days=365)
@@ -24,7 +26,7 @@ _SMALLEST_RSA: Final = 2048
 
 
 class Authority:
-    def __init__(self, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> None:
+    def __init__(self, certificate: x509.Certificate, key: AuthorityKey) -> None:
         self.certificate = certificate
         self._key = key
 
@@ -32,7 +34,7 @@ class Authority:
     def make(
         cls,
         now: datetime,
-        key: ec.EllipticCurvePrivateKey | None = None,
+        key: AuthorityKey | None = None,
         *,
         name: str = "kubernetes",
         lifetime: timedelta = _AUTHORITY_LIFETIME,
@@ -55,8 +57,8 @@ class Authority:
             key = serialization.load_pem_private_key(pair.key, password=None)
         except (ValueError, TypeError):
             raise Invalid("the certificate or the key of the authority cannot be read: both have to be PEM") from None
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise Invalid("the authority's key has to be an elliptic curve key")
+        if not isinstance(key, AuthorityKey):
+            raise Invalid("the authority's key has to be an elliptic curve key or one of RSA")
         if certificate.public_key() != key.public_key():
             raise Invalid("the authority's certificate and key do not belong together")
         return cls(certificate, key)
@@ -95,7 +97,7 @@ class Authority:
     ) -> bytes:
         """A certificate, PEM; it never outlives the authority."""
         until = min(now + lifetime, self.certificate.not_valid_after_utc)
-        identifier = self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        identifier = _identifier(self.certificate)
         purposes = [ExtendedKeyUsageOID.CLIENT_AUTH] * client + [ExtendedKeyUsageOID.SERVER_AUTH] * server
         builder = (
             _builder(subject, self.certificate.subject, key, now, until)
@@ -110,6 +112,16 @@ class Authority:
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName(hosts), critical=False)
         return builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+def _identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
+    """Some tools leave it out."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        key = certificate.public_key()
+        assert isinstance(key, PublicKey)
+        return x509.SubjectKeyIdentifier.from_public_key(key)
 
 
 def public_key_of(request: x509.CertificateSigningRequest) -> PublicKey:

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPri
 from pykubelet.base.errors import Invalid
 from pykubelet.web.authority import Authority, public_key_of
 from pykubelet.web.certificates import client_subject, hosts, is_issued_by, is_of_key
-from pykubelet.web.key_pairs import KeyPair
+from pykubelet.web.key_pairs import KeyPair, key_pem
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -51,6 +51,17 @@ def test_it_comes_back_from_its_files() -> None:
         Authority.load(KeyPair(authority.pem, Authority.make(NOW).pair().key))
     with pytest.raises(Invalid, match="both have to be PEM"):
         Authority.load(KeyPair(b"rubbish", authority.pair().key))
+
+
+def test_one_of_other_tools_may_be_of_rsa_and_without_an_identifier() -> None:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "others")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(NOW).not_valid_after(NOW + DAY)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    certificate = builder.sign(key, hashes.SHA256())
+    authority = Authority.load(KeyPair(Authority(certificate, key).pem, key_pem(key)))
+    assert is_issued_by(loaded(authority.client("ann", (), NOW)), certificate)
 
 
 @pytest.mark.parametrize("name", ["", "n" * 65])

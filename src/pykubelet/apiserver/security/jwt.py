@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from pykubelet.base.errors import Invalid
 
-_ALGORITHM: Final = "ES256"
+ALGORITHM: Final = "ES256"
 _HALF: Final = 32
 _LONGEST: Final = 16 << 10
 
@@ -22,6 +22,14 @@ _LONGEST: Final = 16 << 10
 def key_id(key: ec.EllipticCurvePublicKey) -> str:
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return _encoded(hashlib.sha256(der).digest())
+
+
+def key_document(key: ec.EllipticCurvePublicKey) -> dict[str, str]:
+    """As a JSON web key, for whoever wants to verify our tokens without asking us."""
+    numbers = key.public_numbers()
+    place = {"x": numbers.x.to_bytes(_HALF, "big"), "y": numbers.y.to_bytes(_HALF, "big")}
+    named = {"use": "sig", "kty": "EC", "kid": key_id(key), "crv": "P-256", "alg": ALGORITHM}
+    return {**named, **{name: _encoded(value) for name, value in place.items()}}
 
 
 def signed(claims: dict[str, Any], key: ec.EllipticCurvePrivateKey) -> str:
@@ -47,7 +55,7 @@ def verified_claims(token: str, key: ec.EllipticCurvePublicKey) -> dict[str, Any
     claims = unverified_claims(token)
     text, _, signature = token.rpartition(".")
     if text.partition(".")[0] != _head(key):
-        raise Invalid(f"the token does not begin as ours do, which are signed with {_ALGORITHM}")
+        raise Invalid(f"the token does not begin as ours do, which are signed with {ALGORITHM}")
     raw = _decoded(signature)
     if len(raw) != 2 * _HALF:
         raise Invalid("the token's signature has the wrong length")
@@ -61,7 +69,7 @@ def verified_claims(token: str, key: ec.EllipticCurvePublicKey) -> dict[str, Any
 
 def _head(key: ec.EllipticCurvePublicKey) -> str:
     """The only one there is: what a header says is never looked at, and can lead nobody anywhere."""
-    return _encoded(msgspec.json.encode({"alg": _ALGORITHM, "kid": key_id(key)}))
+    return _encoded(msgspec.json.encode({"alg": ALGORITHM, "kid": key_id(key)}))
 
 
 def _json(part: str) -> dict[str, Any]:

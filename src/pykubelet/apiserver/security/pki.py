@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from pykubelet.apiserver.requests.users import KUBELET_CLIENT, MASTERS, NODE_PREFIX, NODES
 from pykubelet.base.errors import Invalid
-from pykubelet.web.authority import Authority, general_name
+from pykubelet.web.authority import Authority, AuthorityKey, general_name
 from pykubelet.web.certificates import hosts, is_due, is_issued_by, is_of_key
 from pykubelet.web.key_pairs import KeyPair, key_pem, read_pem, write_private
 
@@ -143,8 +143,8 @@ def _authority(certificate: Path, key: Path, now: datetime) -> Authority:
         half_made = serialization.load_pem_private_key(read_pem(key), password=None) if key.exists() else None
     except (ValueError, TypeError):
         raise Invalid(f"{key} cannot be read as a key: put the right one back, or remove it") from None
-    if half_made is not None and not isinstance(half_made, ec.EllipticCurvePrivateKey):
-        raise Invalid(f"{key} is no elliptic curve key: put the right one back, or remove it")
+    if half_made is not None and not isinstance(half_made, AuthorityKey):
+        raise Invalid(f"{key} is no key of an elliptic curve or of RSA: put the right one back, or remove it")
     authority = Authority.make(now, half_made)
     made = authority.pair()
     write_private(key, made.key)  # first: a certificate without its key would be of no use

@@ -12,7 +12,6 @@ from pykubelet.apiserver.security.pki import Pki
 from pykubelet.web.tls import ServingTls
 from pykubelet.web.unverified import unverified_context
 
-SERVICE_IP: Final = "10.96.0.1"
 _LOOK_AGAIN: Final = 60.0
 _SERVICE: Final = "kubernetes"
 
@@ -21,7 +20,7 @@ def serving_hosts(extra: Sequence[str] = ()) -> list[str]:
     """Whatever a client may call us by: this machine, and the service that pods find."""
     names = [f"{_SERVICE}{end}" for end in ("", ".default", ".default.svc", ".default.svc.cluster.local")]
     machine = [each for each in (socket.gethostname(),) if _is_host(each)]
-    found = ["localhost", "127.0.0.1", "::1", SERVICE_IP, *names, *machine, *_addresses(), *extra]
+    found = ["localhost", "127.0.0.1", "::1", *names, *machine, *_addresses(), *extra]
     return list(dict.fromkeys(found))
 
 

@@ -23,6 +23,8 @@ Find = Callable[[str, str, str, str], Awaitable[Object | None]]
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 AUDIENCES: Final = (ISSUER,)
 """Those whom a token has to be for, to be believed by this API server."""
+JWKS_PATH: Final = "/openid/v1/jwks"
+DISCOVERY_PATH: Final = "/.well-known/openid-configuration"
 _LEEWAY: Final = 60.0
 _RESOURCES: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
@@ -106,6 +108,19 @@ class ServiceAccountTokens:
             "sub": f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}",
         }
         return jwt.signed(claims, self._key)
+
+    def discovery(self, address: str) -> dict[str, Any]:
+        """By which others find out whose tokens these are (OpenID Connect); `address` is where they find us."""
+        return {
+            "issuer": ISSUER,
+            "jwks_uri": f"https://{address}{JWKS_PATH}",
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [jwt.ALGORITHM],
+        }
+
+    def keys(self) -> dict[str, Any]:
+        return {"keys": [jwt.key_document(self._public)]}
 
     def is_ours(self, token: str) -> bool:
         """Whether it says that it is one of these; it may still be a lie."""

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+from pykubelet.apiserver.objects import encode
+from pykubelet.apiserver.requests.media_types import JSON
 from pykubelet.apiserver.security.addresses import ClusterAddresses
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.apiserver.security.serving import kubelet_context
+from pykubelet.apiserver.security.tokens import DISCOVERY_PATH, JWKS_PATH
 from pykubelet.apiserver.subresources.kubelet_proxy import KubeletProxy
 from pykubelet.apiserver.subresources.metrics import Metrics
 from pykubelet.apiserver.subresources.reviews import AUTHENTICATION, AUTHORIZATION, Reviews
@@ -20,6 +23,8 @@ class HandlerTable(Protocol):
 
     def connect(self, group: str, plural: str, subresource: str, handler: Connect) -> None: ...
 
+    def publish(self, path: str, content_type: str, content: bytes) -> None: ...
+
 
 def register_all(
     server: HandlerTable,
@@ -27,9 +32,13 @@ def register_all(
     pki: Pki,
     addresses: ClusterAddresses,
     *,
+    found_at: str,
     insecure_kubelets: bool = False,
 ) -> None:
-    """`insecure_kubelets`: the serving certificates of kubelets are not verified."""
+    """`found_at`: host and port where others find this server; `insecure_kubelets`: the serving certificates of
+    kubelets are not verified."""
+    server.publish(DISCOVERY_PATH, JSON, encode(access.tokens.discovery(found_at)))
+    server.publish(JWKS_PATH, "application/jwk-set+json", encode(access.tokens.keys()))
     for (group, plural), verb in _reviews(access).items():
         server.answer(group, plural, "", verb)
     server.answer("", "serviceaccounts", "token", token_requests(access.tokens))

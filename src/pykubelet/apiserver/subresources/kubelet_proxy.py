@@ -18,6 +18,7 @@ from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.calls import Call
 from pykubelet.apiserver.requests.options import flag
+from pykubelet.apiserver.subresources.log_options import log_options
 from pykubelet.apiserver.subresources.targets import Target, Targets
 from pykubelet.apiserver.verbs.handlers import Connect
 from pykubelet.base.errors import Retry
@@ -29,16 +30,6 @@ from pykubelet.web.upgrade import offered_protocols, wants_upgrade
 Contexts = Callable[[bool], ssl.SSLContext]
 """whether the kubelet's certificate need not be verified -> TLS for connections to kubelets; blocking"""
 
-_LOG_OPTIONS: Final = (
-    "follow",
-    "previous",
-    "timestamps",
-    "sinceSeconds",
-    "sinceTime",
-    "tailLines",
-    "limitBytes",
-    "stream",
-)
 _STREAMS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 _HOP_BY_HOP: Final = frozenset(
     (
@@ -81,11 +72,11 @@ class KubeletProxy:
         }
 
     async def log(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
+        options = log_options(request.query, call.info.name)
         pod = await backend.live("pods", call.info.namespace, call.info.name)
         container = container_name(pod, request.query.get("container", ""))
         if not at(pod, "spec.nodeName"):
             return web.Response(text="")
-        options = {name: request.query[name] for name in _LOG_OPTIONS if name in request.query}
         target = _target("containerLogs", pod, container) + (f"?{urlencode(options)}" if options else "")
         insecure = flag(request.query, "insecureSkipTLSVerifyBackend")
         node = at(pod, "spec.nodeName")

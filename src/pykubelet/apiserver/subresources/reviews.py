@@ -80,8 +80,7 @@ class Reviews:
             user, audiences = await self._control.authenticator.token_user(asked.token, tuple(asked.audiences))
         except Invalid as error:
             return _answer(body, {"authenticated": False, "error": str(error), "user": {}})
-        found: dict[str, Any] = {"authenticated": True, "user": user.info()}
-        return _answer(body, {**found, "audiences": audiences} if asked.audiences else found)
+        return _answer(body, {"authenticated": True, "user": user.info(), "audiences": audiences})
 
     async def myself(self, backend: Backend, call: Call) -> Answer:
         return _answer(_body(backend, call), {"userInfo": call.user.info()})

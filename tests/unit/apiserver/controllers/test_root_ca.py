@@ -60,3 +60,19 @@ async def test_it_is_given_once_the_store_is_back() -> None:
             await asyncio.sleep(90)
 
             assert (await c.get("configmaps", "kube-root-ca.crt"))["data"] == {"ca.crt": "PEM"}
+
+
+@virtual_time
+async def test_who_extends_the_api_finds_the_authority_of_its_clients_and_may_add_its_own() -> None:
+    async with cluster() as c, running(RootCa(c, "PEM")):
+        await c.writer.ensure(c.resource(NAMESPACES), {"metadata": {"name": "kube-system"}})
+        await asyncio.sleep(1)
+        found = await c.get("configmaps", "extension-apiserver-authentication", "kube-system")
+        assert found["data"] == {"client-ca-file": "PEM"}
+        assert await c.get("configmaps", "extension-apiserver-authentication", "default") is None
+
+        theirs = {"client-ca-file": "old", "requestheader-client-ca-file": "theirs"}
+        await c.change(("", "configmaps"), found, lambda live: {**live, "data": theirs})
+        await asyncio.sleep(1)
+        found = await c.get("configmaps", "extension-apiserver-authentication", "kube-system")
+        assert found["data"] == {**theirs, "client-ca-file": "PEM"}

@@ -1,5 +1,7 @@
 """The whole way over TLS, as clients of ours go it."""
 
+import base64
+import json
 import socket
 import ssl
 from collections.abc import AsyncGenerator
@@ -9,9 +11,11 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kit.tls_world import PODS, World, now, served
 from kit.waiting import eventually
+from pykubelet.apiserver.security import jwt
 from pykubelet.apiserver.security.pki import Pki
 from pykubelet.apiserver.subresources.kubelet_proxy import proxied
 
@@ -264,3 +268,38 @@ async def test_a_kubelet_that_is_not_there_is_named(world: World) -> None:
 )
 def test_the_name_of_a_proxied_pod_may_say_scheme_and_port(text: str, expected: tuple[str, str, str]) -> None:
     assert proxied(text) == expected
+
+
+async def test_others_can_verify_the_tokens_of_service_accounts_without_asking(world: World) -> None:
+    code, found = await world.ask("GET", "/.well-known/openid-configuration")
+    assert code == 200
+    assert found["jwks_uri"].endswith("/openid/v1/jwks")
+    _, keys = await world.ask("GET", "/openid/v1/jwks")
+    (key,) = keys["keys"]
+    x, y = (int.from_bytes(base64.urlsafe_b64decode(key[each] + "=")) for each in "xy")
+    public = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+    assert public == world.pki.service_account_key().public_key()
+    _, made = await world.ask("POST", "/api/v1/namespaces/default/serviceaccounts/default/token", body={"spec": {}})
+    token = made["status"]["token"]
+    claims = jwt.verified_claims(token, public)
+    assert claims["iss"] == found["issuer"]
+    assert json.loads(base64.urlsafe_b64decode(token.partition(".")[0] + "=="))["kid"] == key["kid"]
+    assert (await world.ask("GET", "/openid/v1/jwks", user=""))[0] in (401, 403)
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("tailLines=-1", "tailLines"),
+        ("limitBytes=-1", "limitBytes"),
+        ("limitBytes=0", "limitBytes"),
+        ("sinceSeconds=0", "sinceSeconds"),
+        ("sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z", ""),
+    ],
+)
+async def test_what_cannot_be_asked_of_a_log_is_refused_before_anybody_is_asked(
+    world: World, query: str, field: str
+) -> None:
+    code, refused = await world.ask("GET", f"{PODS}/none/log?{query}")
+    assert (code, refused["details"]["kind"]) == (422, "PodLogOptions")
+    assert [each.get("field", "") for each in refused["details"]["causes"]] == [field]
