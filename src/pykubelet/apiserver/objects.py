@@ -17,7 +17,7 @@ import msgspec
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.schema.protobuf import MAGIC, from_protobuf
-from pykubelet.apiserver.schema.schema import Json, ListOf, MapOf, Record, Scalar, Schema, copied, empty, item, zero
+from pykubelet.apiserver.schema.schema import Json, ListOf, MapOf, Record, Scalar, Schema, copied, item, zero
 from pykubelet.apiserver.store.port import Entry
 
 Object = dict[str, Any]
@@ -129,9 +129,9 @@ def _clean_record(value: dict[str, Json], record: Record) -> dict[str, Json]:
         elif not inner and field.omits_empty:
             continue
         result[name] = inner
-    for name, kind in record.always:
+    for name, fill in record.always.items():
         if name not in result:
-            result[name] = clean({}, kind) if isinstance(kind, Record) else empty(kind)
+            result[name] = copied(fill) if type(fill) is dict else fill
     return result
 
 

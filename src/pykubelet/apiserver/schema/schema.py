@@ -50,9 +50,9 @@ class Record(msgspec.Struct, frozen=True, dict=True):
     is_atomic: bool = False
 
     @cached_property
-    def always(self) -> tuple[tuple[str, "Schema"], ...]:
-        """The fields that are there even when nothing was said of them, as zeros and empty objects."""
-        return tuple((name, field.type) for name, field in self.fields.items() if field.is_filled)
+    def always(self) -> Mapping[str, Json]:
+        """The fields that are there even when nothing was said of them: zeros and empty objects."""
+        return {name: _filled(field.type) for name, field in self.fields.items() if field.is_filled}
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -102,6 +102,10 @@ def empty(schema: Schema) -> Json:
             if field.is_written
         }
     return zero(schema) if isinstance(schema, Scalar) else None
+
+
+def _filled(schema: Schema) -> Json:
+    return dict(schema.always) if isinstance(schema, Record) else empty(schema)
 
 
 def zero(schema: Scalar) -> Json:
