@@ -20,7 +20,7 @@ from pykubelet.apiserver.controllers.namespaces import NamespaceController
 from pykubelet.apiserver.controllers.nodes import NodeLifecycle
 from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.root_ca import RootCa
-from pykubelet.apiserver.controllers.scheduler import Scheduler
+from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
 from pykubelet.apiserver.security.addresses import ClusterAddresses
 from pykubelet.apiserver.writer.author import KUBE_SCHEDULER

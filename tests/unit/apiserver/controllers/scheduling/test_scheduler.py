@@ -1,13 +1,16 @@
 """Which node a pod gets, and when."""
 
 import asyncio
+from typing import Any
+
+import pytest
 
 from kit.cluster import cluster, owners, running
 from kit.virtual_time import virtual_time
 from pykubelet.api.objects import ObjectReference
 from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.conditions import condition
-from pykubelet.apiserver.controllers.scheduler import Scheduler
+from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.verbs.binding import Binding, bind_pod
 from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
 
@@ -38,7 +41,10 @@ async def test_a_pod_that_fits_nowhere_says_why_once_and_is_bound_when_a_node_co
 
         waiting = condition(await c.get("pods", "web"), "PodScheduled")
         assert (waiting["status"], waiting["reason"]) == ("False", "Unschedulable")
-        assert waiting["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+        assert waiting["message"] == (
+            "0/1 nodes are available: 1 Insufficient cpu. "
+            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+        )
         assert [text for reason, text in await c.events() if reason == "FailedScheduling"][-1] == waiting["message"]
 
         await c.node("large")
@@ -191,3 +197,108 @@ async def test_what_the_scheduler_says_is_its_own_and_binding_makes_nobody_an_ow
         assert bound["metadata"]["managedFields"] == waiting["metadata"]["managedFields"]
         (event, *_) = await c.all(("", "events"))
         assert owners(event) == [("kube-scheduler", None)]
+
+
+def asking(cpu: str, **spec: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "m", "resources": {"requests": {"cpu": cpu}}}], **spec}
+
+
+@virtual_time
+async def test_a_more_important_pod_drives_a_lesser_out_and_gets_its_room() -> None:
+    async with cluster() as c, running(Scheduler(c)):
+        await c.node("n1")
+        await c.pod("low", asking("1500m"))
+        await asyncio.sleep(1)
+        await c.pod("high", asking("1", priority=1000))
+        await asyncio.sleep(1)
+
+        high, low = await c.get("pods", "high"), await c.get("pods", "low")
+        assert high["status"]["nominatedNodeName"] == "n1"
+        assert condition(high, "PodScheduled")["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+        assert low["metadata"]["deletionTimestamp"]
+        disrupted = condition(low, "DisruptionTarget")
+        assert (disrupted["status"], disrupted["reason"]) == ("True", "PreemptionByScheduler")
+        assert ("Preempted", f"Preempted by pod {high['metadata']['uid']} on node n1") in await c.events()
+
+        await c.pod("later", asking("1"))
+        await c.remove(PODS, await c.get("pods", "low"), grace=0)
+        await asyncio.sleep(1)
+        high = await c.get("pods", "high")
+        assert high["spec"]["nodeName"] == "n1"
+        assert "nominatedNodeName" not in high["status"]
+
+
+@virtual_time
+async def test_room_that_is_made_for_one_is_not_given_to_a_lesser() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        await c.pod("low", asking("2"))
+        scheduler = Scheduler(c)
+        await scheduler.sync()
+        await c.pod("high", asking("2", priority=1000))
+        await scheduler.sync()
+        await c.remove(PODS, await c.get("pods", "low"), grace=0)
+        await c.pod("cheeky", asking("100m"))
+        await scheduler.sync()
+
+        assert (await c.get("pods", "high"))["spec"]["nodeName"] == "n1"
+        assert "nodeName" not in (await c.get("pods", "cheeky"))["spec"]
+
+
+@virtual_time
+async def test_nobody_is_driven_out_twice_while_the_first_still_leaves() -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        for name in ("a", "b"):
+            await c.pod(name, asking("1"))
+        scheduler = Scheduler(c)
+        await scheduler.sync()
+        await c.pod("high", asking("1", priority=1000))
+        for _ in range(3):
+            await scheduler.sync()
+        leaving = [n for n in ("a", "b") if (await c.get("pods", n))["metadata"].get("deletionTimestamp")]
+        assert len(leaving) == 1
+        assert (await c.get("pods", "high"))["status"]["nominatedNodeName"] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        (asking("1", priority=1000, preemptionPolicy="Never"), "not eligible due to preemptionPolicy=Never."),
+        (asking("1"), "0/1 nodes are available: 1 No preemption victims found for incoming pod."),
+        (asking("3", priority=1000), "0/1 nodes are available: 1 Preemption is not helpful for scheduling."),
+        (
+            asking("1", priority=1000, nodeSelector={"a": "b"}),
+            "0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+        ),
+    ],
+)
+@virtual_time
+async def test_one_who_may_not_or_cannot_drive_others_out_says_so(spec: dict[str, Any], why: str) -> None:
+    async with cluster() as c:
+        await c.node("n1")
+        await c.pod("low", asking("1500m"))
+        await Scheduler(c).sync()
+        await c.pod("late", spec)
+        await Scheduler(c).sync()
+        assert condition(await c.get("pods", "late"), "PodScheduled")["message"].endswith(f" preemption: {why}")
+        assert "deletionTimestamp" not in (await c.get("pods", "low"))["metadata"]
+
+
+@virtual_time
+async def test_a_pod_goes_where_it_likes_the_others_better() -> None:
+    def liking(kind: str) -> dict[str, Any]:
+        term = {"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "kubernetes.io/hostname"}
+        wish = [{"weight": 100, "podAffinityTerm": term}]
+        return {**POD, "affinity": {kind: {"preferredDuringSchedulingIgnoredDuringExecution": wish}}}
+
+    async with cluster() as c:
+        for name in ("n1", "n2"):
+            await c.node(name, labels={"kubernetes.io/hostname": name})
+        await c.pod("db", {**POD, "nodeSelector": {"kubernetes.io/hostname": "n2"}}, labels={"app": "db"})
+        await Scheduler(c).sync()
+        await c.pod("near", liking("podAffinity"))
+        await c.pod("far", liking("podAntiAffinity"))
+        await Scheduler(c).sync()
+        assert (await c.get("pods", "near"))["spec"]["nodeName"] == "n2"
+        assert (await c.get("pods", "far"))["spec"]["nodeName"] == "n1"

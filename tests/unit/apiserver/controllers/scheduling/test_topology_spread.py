@@ -10,9 +10,9 @@ from pykubelet.api.codec import convert
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.scheduling import Taint
 from pykubelet.apiserver.controllers.conditions import condition
-from pykubelet.apiserver.controllers.fit import Place
-from pykubelet.apiserver.controllers.scheduler import Scheduler
-from pykubelet.apiserver.controllers.topology_spread import UNEVEN, UNLABELLED, Crowd, Spread
+from pykubelet.apiserver.controllers.scheduling.fit import Place
+from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
+from pykubelet.apiserver.controllers.scheduling.topology_spread import UNEVEN, UNLABELLED, Crowd, Spread
 
 HOST = "kubernetes.io/hostname"
 OK: list[str] = []
@@ -166,7 +166,10 @@ async def test_a_pod_that_finds_no_even_place_waits_and_says_so_until_there_is_o
             await c.pod(name, spec, metadata={"labels": {"app": "web"}})
         await Scheduler(c).sync()
         why = condition(await c.get("pods", "u"), "PodScheduled")
-        words = f"0/3 nodes are available: 1 Too many pods, 2 {UNEVEN}."
+        words = (
+            f"0/3 nodes are available: 1 Too many pods, 2 {UNEVEN}. "
+            "preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod."
+        )
         assert (why["reason"], why["message"]) == ("Unschedulable", words)
         assert ("FailedScheduling", words) in await c.events()
 

@@ -1,4 +1,4 @@
-"""Which pods have to be near each other, and which must not be: required pod affinity and anti-affinity. Pure.
+"""Which pods have to be near each other, or would like to, and which not: pod affinity and anti-affinity. Pure.
 
 Near means on nodes that have the same value of a label, the topology key: the same host, or the same zone.
 """
@@ -8,14 +8,20 @@ from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.api.meta import LabelSelector
+from pykubelet.api.meta import LabelSelector, LabelSelectorRequirement
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.scheduling import PodAffinityTerm
 from pykubelet.api.selectors import from_struct, matches
+from pykubelet.api.struct import changed
 
 APART: Final = "node(s) didn't match pod anti-affinity rules"
 NEAR: Final = "node(s) didn't match pod affinity rules"
 SHUNNED: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
+
+_HARD_WEIGHT: Final = 1
+"""Of what somebody who is there needs to be near, for those who have a choice."""
+_WEIGHT: Final = 2.0
+_MOST: Final = 100.0
 
 Labels = Mapping[str, str]
 
@@ -27,22 +33,45 @@ class Neighbour(Struct, frozen=True):
     labels: Labels
     near: tuple[PodAffinityTerm, ...] = ()
     apart: tuple[PodAffinityTerm, ...] = ()
+    likes: tuple[tuple[int, PodAffinityTerm], ...] = ()
+    """What it would like to be near, each with its weight, and with less than nothing what it would rather not."""
 
     @property
     def is_picky(self) -> bool:
-        return bool(self.near or self.apart)
+        return bool(self.near or self.apart or self.likes)
 
 
 def neighbour(namespace: str, labels: Labels, spec: PodSpec) -> Neighbour:
     wishes = spec.affinity
     near = wishes.pod_affinity if wishes else None
     apart = wishes.pod_anti_affinity if wishes else None
+    liked = near.preferred_during_scheduling_ignored_during_execution if near else ()
+    disliked = apart.preferred_during_scheduling_ignored_during_execution if apart else ()
+    required = [each.required_during_scheduling_ignored_during_execution if each else () for each in (near, apart)]
     return Neighbour(
         namespace,
         labels,
-        near.required_during_scheduling_ignored_during_execution if near else (),
-        apart.required_during_scheduling_ignored_during_execution if apart else (),
+        tuple(_meant(term, labels) for term in required[0]),
+        tuple(_meant(term, labels) for term in required[1]),
+        (
+            *((each.weight, _meant(each.pod_affinity_term, labels)) for each in liked),
+            *((-each.weight, _meant(each.pod_affinity_term, labels)) for each in disliked),
+        ),
     )
+
+
+def _meant(term: PodAffinityTerm, labels: Labels) -> PodAffinityTerm:
+    """With what matchLabelKeys and mismatchLabelKeys say of this pod's own labels."""
+    if term.label_selector is None or not (term.match_label_keys or term.mismatch_label_keys):
+        return term
+    more = [
+        LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],))
+        for operator, keys in (("In", term.match_label_keys), ("NotIn", term.mismatch_label_keys))
+        for key in keys
+        if key in labels
+    ]
+    selector = changed(term.label_selector, match_expressions=(*term.label_selector.match_expressions, *more))
+    return changed(term, label_selector=selector)
 
 
 class Neighbourhood:
@@ -69,6 +98,22 @@ class Neighbourhood:
             if any(_same(term, node, there) and self._means(term, other, pod) for term in other.apart):
                 return [SHUNNED]
         return []
+
+    def bonus(self, pod: Neighbour, nodes: Sequence[tuple[str, Labels]]) -> dict[str, float]:
+        """For the nodes that the pod may go to: how much it and those who are there like it."""
+        scores = dict.fromkeys((name for name, _ in nodes), 0.0)
+        for other, there in self._pods:
+            likes = [(weight, term) for weight, term in pod.likes if self._means(term, pod, other)]
+            likes += [(weight, term) for weight, term in other.likes if self._means(term, other, pod)]
+            likes += [(_HARD_WEIGHT, term) for term in other.near if self._means(term, other, pod)]
+            for weight, term in likes:
+                for name, labels in nodes:
+                    if _same(term, labels, there):
+                        scores[name] += weight
+        most, least = max(scores.values(), default=0.0), min(scores.values(), default=0.0)
+        if most == least:
+            return {}
+        return {name: _WEIGHT * _MOST * (score - least) / (most - least) for name, score in scores.items()}
 
     def _is_near(self, pod: Neighbour, node: Labels) -> bool:
         if not pod.near:

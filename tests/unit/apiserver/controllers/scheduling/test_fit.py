@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.api.codec import convert
 from pykubelet.api.pod import PodSpec
-from pykubelet.apiserver.controllers.fit import Place, Use, Wish, chosen, place, reasons, use, wish
+from pykubelet.apiserver.controllers.scheduling.fit import Place, Use, Wish, chosen, message, place, reasons, use, wish
 
 
 def node(name: str = "n1", *, ready: str = "True", labels: dict[str, str] | None = None, **spec: Any) -> Place:
@@ -71,14 +71,14 @@ def test_a_pod_fits_or_it_is_said_why_not(spec: dict[str, Any], place: Place, us
 def test_what_stands_in_the_way_is_counted_over_all_nodes() -> None:
     nodes = {name: (node(name), Use()) for name in ("n1", "n2")} | {"n3": (node("n3", unschedulable=True), Use())}
 
-    assert chosen(pod(**asking(cpu="9", memory="9Gi")), nodes) == (
-        "",
-        "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu, 2 Insufficient memory.",
-    )
+    name, faults = chosen(pod(**asking(cpu="9", memory="9Gi")), nodes)
+    wanted = "0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu, 2 Insufficient memory."
+    assert (name, message(faults.values())) == ("", wanted)
 
 
 def test_without_nodes_there_is_nothing_to_count() -> None:
-    assert chosen(pod(), {}) == ("", "no nodes available to schedule pods")
+    assert chosen(pod(), {}) == ("", {})
+    assert message(()) == "no nodes available to schedule pods"
 
 
 def test_the_emptier_node_is_chosen() -> None:

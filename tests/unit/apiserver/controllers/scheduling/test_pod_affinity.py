@@ -8,8 +8,15 @@ from kit.cluster import cluster
 from kit.virtual_time import virtual_time
 from pykubelet.api.codec import convert
 from pykubelet.api.pod import PodSpec
-from pykubelet.apiserver.controllers.pod_affinity import APART, NEAR, SHUNNED, Neighbour, Neighbourhood, neighbour
-from pykubelet.apiserver.controllers.scheduler import Scheduler
+from pykubelet.apiserver.controllers.scheduling.pod_affinity import (
+    APART,
+    NEAR,
+    SHUNNED,
+    Neighbour,
+    Neighbourhood,
+    neighbour,
+)
+from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 
 HOST = "kubernetes.io/hostname"
 N1, N2 = {HOST: "n1", "zone": "a"}, {HOST: "n2", "zone": "a"}
@@ -80,4 +87,5 @@ async def test_pods_that_come_together_and_do_not_want_to_be_are_kept_apart() ->
 
         nodes = [(await c.get("pods", name))["spec"].get("nodeName") for name in ("p1", "p2", "p3")]
         assert nodes == ["n1", "n2", None]
-        assert ("FailedScheduling", f"0/2 nodes are available: 2 {APART}.") in await c.events()
+        why = next(text for reason, text in await c.events() if reason == "FailedScheduling")
+        assert why.startswith(f"0/2 nodes are available: 2 {APART}. preemption: ")

@@ -1,7 +1,7 @@
 """Whether a pod fits on a node, and on which of several it fits best. In the words of the Kubernetes scheduler."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +19,9 @@ from pykubelet.api.scheduling import Taint
 from pykubelet.apiserver.objects import Object, at
 
 NO_NODES: Final = "no nodes available to schedule pods"
+CORDONED: Final = "node(s) were unschedulable"
+TAINTED: Final = "node(s) had untolerated taint(s)"
+UNATTRACTIVE: Final = "node(s) didn't match Pod's node affinity/selector"
 HARD_EFFECTS: Final = ("NoSchedule", "NoExecute")
 _MOST: Final = 100.0
 
@@ -77,18 +80,23 @@ def reasons(pod: Wish, node: Place, used: Use) -> list[str]:
     """Why the pod does not fit; empty when it does. The first kind of obstacle hides the later ones."""
     spec = pod.spec
     if node.is_cordoned and not tolerates(spec.tolerations, Taint(key=UNSCHEDULABLE_TAINT, effect="NoSchedule")):
-        return ["node(s) were unschedulable"]
+        return [CORDONED]
     for taint in node.taints:
         if taint.effect in HARD_EFFECTS and not tolerates(spec.tolerations, taint):
-            return ["node(s) had untolerated taint(s)"]
+            return [TAINTED]
     if not is_attracted(spec, node.name, node.labels):
-        return ["node(s) didn't match Pod's node affinity/selector"]
+        return [UNATTRACTIVE]
     if any(collide(one, other) for one in pod.ports for other in used.ports):
         return ["node(s) didn't have free ports for the requested pod ports"]
     return _shortages(pod, node, used)
 
 
-def message(faults: Sequence[Sequence[str]]) -> str:
+def exceeds(pod: Wish, node: Place) -> bool:
+    """Whether the pod asks for more than the node would have if it were empty."""
+    return any(amount > node.allocatable.get(name, Quantity(0)) for name, amount in pod.requests.items() if amount)
+
+
+def message(faults: Collection[Sequence[str]]) -> str:
     """For a pod that fits nowhere: how many nodes stand in its way, and by what."""
     if not faults:
         return NO_NODES
@@ -123,20 +131,20 @@ def chosen(
     nodes: Mapping[str, tuple[Place, Use]],
     also: Callable[[Place], list[str]] = lambda node: [],
     bonus: Callable[[Sequence[Place]], Mapping[str, float]] = lambda nodes: {},
-) -> tuple[str, str]:
-    """The node for the pod, or else why there is none. `also`: what else may speak against a node that it fits on;
-    `bonus`: what else speaks for some of those that are left."""
-    faults, left = [], []
-    for _, (node, used) in sorted(nodes.items()):
+) -> tuple[str, dict[str, list[str]]]:
+    """The node for the pod, or else what speaks against each. `also`: what else may speak against a node that it fits
+    on; `bonus`: what else speaks for some of those that are left."""
+    faults, left = dict[str, list[str]](), []
+    for name, (node, used) in sorted(nodes.items()):
         if found := reasons(pod, node, used) or also(node):
-            faults.append(found)
+            faults[name] = found
         else:
             left.append((node, used))
     if not left:
-        return "", message(faults)
+        return "", faults
     more = bonus([node for node, _ in left])
     best, _ = max(left, key=lambda each: (score(pod, *each) + more.get(each[0].name, 0.0), -each[1].pods))
-    return best.name, ""
+    return best.name, {}
 
 
 def _shortages(pod: Wish, node: Place, used: Use) -> list[str]:

@@ -18,7 +18,7 @@ from pykubelet.api.rules.node_affinity import is_attracted
 from pykubelet.api.rules.taints import tolerates
 from pykubelet.api.scheduling import TopologySpreadConstraint
 from pykubelet.api.selectors import from_struct, matches
-from pykubelet.apiserver.controllers.fit import HARD_EFFECTS, Place
+from pykubelet.apiserver.controllers.scheduling.fit import HARD_EFFECTS, Place
 
 UNEVEN: Final = "node(s) didn't match pod topology spread constraints"
 UNLABELLED: Final = f"{UNEVEN} (missing required label)"

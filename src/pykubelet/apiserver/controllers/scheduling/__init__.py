@@ -1,0 +1,1 @@
+"""Which node a pod gets, and who has to make room for it."""

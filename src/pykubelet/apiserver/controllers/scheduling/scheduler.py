@@ -1,0 +1,205 @@
+"""Finds a node for every pod that has none: at once when there is room, else as soon as something changes; for one that
+is more important than others, these make room."""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace as changed
+
+from pykubelet.api.codec import DecodeError, convert
+from pykubelet.api.meta import LabelSelector, ObjectMeta
+from pykubelet.api.objects import ObjectReference
+from pykubelet.api.pod import PodSpec
+from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
+from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver.controllers.client import NAMESPACES, NODES, PODS, ControllerClient, Kind
+from pykubelet.apiserver.controllers.conditions import condition, conditioned
+from pykubelet.apiserver.controllers.event_recorder import EventRecorder
+from pykubelet.apiserver.controllers.scheduling.board import Board, Seen
+from pykubelet.apiserver.controllers.scheduling.fit import Wish, is_waiting, message, place, wish
+from pykubelet.apiserver.controllers.scheduling.pod_affinity import neighbour
+from pykubelet.apiserver.controllers.scheduling.preemption import Budget, Guest
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.schema.resources import ROOT
+from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.store.port import Event
+from pykubelet.apiserver.verbs.binding import Binding, bind_pod
+
+log = logging.getLogger(__name__)
+
+NAME: Final = "default-scheduler"
+BUDGETS: Final[Kind] = ("policy", "poddisruptionbudgets")
+DISRUPTED: Final = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "lastProbeTime": None,
+    "reason": "PreemptionByScheduler",
+    "message": f"{NAME}: preempting to accommodate a higher priority pod",
+}
+_UNMOVED: Final = 2**31 - 1
+"""The priority of a pod that stays whatever becomes of its object: its node has it from elsewhere."""
+_LOOK_AGAIN: Final = 60.0
+_PODS: Final = f"{ROOT}pods/"
+_ENDED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')
+
+
+def seen(pod: Object) -> Seen:
+    metadata, spec = pod["metadata"], pod.get("spec") or {}
+    is_over = at(pod, "status.phase") in ("Succeeded", "Failed")
+    waits = is_waiting(pod, NAME)
+    wanted: Wish | None = None
+    if waits or (spec.get("nodeName") and not is_over):
+        try:
+            wanted = wish(convert(PodSpec, spec))
+        except (DecodeError, ValueError) as error:
+            log.warning("pod %s/%s cannot be scheduled: %s", metadata.get("namespace"), metadata["name"], error)
+    return Seen(
+        metadata.get("namespace", ""),
+        metadata["name"],
+        "" if is_over else spec.get("nodeName", ""),
+        at(pod, "status.nominatedNodeName", ""),
+        bool(metadata.get("deletionTimestamp")),
+        waits and wanted is not None,
+        _UNMOVED if MIRROR_ANNOTATION in (metadata.get("annotations") or {}) else spec.get("priority") or 0,
+        spec.get("preemptionPolicy") != "Never",
+        metadata.get("creationTimestamp", ""),
+        at(pod, "status.startTime", ""),
+        wanted,
+        neighbour(metadata.get("namespace", ""), metadata.get("labels") or {}, wanted.spec if wanted else PodSpec()),
+    )
+
+
+def namespace_labels(namespace: Object) -> tuple[str, dict[str, str]]:
+    return namespace["metadata"]["name"], at(namespace, "metadata.labels", {})
+
+
+def budget(obj: Object) -> Budget:
+    """One that cannot be read protects nobody."""
+    metadata = obj["metadata"]
+    try:
+        selector = convert(LabelSelector, at(obj, "spec.selector")) if at(obj, "spec.selector") else None
+    except DecodeError:
+        selector = None
+    allowed, disrupted = at(obj, "status.disruptionsAllowed", 0), at(obj, "status.disruptedPods", {})
+    return Budget(metadata["namespace"], selector, allowed, frozenset(disrupted))
+
+
+class Scheduler:
+    def __init__(self, client: ControllerClient) -> None:
+        self._client = client
+        self._events = EventRecorder(client, NAME)
+
+    async def run(self) -> None:
+        await self._client.follow(self.sync, PODS, NODES, wanted=_matters, most=_LOOK_AGAIN)
+
+    async def sync(self) -> None:
+        """Look once at all that wait: the most important first, then the oldest."""
+        pods = await self._client.views(PODS, seen)
+        waiting = sorted(
+            (pod for pod in pods if pod.is_waiting), key=lambda pod: (-pod.priority, pod.created, pod.name)
+        )
+        if not waiting:
+            return
+        board = Board(pods, await self._client.views(NODES, place), await self._namespaces(pods))
+        for each in waiting:
+            found = await self._client.find(PODS, each.namespace, each.name)
+            if found is None:
+                continue
+            pod = seen(found)
+            if not pod.is_waiting:
+                continue
+            node, faults = board.choose(pod)
+            if not node:
+                await self._leave(found, *await self._make_room(board, pod, found, faults))
+            elif await self._bind(found, node):
+                board.put(changed(pod, node=node), node)
+
+    async def _namespaces(self, pods: list[Seen]) -> dict[str, Mapping[str, str]]:
+        """Nobody asks for their labels when nobody is choosy."""
+        if not any(pod.neighbour.is_picky for pod in pods):
+            return {}
+        return dict(await self._client.views(NAMESPACES, namespace_labels))
+
+    async def _make_room(self, board: Board, pod: Seen, obj: Object, faults: dict[str, list[str]]) -> tuple[str, str]:
+        """-> why the pod has no node yet, and the one on which others leave for it"""
+        why = message(faults.values())
+        if not faults:
+            return why, pod.nominated
+        budgets = await self._client.views(BUDGETS, budget)
+        found, no = board.make_room(pod, faults, budgets)
+        if found is None:
+            return f"{why} preemption: {no}" if no else why, pod.nominated
+        for victim in found.victims:
+            await self._drive_out(victim, obj, found.node)
+        for other in board.nominate(changed(pod, nominated=found.node), found.node):
+            await self._withdraw(other)
+        return why, found.node
+
+    async def _drive_out(self, victim: Guest, by: Object, node: str) -> None:
+        pod, now = await self._client.find(PODS, victim.namespace, victim.name), rfc3339(self._client.now())
+        if pod is None or at(pod, "metadata.deletionTimestamp"):
+            return
+        await self._client.change(PODS, pod, lambda live: conditioned(live, DISRUPTED, now), part="status")
+        await self._client.remove(PODS, pod)
+        text = f"Preempted by pod {by['metadata']['uid']} on node {node}"
+        await self._events.record(pod, "Normal", "Preempted", text, action="Preempting")
+        log.info("pod %s/%s makes room on %s for %s", victim.namespace, victim.name, node, by["metadata"]["name"])
+
+    async def _withdraw(self, pod: Seen) -> None:
+        """The room that was being made for it is now for another."""
+        found = await self._client.find(PODS, pod.namespace, pod.name)
+        if found is not None:
+            await self._client.change(PODS, found, lambda live: nominated(live, ""), part="status")
+
+    async def _bind(self, pod: Object, node: str) -> bool:
+        """Whether it is on this node now: somebody else may have been faster, or it is gone."""
+        metadata = pod["metadata"]
+        namespace, name = metadata["namespace"], metadata["name"]
+        binding = Binding(ObjectMeta(name=name, uid=metadata.get("uid", "")), ObjectReference(kind="Node", name=node))
+        try:
+            bound = await bind_pod(self._client.writer, namespace, name, binding)
+        except ApiError as error:
+            log.info("pod %s/%s is not bound to %s: %s", namespace, name, node, error.message)
+            return False
+        text = f"Successfully assigned {namespace}/{name} to {node}"
+        await self._events.record(bound, "Normal", "Scheduled", text, action="Binding")
+        return True
+
+    async def _leave(self, pod: Object, why: str, node: str) -> None:
+        """It stays as it is, and says why. The same is not said twice."""
+        was = condition(pod, "PodScheduled")
+        is_told = was.get("status") == "False" and was.get("message") == why
+        if is_told and at(pod, "status.nominatedNodeName", "") == node:
+            return
+        now = rfc3339(self._client.now())
+        changed_pod = await self._client.change(
+            PODS, pod, lambda live: unschedulable(live, why, now, node), part="status"
+        )
+        if changed_pod is not None and not at(changed_pod, "spec.nodeName") and not is_told:
+            await self._events.record(changed_pod, "Warning", "FailedScheduling", why, action="Scheduling")
+
+
+def unschedulable(pod: Object, why: str, now: str, node: str = "") -> Object | None:
+    if at(pod, "spec.nodeName"):
+        return None
+    refused = {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "reason": "Unschedulable",
+        "message": why,
+    }
+    return nominated(conditioned(pod, refused, now), node)
+
+
+def nominated(pod: Object, node: str) -> Object:
+    status = {name: value for name, value in pod.get("status", {}).items() if name != "nominatedNodeName"}
+    return {**pod, "status": {**status, **({"nominatedNodeName": node} if node else {})}}
+
+
+def _matters(event: Event) -> bool:
+    """Most news of pods is that they run on: that gives nobody a node."""
+    if event.kind == "delete" or not event.key.startswith(_PODS):
+        return True
+    return b'"nodeName":' not in event.value or any(each in event.value for each in _ENDED)
