@@ -58,7 +58,7 @@ def test_who_shows_nothing_sees_nothing(cluster: UpCluster) -> None:
     server = config["clusters"][0]["cluster"]
     trusted = ssl.create_default_context(cadata=base64.b64decode(server["certificate-authority-data"]).decode())
     assert _asked(f"{server['server']}/readyz", trusted) == 200
-    assert _asked(f"{server['server']}/api/v1/namespaces/default/secrets", trusted) == 401
+    assert _asked(f"{server['server']}/api/v1/namespaces/default/secrets", trusted) == 403
 
 
 def _asked(url: str, trusted: ssl.SSLContext) -> int:

@@ -15,7 +15,7 @@ from aiohttp import web
 from kit.kubectl import KUBECTL
 from pykubelet.apiserver.requests.access import AllowAll
 from pykubelet.apiserver.requests.request_info import RequestInfo
-from pykubelet.apiserver.requests.users import User
+from pykubelet.apiserver.requests.users import ANONYMOUS, User
 from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.status import unauthorized
@@ -29,10 +29,13 @@ _SECONDS: Final = 60.0
 class ByToken(AllowAll):
     """Lets in whoever sends any token at all."""
 
-    async def check(self, request: web.Request, info: RequestInfo) -> User:
-        if not info.is_resource or request.headers.get("Authorization"):
-            return await super().check(request, info)
-        raise unauthorized()
+    async def identify(self, request: web.Request) -> User:
+        known = await super().identify(request)
+        return known if request.headers.get("Authorization") else ANONYMOUS
+
+    async def check(self, user: User, info: RequestInfo) -> None:
+        if info.is_resource and user == ANONYMOUS:
+            raise unauthorized()
 
 
 class Told(NamedTuple):

@@ -144,7 +144,7 @@ async def cluster() -> AsyncGenerator[TestCluster, None]:
     running = asyncio.create_task(cache.run())
     try:
         made = TestCluster(Backend(store, cache, ApiSettings(), clock), store, clock)
-        for namespace in ("default", "kube-system", "kube-node-lease"):
+        for namespace in ("default", "kube-system", "kube-public", "kube-node-lease"):
             await made.add("", "namespaces", {"metadata": {"name": namespace}})
         yield made
         assert not store.meanwhile, "somebody was meant to write in between, and nobody wrote"

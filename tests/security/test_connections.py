@@ -126,7 +126,7 @@ def test_a_flood_of_refused_requests_keeps_nobody_out_of_the_api_server(api: Api
             over.set()
         for each in attacks:
             each.result()
-    assert set(refused) <= {b"HTTP/1.1 401", b""}
+    assert set(refused) <= {b"HTTP/1.1 403", b""}
 
 
 @pytest.mark.timeout(60)

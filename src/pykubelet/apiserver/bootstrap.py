@@ -4,6 +4,7 @@ from typing import Final
 
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.security.rbac.bootstrap import reconcile_policy
 from pykubelet.apiserver.settings import ApiSettings, first_service
 from pykubelet.apiserver.writer.author import KUBE_APISERVER
 from pykubelet.apiserver.writer.writer import Writer
@@ -20,6 +21,7 @@ async def bootstrap(backend: Backend) -> None:
         await _ensure(backend, "", "namespaces", {"metadata": {"name": name}})
     for name in NAMESPACES:
         await _ensure(backend, "", "serviceaccounts", {"metadata": {"name": "default", "namespace": name}})
+    await reconcile_policy(backend)
     for name, value, text in _PRIORITIES:
         obj: Object = {"metadata": {"name": name}, "value": value, "description": text}
         await _ensure(backend, "scheduling.k8s.io", "priorityclasses", obj)

@@ -133,14 +133,22 @@ class RequestHandler:
 
     async def _identified(self, request: web.Request, info: RequestInfo) -> User:
         """Raises 401, 403, and 429 for one who has too many connections."""
+        access = self._backend.access
         try:
-            user = await self._backend.access.check(request, info)
+            user = await access.identify(request)
         except ApiError as error:
             if error.code == 401:
                 turned_down(request)
             raise
-        if UNAUTHENTICATED not in user.groups and not recognised(request, user.name):
+        is_known = UNAUTHENTICATED not in user.groups
+        if is_known and not recognised(request, user.name):
             raise ApiError(429, "TooManyRequests", _TOO_MANY, {}, {"Retry-After": "1", "Connection": "close"})
+        try:
+            await access.check(user, info)
+        except ApiError:
+            if not is_known:
+                turned_down(request)
+            raise
         return user
 
     async def _serve(

@@ -10,6 +10,7 @@ from msgspec import Struct
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.choice import SCHEDULER, chosen
 from pykubelet.apiserver.controllers.client import ControllerClient
+from pykubelet.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from pykubelet.apiserver.controllers.csr import CsrController
 from pykubelet.apiserver.controllers.endpoint_slices import EndpointSlices
 from pykubelet.apiserver.controllers.endpoints import EndpointsController
@@ -53,6 +54,7 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "certificatesigningrequest-signing-controller": lambda its: CsrController(
         its.client, its.authority, its.addresses, approves=False
     ),
+    "clusterrole-aggregation-controller": lambda its: ClusterRoleAggregation(its.client.backend),
     "endpoints-controller": lambda its: EndpointsController(its.client),
     "endpointslice-controller": lambda its: EndpointSlices(its.client),
     "garbage-collector-controller": lambda its: GarbageCollector(its.client),

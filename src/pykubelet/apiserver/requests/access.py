@@ -15,8 +15,12 @@ IMPERSONATED: Final = web.RequestKey("impersonated", User)
 
 
 class AccessControl(Protocol):
-    async def check(self, request: web.Request, info: RequestInfo) -> User:
-        """Who it is that asks. Raises 401 or 403."""
+    async def identify(self, request: web.Request) -> User:
+        """Who it is that asks. Raises 401, and 403 for one who may not be who he wants to be."""
+        ...
+
+    async def check(self, user: User, info: RequestInfo) -> None:
+        """Raises 403 when the user may not."""
         ...
 
     async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
@@ -27,8 +31,11 @@ class AccessControl(Protocol):
 class AllowAll:
     """Lets everybody in as the owner of the cluster: for tests only."""
 
-    async def check(self, request: web.Request, info: RequestInfo) -> User:
+    async def identify(self, request: web.Request) -> User:
         return authenticated("admin", (MASTERS,))
+
+    async def check(self, user: User, info: RequestInfo) -> None:
+        return None
 
     async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
         return None

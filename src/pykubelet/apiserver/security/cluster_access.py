@@ -12,16 +12,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.access import IDENTIFIED, IMPERSONATED
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import ANONYMOUS, MASTERS, User, node_name
 from pykubelet.apiserver.security import node_restriction
 from pykubelet.apiserver.security.authenticate import Authenticator
-from pykubelet.apiserver.security.authorize import Authorizer, forbidden, is_public, sentence
+from pykubelet.apiserver.security.authorize import Authorizer, forbidden, sentence
 from pykubelet.apiserver.security.impersonate import acting
 from pykubelet.apiserver.security.node_rules import NodeRules
+from pykubelet.apiserver.security.rbac import escalation
+from pykubelet.apiserver.security.rbac.following import follow
+from pykubelet.apiserver.security.rbac.policy import Policy
 from pykubelet.apiserver.security.references import PodFacts, facts, is_known
+from pykubelet.apiserver.security.signer_rights import right_to, signer_rights
 from pykubelet.apiserver.security.tokens import ServiceAccountTokens
 from pykubelet.base.errors import Invalid
 from pykubelet.web.certificates import ClientCertificate, client_certificate
@@ -49,37 +53,38 @@ class ClusterAccess:
         self.authenticator = Authenticator(
             backend.find, self.tokens, now=now, static=static_tokens, certificate=certificate
         )
-        self.authorizer = Authorizer(NodeRules(self._pods, backend.find))
+        self.policy = Policy()
+        follow(self.policy, backend)
+        self.authorizer = Authorizer(NodeRules(self._pods, backend.find), self.policy)
 
-    async def identify(self, request: web.Request) -> User | None:
-        """None when nobody has said who he is, or what he said does not hold: 401, unless it is public."""
+    async def identify(self, request: web.Request) -> User:
+        """Whom the request wants to be taken for, if it may; who does not say who he is, is nobody in particular."""
         try:
-            return await self.authenticator.identify(request)
+            user = await self.authenticator.identify(request) or ANONYMOUS
         except Invalid as error:
             log.info("a request from %s is not believed: %s", request.remote, error)
-            return None
-
-    async def allowed(self, user: User | None, info: RequestInfo) -> str:
-        """Empty when the user may; else the sentence that says what he may not, and why."""
-        somebody = user or ANONYMOUS
-        reason = await self.authorizer.refusal(somebody, info)
-        return "" if reason is None else sentence(somebody, info, reason)
-
-    async def check(self, request: web.Request, info: RequestInfo) -> User:
-        """Both at once, for whom the request wants to be taken. Raises 401 or 403."""
-        user = await self.identify(request)
-        if user is None and not is_public(info):
-            raise status.unauthorized()
-        request[IDENTIFIED] = user or ANONYMOUS
-        if user is not None and (taken_for := acting(user, request.headers)) is not user:
+            raise status.unauthorized() from None
+        request[IDENTIFIED] = user
+        if (taken_for := await acting(user, request.headers, self.check)) is not user:
             user = request[IMPERSONATED] = taken_for
-        refused = await self.allowed(user, info)
-        if refused:
+        return msgspec.structs.replace(user, address=request.remote or "")
+
+    async def check(self, user: User, info: RequestInfo) -> None:
+        if refused := await self.allowed(user, info):
             raise forbidden(info, refused)
-        return msgspec.structs.replace(user or ANONYMOUS, address=request.remote or "")
+
+    async def allowed(self, user: User, info: RequestInfo) -> str:
+        """Empty when the user may; else the sentence that says what he may not, and why."""
+        verdict = await self.authorizer.verdict(user, info)
+        return "" if verdict.is_allowed else sentence(user, info, verdict.reason)
 
     async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
-        """Once the object is known that would be stored, and the one that is. Raises 403."""
+        """Once the object is known that would be stored, and the one that is. Raises 403, and 404 for a role that
+        somebody wants to bind."""
+        if body is not None and escalation.is_about_rights(info):
+            escalation.check(self.policy, user, info, body, live)
+        if body is not None and live is not None and (verb := right_to(info, body, live)):
+            await self._check_signer(user, info, verb, str(at(live, "spec.signerName", "")))
         node = None if MASTERS in user.groups else node_name(user)
         if node is None:
             return
@@ -91,6 +96,13 @@ class ClusterAccess:
         if reason:
             name = info.name or str((body or {}).get("metadata", {}).get("name") or "")
             raise status.forbidden(info.resource, name, reason, info.group)
+
+    async def _check_signer(self, user: User, info: RequestInfo, verb: str, signer: str) -> None:
+        for right in signer_rights(verb, signer):
+            if (await self.authorizer.verdict(user, right)).is_allowed:
+                return
+        why = f'user not permitted to {verb} requests with signerName "{signer}"'
+        raise status.forbidden(info.resource, info.name, why, info.group)
 
     async def _pods(self, namespace: str) -> list[PodFacts]:
         pods = self._backend.resources.of("", "pods")

@@ -1,16 +1,18 @@
-"""Acting as somebody else (`kubectl --as`): for masters alone, who may do everything anyway."""
+"""Acting as somebody else (`kubectl --as`), for those who may: each part of whom somebody wants to be is a right of its
+own, as upstream has it."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote
 
 from multidict import CIMultiDictProxy
 
+from pykubelet.api.validation import names
 from pykubelet.apiserver import status
+from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import (
     ANONYMOUS,
     AUTHENTICATED,
-    MASTERS,
     SERVICE_ACCOUNT_PREFIX,
     SERVICE_ACCOUNTS,
     UNAUTHENTICATED,
@@ -21,25 +23,70 @@ _USER: Final = "Impersonate-User"
 _GROUP: Final = "Impersonate-Group"
 _UID: Final = "Impersonate-Uid"
 _EXTRA: Final = "impersonate-extra-"
+_AUTHENTICATION: Final = "authentication.k8s.io"
+
+Check = Callable[[User, RequestInfo], Awaitable[None]]
+"""Raises 403 when the user may not."""
 
 
-def acting(user: User, headers: CIMultiDictProxy[str]) -> User:
+async def acting(user: User, headers: CIMultiDictProxy[str], check: Check) -> User:
     """Whom the request is to be taken for. Raises 400 and 403: a wish to be less must never be passed over."""
     name, groups = headers.get(_USER, ""), tuple(headers.getall(_GROUP, []))
-    extra = _extra(headers)
+    uid, extra = headers.get(_UID, ""), _extra(headers)
     if not name:
-        if groups or extra or _UID in headers:
+        if groups or extra or uid:
             raise status.bad_request(f"requested to impersonate groups, a uid or extra info without {_USER}")
         return user
-    if MASTERS not in user.groups:
-        why = f'User "{user.name}" cannot impersonate resource "users" in API group "" at the cluster scope'
-        raise status.forbidden("users", name, why)
-    if not groups and name.startswith(SERVICE_ACCOUNT_PREFIX):
-        namespace = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")[0]
-        groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}")
-    everybody = UNAUTHENTICATED if name == ANONYMOUS.name else AUTHENTICATED
-    groups = groups if everybody in groups else (*groups, everybody)
-    return User(name, groups, headers.get(_UID, ""), extra)
+    account = _account(name)
+    for wanted in _wanted(name, account, groups, uid, extra):
+        await check(user, wanted)
+    if account and not groups:
+        groups = (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{account[0]}")
+    if name == ANONYMOUS.name:
+        groups = groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
+    elif AUTHENTICATED not in groups and UNAUTHENTICATED not in groups:
+        groups = (*groups, AUTHENTICATED)
+    return User(name, groups, uid, extra)
+
+
+def _wanted(
+    name: str,
+    account: tuple[str, str] | None,
+    groups: tuple[str, ...],
+    uid: str,
+    extra: Mapping[str, tuple[str, ...]],
+) -> Iterator[RequestInfo]:
+    yield _right("serviceaccounts", account[1], account[0]) if account else _right("users", name)
+    for group in groups:
+        yield _right("groups", group)
+    for key, values in extra.items():
+        for value in values:
+            yield _right("userextras", value, group=_AUTHENTICATION, part=key)
+    if uid:
+        yield _right("uids", uid, group=_AUTHENTICATION)
+
+
+def _right(resource: str, name: str, namespace: str = "", *, group: str = "", part: str = "") -> RequestInfo:
+    return RequestInfo(
+        "impersonate",
+        "",
+        is_resource=True,
+        group=group,
+        version="v1",
+        resource=resource,
+        subresource=part,
+        namespace=namespace,
+        name=name,
+    )
+
+
+def _account(name: str) -> tuple[str, str] | None:
+    """The namespace and the name of a service account, if it is the user of one."""
+    if not name.startswith(SERVICE_ACCOUNT_PREFIX):
+        return None
+    namespace, colon, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+    is_one = colon and not names.dns_label(namespace) and not names.dns_subdomain(account)
+    return (namespace, account) if is_one else None
 
 
 def _extra(headers: CIMultiDictProxy[str]) -> Mapping[str, tuple[str, ...]]:

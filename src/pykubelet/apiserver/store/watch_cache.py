@@ -8,7 +8,7 @@ back from the revision that it saw last.
 import asyncio
 import logging
 from bisect import bisect_left, insort
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Final
@@ -34,6 +34,9 @@ _BACKFILL: Final = 1_000
 """Revisions before the start that are remembered: after a restart, watchers go on instead of all listing at once."""
 _PAGE: Final = 1_000
 
+Told = Callable[[str, Entry | None], None]
+"""A key, and what is there now; None: nothing. It may not raise."""
+
 
 class WatchCache:
     """The entries below one prefix. `run` keeps it true; until it is ready, everything else waits."""
@@ -58,6 +61,7 @@ class WatchCache:
         self._revision = 0
         self._window = self._new_window(0)
         self._ready = asyncio.Event()
+        self._mirrors: list[tuple[str, Told]] = []
         self._audience = Audience()
         self._moved = asyncio.Event()
 
@@ -93,8 +97,9 @@ class WatchCache:
         while listing.more:
             listing = await self._store.list(self.prefix, limit=_PAGE, start_key=listing.next_key, revision=at)
             pages.append(listing.entries)
-        self._entries = {entry.key: entry for page in pages for entry in page}
+        before, self._entries = self._entries, {entry.key: entry for page in pages for entry in page}
         self._keys = list(self._entries)
+        self._tell_mirrors(before)
         self._come_to(at)
         since = max(at - _BACKFILL, 1) if self._store.progress_on_request else at
         while True:
@@ -139,13 +144,25 @@ class WatchCache:
             msgspec.structs.force_setattr(event, "previous", entry.value)
 
     def _apply(self, event: Event) -> None:
+        entry = None
         if event.kind == "delete":
             if self._entries.pop(event.key, None) is not None:
                 del self._keys[bisect_left(self._keys, event.key)]
-            return
-        if event.key not in self._entries:
-            insort(self._keys, event.key)
-        self._entries[event.key] = Entry(event.key, event.value, event.revision, event.created)
+        else:
+            if event.key not in self._entries:
+                insort(self._keys, event.key)
+            entry = self._entries[event.key] = Entry(event.key, event.value, event.revision, event.created)
+        for prefix, told in self._mirrors:
+            if event.key.startswith(prefix):
+                told(event.key, entry)
+
+    def _tell_mirrors(self, before: dict[str, Entry]) -> None:
+        for prefix, told in self._mirrors:
+            for key in before.keys() - self._entries.keys():
+                if key.startswith(prefix):
+                    told(key, None)
+            for entry in self._page(prefix, 0, "").entries:
+                told(entry.key, entry)
 
     async def _ask_progress(self) -> None:
         while not self.is_ready:
@@ -161,6 +178,13 @@ class WatchCache:
         self._revision = revision
         self._moved.set()
         self._moved = asyncio.Event()
+
+    def mirror(self, prefix: str, told: Told) -> None:
+        """Have somebody know at every moment what the cache knows below a prefix: told of each entry that is there, and
+        of each change in the moment of the change. What was known stays known while the store is away."""
+        self._mirrors.append((prefix, told))
+        for entry in self._page(prefix, 0, "").entries:
+            told(entry.key, entry)
 
     # --- answering from it
 

@@ -20,6 +20,8 @@ from pykubelet.apiserver.strategies.persistent_volumes import PersistentVolumeSt
 from pykubelet.apiserver.strategies.pods import PodStrategy
 from pykubelet.apiserver.strategies.priority_classes import PriorityClassStrategy
 from pykubelet.apiserver.strategies.replica_sets import ReplicaSetStrategy, ReplicationControllerStrategy
+from pykubelet.apiserver.strategies.role_bindings import RoleBindingStrategy
+from pykubelet.apiserver.strategies.roles import RoleStrategy
 from pykubelet.apiserver.strategies.runtime_classes import RuntimeClassStrategy
 from pykubelet.apiserver.strategies.secrets import SecretStrategy
 from pykubelet.apiserver.strategies.services import ServiceStrategy
@@ -45,6 +47,10 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("coordination.k8s.io", "leases"): LeaseStrategy,
     ("events.k8s.io", "events"): EventStrategy,
     ("node.k8s.io", "runtimeclasses"): RuntimeClassStrategy,
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): RoleBindingStrategy,
+    ("rbac.authorization.k8s.io", "clusterroles"): RoleStrategy,
+    ("rbac.authorization.k8s.io", "rolebindings"): RoleBindingStrategy,
+    ("rbac.authorization.k8s.io", "roles"): RoleStrategy,
     ("scheduling.k8s.io", "priorityclasses"): PriorityClassStrategy,
     ("storage.k8s.io", "storageclasses"): StorageClassStrategy,
 }

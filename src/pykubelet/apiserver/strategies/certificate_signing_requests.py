@@ -67,6 +67,12 @@ class CertificateSigningRequestStrategy(Strategy):
             return
         keep(obj, old, "spec")
         keep(obj, old, "status")
+        annotations = {**at(obj, "metadata.annotations", {})}
+        annotations.pop(SOURCE_ANNOTATION, None)
+        if source := at(old, "metadata.annotations", {}).get(SOURCE_ANNOTATION):
+            annotations[SOURCE_ANNOTATION] = source
+        if annotations or "annotations" in obj["metadata"]:
+            obj["metadata"]["annotations"] = annotations
 
     def validate(self, obj: Object) -> Iterator[FieldError]:
         yield from super().validate(obj)

@@ -110,16 +110,17 @@ class Reviews:
 
     async def own_rules(self, backend: Backend, call: Call) -> Answer:
         body = _body(backend, call)
-        if not _spec(body, _Rules).namespace:
+        namespace = _spec(body, _Rules).namespace
+        if not namespace:
             raise status.bad_request("no namespace on request")
-        return _answer(body, self._control.authorizer.rules(call.user))
+        return _answer(body, self._control.authorizer.rules(call.user, namespace))
 
     async def _access(self, body: Object, asked: _Access, user: User) -> Answer:
         if (asked.resource_attributes is None) == (asked.non_resource_attributes is None):
             raise status.bad_request("exactly one of nonResourceAttributes or resourceAttributes must be specified")
-        reason = await self._control.authorizer.refusal(user, _info(asked))
-        found: dict[str, Any] = {"allowed": reason is None}
-        return _answer(body, {**found, "reason": reason} if reason else found)
+        verdict = await self._control.authorizer.verdict(user, _info(asked))
+        found: dict[str, Any] = {"allowed": verdict.is_allowed}
+        return _answer(body, {**found, "reason": verdict.reason} if verdict.reason else found)
 
 
 def _info(asked: _Access) -> RequestInfo:

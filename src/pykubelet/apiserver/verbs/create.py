@@ -1,5 +1,7 @@
 """Create: an object that was not there before, as its author gave it, with what the server adds."""
 
+import msgspec
+
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
@@ -19,8 +21,10 @@ async def create(backend: Backend, call: Call) -> Answer:
 async def create_object(
     backend: Backend, call: Call, obj: Object, options: WriteOptions, *, is_tracked: bool = True
 ) -> Object:
-    """Where the path says. `is_tracked`: whoever creates it comes to own its fields."""
+    """Where the path says, by one who may create. `is_tracked`: whoever creates it comes to own its fields."""
     _place(call, obj["metadata"])
+    if call.info.verb != "create":  # who may change what is there may not therefore make what is not
+        await backend.access.check(call.user, msgspec.structs.replace(call.info, verb="create"))
     return await writer_for(backend, call, options).create(call.resource, obj, is_tracked=is_tracked)
 
 

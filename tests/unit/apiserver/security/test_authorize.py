@@ -13,6 +13,7 @@ from pykubelet.apiserver.requests.users import ANONYMOUS, User, authenticated
 from pykubelet.apiserver.security.authorize import forbidden
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.node_restriction import fault, forbidden_labels
+from pykubelet.apiserver.security.rbac.bootstrap import reconcile_policy
 from pykubelet.apiserver.security.references import api_reference, references
 from pykubelet.apiserver.status import ApiError
 
@@ -22,6 +23,7 @@ NODE = authenticated("system:node:n1", ("system:nodes",))
 NAMELESS = authenticated("somebody", ("system:nodes",))
 OURSELVES = authenticated("kube-apiserver-kubelet-client")
 ANONYMOUS_OURSELVES = User("kube-apiserver-kubelet-client")
+"""As a kubelet may ask about it: a binding to a user asks for no group."""
 BOOTSTRAP = authenticated("system:bootstrap:abcdef", ("system:bootstrappers",))
 ROBOT = authenticated("system:serviceaccount:ns:robot", ("system:serviceaccounts",))
 
@@ -52,7 +54,9 @@ async def filled(c: TestCluster) -> ClusterAccess:
     await c.pod("mirror", {"nodeName": "n1", "imagePullSecrets": [{"name": "greedy"}]}, metadata=mirror)
     claim = {"namespace": "default", "name": "claim"}
     await c.add("", "persistentvolumes", {"metadata": {"name": "pv"}, "spec": {"claimRef": claim}})
-    return ClusterAccess(c.backend, KEY, now=c.clock)
+    access = ClusterAccess(c.backend, KEY, now=c.clock)
+    await reconcile_policy(c.backend)
+    return access
 
 
 def asked(text: str) -> RequestInfo:
@@ -69,8 +73,8 @@ MAY: list[tuple[User, str]] = [
     (ADMIN, "DELETE /api/v1/nodes/n1"),
     (ADMIN, "GET /metrics"),
     (ANONYMOUS, "GET /livez"),
-    (ANONYMOUS, "GET /readyz/etcd"),
     (ANONYMOUS, "GET /version"),
+    (ANONYMOUS_OURSELVES, "GET /api/v1/nodes/n1/proxy/run"),
     (ROBOT, "GET /api/v1"),
     (ROBOT, "GET /apis/apps/v1"),
     (ROBOT, "GET /openapi/v3"),
@@ -118,6 +122,7 @@ MAY_NOT: list[tuple[User, str]] = [
     (ANONYMOUS, "GET /api"),
     (ANONYMOUS, f"GET {MINE}/pods"),
     (ANONYMOUS, "POST /livez"),
+    (ANONYMOUS, "GET /readyz/etcd"),
     (ROBOT, f"GET {MINE}/pods"),
     (ROBOT, "GET /metrics"),
     (ROBOT, "POST /api/v1"),
@@ -129,7 +134,6 @@ MAY_NOT: list[tuple[User, str]] = [
     (OURSELVES, "PATCH /api/v1/nodes/n1/status"),
     (OURSELVES, "DELETE /api/v1/nodes/n1"),
     (OURSELVES, "GET /metrics"),
-    (ANONYMOUS_OURSELVES, "GET /api/v1/nodes/n1/proxy/run"),
     (BOOTSTRAP, f"PUT {CSR}/x/approval"),
     (BOOTSTRAP, f"DELETE {CSR}/x"),
     (BOOTSTRAP, f"GET {MINE}/secrets/pull"),

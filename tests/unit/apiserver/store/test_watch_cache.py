@@ -318,3 +318,38 @@ async def _follow(cache: WatchCache) -> None:
             assert state.pop(event.key, None) == event.previous
             if event.kind == "put":
                 state[event.key] = event.value
+
+
+@virtual_time
+async def test_a_mirror_knows_what_the_cache_knows_also_after_the_store_was_away() -> None:
+    store = CountingStore()
+    known: dict[str, bytes] = {}
+
+    def told(key: str, entry: Entry | None) -> None:
+        if entry is None:
+            del known[key]
+        else:
+            known[key] = entry.value
+
+    first = await store.create(f"{PODS}default/a", b"1")
+    await store.create("/registry/nodes/n", b"1")
+    cache = WatchCache(store, "/registry/")
+    cache.mirror(PODS, told)
+    async with running(cache):
+        await cache.list_newest()
+        assert known == {f"{PODS}default/a": b"1"}
+        second = await store.update(f"{PODS}default/a", b"2", revision=first)
+        gone = await store.create(f"{PODS}default/b", b"1")
+        await cache.list_newest()
+        assert known == {f"{PODS}default/a": b"2", f"{PODS}default/b": b"1"}
+        await store.delete(f"{PODS}default/a", revision=second)
+        await cache.list_newest()
+        assert known == {f"{PODS}default/b": b"1"}
+        store.broken = Retry("cut off")
+        await store.delete(f"{PODS}default/b", revision=gone)  # of which nobody is told
+        await store.create(f"{PODS}default/c", b"1")
+        await eventually(lambda: cache.is_ready and store.watches == 2)
+        assert known == {f"{PODS}default/c": b"1"}
+        late: dict[str, bytes] = {}
+        cache.mirror(PODS, lambda key, entry: late.update({key: b"" if entry is None else entry.value}))
+        assert late == known

@@ -33,11 +33,16 @@ async def test_a_certificate_or_a_token_opens_and_without_either_only_health_is_
     assert (await world.ask("GET", PODS))[0] == 200
     assert (await world.ask("GET", PODS, token="admin-token"))[0] == 200
     code, status = await world.ask("GET", PODS, user="")
-    assert (code, status["reason"], status["message"]) == (401, "Unauthorized", "Unauthorized")
+    assert (code, status["reason"], status["message"]) == (
+        403,
+        "Forbidden",
+        'pods is forbidden: User "system:anonymous" cannot list resource "pods" in API group "" in the namespace '
+        '"default"',
+    )
     assert (await world.ask("GET", PODS, token="guess"))[0] == 401
     for path in ("/livez", "/readyz", "/healthz", "/version"):
         assert (await world.ask("GET", path, user=""))[0] == 200
-    assert (await world.ask("GET", "/api", user=""))[0] == 401
+    assert (await world.ask("GET", "/api", user=""))[0] == 403
 
 
 async def test_a_certificate_of_another_authority_does_not_come_in(world: World, tmp_path: Path) -> None:
@@ -238,7 +243,7 @@ async def test_what_nodes_use_is_asked_of_their_kubelets(world: World) -> None:
     code, found = await world.ask("GET", "/apis/metrics.k8s.io/v1beta1/nodes/n1")
     assert (code, found["usage"]) == (200, {"cpu": "100000000n", "memory": "1Ki"})
     assert {target for _, target, _ in world.asked} == {"/metrics/resource"}
-    assert (await world.ask("GET", "/apis/metrics.k8s.io/v1beta1/nodes", user=""))[0] == 401
+    assert (await world.ask("GET", "/apis/metrics.k8s.io/v1beta1/nodes", user=""))[0] == 403
 
 
 async def test_the_proxy_to_a_node_passes_path_query_and_body_on(world: World) -> None:

@@ -268,7 +268,10 @@ class Asked:
         self.about: list[tuple[str, str, str, str, str]] = []
         self.refused = refused
 
-    async def check(self, request: Any, info: RequestInfo) -> User:
+    async def identify(self, request: Any) -> User:
+        raise NotImplementedError
+
+    async def check(self, user: User, info: RequestInfo) -> None:
         raise NotImplementedError
 
     async def check_body(self, user: User, info: RequestInfo, body: Any, live: Any) -> None:
