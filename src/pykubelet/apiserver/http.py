@@ -17,11 +17,12 @@ from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.in_flight import LASTING, READING, WRITING, InFlight
-from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, Accept, accepted, content_type
+from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, Accept, accepted, content_type
 from pykubelet.apiserver.requests.request_body import read_body
 from pykubelet.apiserver.requests.request_info import RequestInfo, request_info
 from pykubelet.apiserver.requests.surrogates import whole
 from pykubelet.apiserver.requests.users import UNAUTHENTICATED, User
+from pykubelet.apiserver.schema.protobuf_writing import to_protobuf
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Expired
@@ -89,20 +90,20 @@ class RequestHandler:
         try:
             return await self._handle(request, seen)
         except ApiError as error:
-            return _failure(error)
+            return _failure(request, error)
         except Expired as error:
-            return _failure(status.gone_410(str(error)))
+            return _failure(request, status.gone_410(str(error)))
         except DecodeError as error:
-            return _failure(status.bad_request(f"the object provided cannot be read: {error}"))
+            return _failure(request, status.bad_request(f"the object provided cannot be read: {error}"))
         except Retry as error:
-            return _failure(status.unavailable(str(error), max(1, round(error.after or 1))))
+            return _failure(request, status.unavailable(str(error), max(1, round(error.after or 1))))
         except PykubeletError as error:
-            return _failure(status.internal(str(error)))
+            return _failure(request, status.internal(str(error)))
         except (asyncio.CancelledError, web.HTTPException, ConnectionError):
             raise
         except Exception:  # the boundary: one request's failure is not the server's
             log.exception("%s %s failed", request.method, request.path)
-            return _failure(status.internal("the server has a fault; its log says which"))
+            return _failure(request, status.internal("the server has a fault; its log says which"))
 
     def end_streams(self) -> None:
         for task in self._streams:
@@ -155,6 +156,8 @@ class RequestHandler:
         self, request: web.Request, seen: Seen, info: RequestInfo, resource: Resource, place: Place, user: User
     ) -> web.StreamResponse:
         accept = accepted(request.headers.get("Accept", ""))
+        if accept.media == PROTOBUF and resource.is_custom:
+            raise status.not_acceptable((JSON, YAML))
         body = await read_body(request, self._backend.settings.most_body_bytes)
         body = seen.body = b"" if info.verb in _READING else body
         seen.content_type = request.content_type if body else ""
@@ -166,7 +169,7 @@ class RequestHandler:
                 seen.answer = done.body
             return await _response(request, done)
         self._observer.lasts(seen)
-        return await self._stream(request, done)
+        return await self._stream(request, done, f"{PROTOBUF};stream=watch" if accept.media == PROTOBUF else JSON)
 
     async def _answer(
         self, place: Place, verb: Verb, ask: Callable[[], Call], who: str, weight: int
@@ -189,8 +192,8 @@ class RequestHandler:
             return scale
         return _not_here
 
-    async def _stream(self, request: web.Request, lines: AsyncIterator[bytes]) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
+    async def _stream(self, request: web.Request, lines: AsyncIterator[bytes], media: str) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": media, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
         await response.prepare(request)
         if request.transport is not None:
@@ -345,8 +348,12 @@ def _call(request: web.Request, info: RequestInfo, resource: Resource, user: Use
     )
 
 
-def _failure(error: ApiError) -> web.Response:
+def _failure(request: web.Request, error: ApiError) -> web.Response:
     headers = {"Content-Type": JSON, "Cache-Control": "no-cache, private", **error.headers}
+    with suppress(ApiError, UnicodeEncodeError):  # the first: what it accepts is what is wrong
+        if accepted(request.headers.get("Accept", "")).media == PROTOBUF:
+            data = to_protobuf(error.status())
+            return web.Response(status=error.code, body=data, headers={**headers, "Content-Type": PROTOBUF})
     try:
         body = encode(error.status())
     except UnicodeEncodeError:  # it quotes what a client sent

@@ -23,21 +23,28 @@ class Accept(msgspec.Struct, frozen=True):
 
 
 def accepted(header: str) -> Accept:
-    """The first form in the client's order that we can send."""
+    """The first form in the client's order that we can send as we have it; protobuf for one that takes nothing else."""
     if not header.strip():
         return Accept()
+    found = _first(header, (JSON, YAML)) or _first(header, (PROTOBUF,))
+    if found is None or (found.media == PROTOBUF and found.transform == "Table"):
+        raise status.not_acceptable((JSON, YAML, PROTOBUF))
+    return found
+
+
+def _first(header: str, offered: tuple[str, ...]) -> Accept | None:
     for clause in header.split(","):
         media, *parameters = (part.strip() for part in clause.split(";"))
         pairs = {key.strip(): value.strip() for key, _, value in (each.partition("=") for each in parameters)}
         plain = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media, media)
-        if plain not in (JSON, YAML):
+        if plain not in offered:
             continue
         transform, version = pairs.get("as", ""), pairs.get("v", "v1")
         if not transform:
             return Accept(plain)
         if transform in _TRANSFORMS and pairs.get("g") == META_GROUP and version in ("v1", "v1beta1"):
             return Accept(plain, transform, version)
-    raise status.not_acceptable((JSON, YAML))
+    return None
 
 
 def content_type(header: str) -> str:

@@ -1,7 +1,7 @@
 """Objects in protobuf, as Go clients like to send them, made into the plain JSON that the rest of the server knows.
 
-Only this direction is needed: every client takes JSON for an answer. What a field is and which number it has comes from
-the catalogue; so nothing is generated, and there is no second description of any type.
+What a field is and which number it has comes from the catalogue; so nothing is generated, and there is no second
+description of any type. The other direction is `protobuf_writing`.
 """
 
 import base64
@@ -9,13 +9,13 @@ import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from pykubelet.api.struct import MicroTime, rfc3339
 from pykubelet.apiserver.schema.catalogue import META, catalogue, record_of
-from pykubelet.apiserver.schema.schema import Field, Json, ListOf, MapOf, Record, Scalar, Schema
+from pykubelet.apiserver.schema.schema import Anything, Field, Json, ListOf, MapOf, Record, Scalar, Schema
 from pykubelet.base.errors import Invalid
 
 MAGIC: Final = b"k8s\x00"
@@ -26,6 +26,24 @@ _VARINT: Final = 0
 _FIXED64: Final = 1
 _DELIMITED: Final = 2
 
+SCHEMA_PROPS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+_TEXT: Final = Scalar("string")
+
+
+class Either(NamedTuple):
+    """The numbers of what JSON has as a schema, or else as a flag, a list of schemas or a list of texts."""
+
+    schema: int
+    other: int
+    is_flag: bool = False
+    is_text: bool = False
+
+
+EITHER: Final = {
+    "JSONSchemaPropsOrArray": Either(1, 2),
+    "JSONSchemaPropsOrBool": Either(2, 1, is_flag=True),
+    "JSONSchemaPropsOrStringArray": Either(1, 2, is_text=True),
+}
 Wire = int | bytes
 Numbers = dict[int, "str | Numbers"]
 """The fields of a type by their numbers. Some are written as one, though JSON has them among the rest."""
@@ -51,7 +69,7 @@ def from_protobuf(data: bytes) -> dict[str, Any]:
         record = catalogue().get(f"{META}.DeleteOptions")
     if record is None:
         raise Invalid(f"{kind} of {api_version} is not known in protobuf: send it as JSON")
-    return {"apiVersion": api_version, "kind": kind, **_record(raw, record, _numbers(record.name), 0)}
+    return {"apiVersion": api_version, "kind": kind, **_record(raw, record, numbers_of(record.name), 0)}
 
 
 def _record(data: bytes, record: Record, numbers: Numbers, depth: int) -> dict[str, Any]:
@@ -69,9 +87,7 @@ def _record(data: bytes, record: Record, numbers: Numbers, depth: int) -> dict[s
 
 def _take(found: dict[str, Any], name: str, field: Field, value: Wire, depth: int) -> None:
     schema = field.type
-    if name == "fieldsV1":
-        found[name] = _json(value)
-    elif isinstance(schema, ListOf):
+    if isinstance(schema, ListOf):
         found.setdefault(name, []).append(_value(value, schema.items, depth))
     elif isinstance(schema, MapOf):
         key, inner = _pair(_bytes(value))
@@ -92,9 +108,11 @@ def _map_value(value: Wire | None, schema: Schema, depth: int) -> Json:
 
 def _value(value: Wire, schema: Schema, depth: int) -> Json:
     if isinstance(schema, Record):
-        return _record(_bytes(value), schema, _numbers(schema.name), depth + 1)
+        return _record(_bytes(value), schema, numbers_of(schema.name), depth + 1)
+    if isinstance(schema, Anything):
+        return _free(value, schema, depth)
     if not isinstance(schema, Scalar):
-        return _json(value)
+        raise Invalid("what was sent as protobuf has a list or map where there can be none")
     match schema.format:
         case "quantity":
             return _text(dict(_members(_bytes(value))).get(1, b""))
@@ -114,6 +132,22 @@ def _value(value: Wire, schema: Schema, depth: int) -> Json:
             return struct.unpack("<d", _bytes(value))[0]
         case _:
             return _signed(value)
+
+
+def _free(value: Wire, schema: Anything, depth: int) -> Json:
+    """Any JSON; or a type that JSON has in one of two forms, and protobuf as two fields."""
+    forms = EITHER.get(schema.name.rpartition(".")[2])
+    if forms is None:
+        return _json(value)
+    found: dict[int, list[Wire]] = {}
+    for number, inner in _members(_bytes(value)):
+        found.setdefault(number, []).append(inner)
+    record = catalogue()[SCHEMA_PROPS]
+    if forms.schema in found:
+        return _value(found[forms.schema][-1], record, depth + 1)
+    if forms.is_flag:
+        return bool(found.get(forms.other, [0])[-1])
+    return [_value(each, _TEXT if forms.is_text else record, depth + 1) for each in found.get(forms.other, [])]
 
 
 def _json(value: Wire) -> Json:
@@ -195,7 +229,7 @@ def _text(value: Wire) -> str:
 
 
 @cache
-def _numbers(name: str) -> Numbers:
+def numbers_of(name: str) -> Numbers:
     found: Numbers = {}
     for label, field in catalogue()[name].fields.items():
         if field.number:

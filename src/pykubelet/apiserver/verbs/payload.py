@@ -9,11 +9,13 @@ import msgspec
 from pykubelet.apiserver.backend import LIGHT, Backend
 from pykubelet.apiserver.objects import Object, encode
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.media_types import JSON, YAML
+from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML
+from pykubelet.apiserver.schema.protobuf_writing import to_protobuf
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
 from pykubelet.apiserver.verbs.pod_warnings import pod_warnings
 from pykubelet.apiserver.verbs.unheeded import unheeded
+from pykubelet.base.errors import Invalid
 
 MOST_YAML: Final = 3 << 20
 """Bytes, as JSON, of what is written as YAML: that takes a hundred times as long as to read it."""
@@ -31,8 +33,8 @@ class Payload(msgspec.Struct, frozen=True):
 
 def payload_weight(call: Call, answer: Answer) -> int:
     """How many bytes have to be worked on to make it."""
-    if call.accept.media == YAML:
-        return LIGHT + 1
+    if call.accept.media in (YAML, PROTOBUF):
+        return LIGHT + 1 if call.accept.media == YAML else len(answer.data or b"")
     return len(answer.data or b"") if call.query.get("pretty") else 0
 
 
@@ -45,6 +47,11 @@ def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
         return Payload(answer.code, _ended(answer.data), headers)
     obj = answer.obj if answer.obj is not None else msgspec.json.decode(answer.data or b"{}")
     obj = _transformed(backend, call, obj)
+    if call.accept.media == PROTOBUF:
+        try:
+            return Payload(answer.code, to_protobuf(obj), headers)
+        except Invalid as error:
+            raise ApiError(406, "NotAcceptable", str(error)) from None
     body = encode(obj)
     if call.accept.media == YAML:
         if len(body) > MOST_YAML:

@@ -10,11 +10,15 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, Final
 
+import msgspec
+
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.media_types import PROTOBUF
 from pykubelet.apiserver.requests.options import ListOptions, list_options, revision
+from pykubelet.apiserver.schema.protobuf_writing import to_protobuf, watch_frame
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Bookmark, Entry, Event, Expired
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
@@ -136,12 +140,13 @@ class _Form:
         self._version = call.accept.version
         self._include = wanted_objects(call.query)
         self._is_first = True
-        self._key = f"{call.resource.group}/{call.resource.version}"
+        self._is_protobuf = call.accept.media == PROTOBUF
+        self._key = f"{call.resource.group}/{call.resource.version} {call.accept.media}"
 
     def entry(self, entry: Entry) -> bytes:
         if self._transform:
             return self._transformed("ADDED", entry.value, entry.revision)
-        return _line("ADDED", self._backend.wire(self._resource, entry.value, entry.revision))
+        return self._line("ADDED", self._backend.wire(self._resource, entry.value, entry.revision))
 
     def event(self, event: Event, kind: str) -> bytes:
         value = event.value
@@ -152,7 +157,7 @@ class _Form:
         name = f"{self._key} {kind}"
         line: bytes | None = event.cache.get(name)
         if line is None:
-            line = event.cache[name] = _line(kind, self._backend.wire(self._resource, value, event.revision))
+            line = event.cache[name] = self._line(kind, self._backend.wire(self._resource, value, event.revision))
         return line
 
     def _transformed(self, kind: str, value: bytes, at: int) -> bytes:
@@ -163,8 +168,8 @@ class _Form:
             if not self._is_first:
                 shown["columnDefinitions"] = None
             self._is_first = False
-            return _line(kind, encode(shown))
-        return _line(kind, encode(partial_metadata(obj, self._version)))
+            return self._line(kind, encode(shown))
+        return self._line(kind, encode(partial_metadata(obj, self._version)))
 
     def bookmark(self, at: int, annotations: dict[str, str] | None) -> bytes:
         metadata: dict[str, Any] = {"resourceVersion": str(at), "creationTimestamp": None}
@@ -181,11 +186,12 @@ class _Form:
             rows = [{"cells": [], "object": shown}]
             head = {"kind": "Table", "apiVersion": shown["apiVersion"]}
             shown = {**head, "metadata": {"resourceVersion": str(at)}, "columnDefinitions": None, "rows": rows}
-        return _line("BOOKMARK", encode(shown))
+        return self._line("BOOKMARK", encode(shown))
 
     def error(self, error: ApiError) -> bytes:
-        return _line("ERROR", encode(error.status()))
+        return self._line("ERROR", encode(error.status()))
 
-
-def _line(kind: str, obj: bytes) -> bytes:
-    return b'{"type":"%s","object":%s}\n' % (kind.encode(), obj)
+    def _line(self, kind: str, obj: bytes) -> bytes:
+        if self._is_protobuf:
+            return watch_frame(kind, to_protobuf(msgspec.json.decode(obj)))
+        return b'{"type":"%s","object":%s}\n' % (kind.encode(), obj)
