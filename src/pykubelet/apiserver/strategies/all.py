@@ -7,6 +7,8 @@ from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.certificate_signing_requests import CertificateSigningRequestStrategy
 from pykubelet.apiserver.strategies.config_maps import ConfigMapStrategy
+from pykubelet.apiserver.strategies.controller_revisions import ControllerRevisionStrategy
+from pykubelet.apiserver.strategies.daemon_sets import DaemonSetStrategy
 from pykubelet.apiserver.strategies.deployments import DeploymentStrategy
 from pykubelet.apiserver.strategies.endpoints import EndpointsStrategy
 from pykubelet.apiserver.strategies.events import EventStrategy
@@ -25,6 +27,7 @@ from pykubelet.apiserver.strategies.roles import RoleStrategy
 from pykubelet.apiserver.strategies.runtime_classes import RuntimeClassStrategy
 from pykubelet.apiserver.strategies.secrets import SecretStrategy
 from pykubelet.apiserver.strategies.services import ServiceStrategy
+from pykubelet.apiserver.strategies.stateful_sets import StatefulSetStrategy
 from pykubelet.apiserver.strategies.storage_classes import StorageClassStrategy
 
 _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
@@ -40,9 +43,12 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "replicationcontrollers"): ReplicationControllerStrategy,
     ("", "secrets"): SecretStrategy,
     ("", "services"): ServiceStrategy,
+    ("apps", "controllerrevisions"): ControllerRevisionStrategy,
+    ("apps", "daemonsets"): DaemonSetStrategy,
     ("apps", "deployments"): DeploymentStrategy,
     ("apps", "replicasets"): ReplicaSetStrategy,
     ("autoscaling", "horizontalpodautoscalers"): HorizontalPodAutoscalerStrategy,
+    ("apps", "statefulsets"): StatefulSetStrategy,
     ("certificates.k8s.io", "certificatesigningrequests"): CertificateSigningRequestStrategy,
     ("coordination.k8s.io", "leases"): LeaseStrategy,
     ("events.k8s.io", "events"): EventStrategy,

@@ -43,14 +43,16 @@ class Claim(msgspec.Struct, Generic[T], frozen=True):
     released: list[T]
 
 
-def claim(owner: Object, selector: Selector, candidates: Iterable[T]) -> Claim[T]:
-    """An owner that is about to go takes nothing and lets nothing go."""
+def claim(
+    owner: Object, selector: Selector, candidates: Iterable[T], fits: Callable[[T], bool] = lambda each: True
+) -> Claim[T]:
+    """An owner that is about to go takes nothing and lets nothing go. `fits`: what has to hold besides the selector."""
     uid, is_leaving = at(owner, "metadata.uid", ""), bool(at(owner, "metadata.deletionTimestamp"))
     found: Claim[T] = Claim([], [], [])
     for each in candidates:
         if each.owner and each.owner != uid:
             continue
-        is_match = matches(selector, each.labels)
+        is_match = matches(selector, each.labels) and fits(each)
         if each.owner:
             if is_match:
                 found.kept.append(each)

@@ -26,3 +26,12 @@ def fnv32a(text: bytes) -> int:
 
 def safe(text: str) -> str:
     return "".join(_ALPHABET[ord(letter) % len(_ALPHABET)] for letter in text)
+
+
+def data_hash(data: dict[str, Any], collisions: int) -> str:
+    """Of what a revision holds."""
+    text = msgspec.json.encode(data, order="deterministic").replace(b"<", b"\\u003c").replace(b">", b"\\u003e")
+    value = _OFFSET
+    for byte in text.replace(b"&", b"\\u0026") + str(collisions).encode():
+        value = ((value * _PRIME) & 0xFFFFFFFF) ^ byte
+    return safe(str(value))
