@@ -43,7 +43,7 @@ class DaemonSetStrategy(WorkloadStrategy):
             rolling.setdefault("maxSurge", 0)
         spec.setdefault("revisionHistoryLimit", 10)
         given = at(obj, "metadata.annotations", {}).get(GENERATION, "0")
-        if not given.removeprefix("-").isdigit():
+        if not (given.isascii() and given.removeprefix("-").isdigit()):
             raise DecodeError(f"must be a whole number, got {given[:80]!r}", f"metadata.annotations[{GENERATION}]")
 
     def prepare_create(self, obj: Object, now: datetime) -> None:

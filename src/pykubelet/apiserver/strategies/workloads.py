@@ -67,13 +67,12 @@ class WorkloadStrategy(Strategy):
     def status_faults(self, status: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
         for name in (*self.counts, "observedGeneration", "collisionCount"):
             yield from not_negative(f"status.{name}", status.get(name))
-        total = status.get("replicas", 0)
-        for name in self.counts:
-            if "replicas" in self.counts and name not in _NOT_COMPARED and status.get(name, 0) > total:
-                yield invalid(f"status.{name}", status[name], "cannot be greater than status.replicas")
-        if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
-            text = "cannot be greater than readyReplicas"
-            yield invalid("status.availableReplicas", status["availableReplicas"], text)
+        total, available = status.get("replicas", 0), status.get("availableReplicas", 0)
+        for name in self.counts if "replicas" in self.counts else ():
+            if name not in _NOT_COMPARED and (count := status.get(name, 0)) > total:
+                yield invalid(f"status.{name}", count, "cannot be greater than status.replicas")
+        if available > status.get("readyReplicas", 0):
+            yield invalid("status.availableReplicas", available, "cannot be greater than readyReplicas")
         if status.get("collisionCount", 0) < old.get("collisionCount", 0):
             yield invalid("status.collisionCount", status.get("collisionCount", 0), "cannot be decremented")
 

@@ -77,7 +77,7 @@ def daemon_pod(obj: Object, node: str, hash_: str) -> Object:
     pod = pod_of(obj, obj["spec"]["template"])
     spec, labels = pod["spec"], {HASH_LABEL: hash_}
     generation = at(obj, "metadata.annotations", {}).get(GENERATION, "")
-    if generation.isdigit():
+    if generation.isascii() and generation.isdigit():
         labels[GENERATION_LABEL] = generation
     pod["metadata"]["labels"] = {**(pod["metadata"].get("labels") or {}), **labels}
     spec["tolerations"] = tolerations(spec)
