@@ -23,6 +23,10 @@ from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
+from pykubelet.apiserver.controllers.workloads.daemon_sets import DaemonSetController
+from pykubelet.apiserver.controllers.workloads.deployments import DeploymentController
+from pykubelet.apiserver.controllers.workloads.replica_sets import REPLICATION_CONTROLLERS, ReplicaSetController
+from pykubelet.apiserver.controllers.workloads.stateful_sets import StatefulSetController
 from pykubelet.apiserver.security.addresses import ClusterAddresses
 from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
 from pykubelet.base.tasks import Work, supervise
@@ -55,14 +59,19 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
         its.client, its.authority, its.addresses, approves=False
     ),
     "clusterrole-aggregation-controller": lambda its: ClusterRoleAggregation(its.client.backend),
+    "daemonset-controller": lambda its: DaemonSetController(its.client),
+    "deployment-controller": lambda its: DeploymentController(its.client),
     "endpoints-controller": lambda its: EndpointsController(its.client),
     "endpointslice-controller": lambda its: EndpointSlices(its.client),
     "garbage-collector-controller": lambda its: GarbageCollector(its.client),
     "namespace-controller": lambda its: NamespaceController(its.client),
     "node-lifecycle-controller": lambda its: NodeLifecycle(its.client),
     "pod-garbage-collector-controller": lambda its: PodGarbageCollector(its.client),
+    "replicaset-controller": lambda its: ReplicaSetController(its.client),
+    "replicationcontroller-controller": lambda its: ReplicaSetController(its.client, REPLICATION_CONTROLLERS),
     "root-ca-certificate-publisher-controller": lambda its: RootCa(its.client, its.authority.pem.decode()),
     "serviceaccount-controller": lambda its: ServiceAccountController(its.client),
+    "statefulset-controller": lambda its: StatefulSetController(its.client),
     "token-cleaner-controller": lambda its: TokenCleaner(its.client),
 }
 
