@@ -106,16 +106,19 @@ class Source:
         package, _, short = name.rpartition(".")
         return dict(self._fields(package, short, []))
 
-    def _fields(self, package: str, short: str, way: list[int]) -> Any:
+    def _fields(self, package: str, short: str, way: list[int] | None) -> Any:
+        """Without a way: the envelope says it."""
         for field in self.package(package).structs.get(short, ()):
             if field.is_inline:
                 where, kind = package, field.kind.lstrip("*")
                 if "." in kind:
                     alias, kind = kind.split(".")
                     where = META if alias == "metav1" else "io.k8s.api.core.v1"
-                yield from self._fields(where, kind, [*way, field.number] if field.number else way)
+                inner = [*way, field.number] if way is not None and field.number else None
+                yield from self._fields(where, kind, inner)
             elif field.name and field.name != "-":
-                yield field.name, (field, [*way, field.number] if field.number else [], package)
+                number = [*way, field.number] if way is not None and field.number else []
+                yield field.name, (field, number, package)
 
 
 def documents(root: Path) -> dict[str, Any]:
