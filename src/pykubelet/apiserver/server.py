@@ -8,6 +8,8 @@ from aiohttp import web
 
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.bootstrap import bootstrap
+from pykubelet.apiserver.controllers.client import ControllerClient
+from pykubelet.apiserver.controllers.custom_resource_definitions import CustomResourceDefinitions
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths, version_info
 from pykubelet.apiserver.http import RequestHandler
 from pykubelet.apiserver.requests.access import AccessControl, AllowAll
@@ -20,6 +22,7 @@ from pykubelet.apiserver.verbs.binding import bind
 from pykubelet.apiserver.verbs.components import component_statuses
 from pykubelet.apiserver.verbs.eviction import evict
 from pykubelet.apiserver.verbs.handlers import Connect, Verb
+from pykubelet.apiserver.writer.author import KUBE_APISERVER
 from pykubelet.base.errors import Retry
 from pykubelet.base.tasks import supervise
 
@@ -78,11 +81,14 @@ class ApiServer:
 
     async def _running(self, app: web.Application) -> AsyncGenerator[None, None]:
         tasks = [asyncio.create_task(supervise("the watch cache", self._cache.run))]
+        definitions = CustomResourceDefinitions(ControllerClient(self.backend, KUBE_APISERVER))
         try:
             try:
                 async with asyncio.timeout(_STARTED_WITHIN):
                     await self._wait_for_cache()
                     await bootstrap(self.backend)
+                    await definitions.load()
+                    tasks.append(asyncio.create_task(supervise("custom resources", definitions.run)))
             except TimeoutError:
                 raise Retry(f"the store has not answered within {_STARTED_WITHIN:.0f} s: see that it runs") from None
             self._is_started = True

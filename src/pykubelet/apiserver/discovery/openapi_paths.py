@@ -11,12 +11,12 @@ from pykubelet.apiserver.schema.resources import Resource, Subresource
 
 Json = dict[str, Any]
 
-PATCH_TYPES: Final = (
+_CUSTOM_PATCHES: Final = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
 )
+_PATCHES: Final = (*_CUSTOM_PATCHES, "application/strategic-merge-patch+json")
 STREAMS: Final = {"attach", "exec", "portforward", "proxy"}
 _CORE_GROUP: Final = "core"
 
@@ -114,7 +114,7 @@ def _operation(resource: Resource, action: _Action, path: str, part: Subresource
         "x-kubernetes-action": action.name,
         "x-kubernetes-group-version-kind": {"group": group, "version": version, "kind": kind},
     }
-    if body := _body(action, name):
+    if body := _body(resource, action, name):
         operation["requestBody"] = body
     return operation
 
@@ -150,12 +150,13 @@ def _answer(name: str) -> Json:
     return {"description": "OK", "content": {"application/json": {"schema": _reference(name)}}}
 
 
-def _body(action: _Action, name: str) -> Json | None:
+def _body(resource: Resource, action: _Action, name: str) -> Json | None:
     if action.name in ("post", "put"):
         return {"content": {"application/json": {"schema": _reference(name)}}, "required": True}
     if action.name == "patch":
         schema = _reference(f"{META}.Patch")
-        return {"content": {kind: {"schema": schema} for kind in PATCH_TYPES}, "required": True}
+        kinds = _CUSTOM_PATCHES if resource.is_custom else _PATCHES
+        return {"content": {kind: {"schema": schema} for kind in kinds}, "required": True}
     if action.name in ("delete", "deletecollection"):
         return {"content": {"application/json": {"schema": _reference(f"{META}.DeleteOptions")}}}
     return None

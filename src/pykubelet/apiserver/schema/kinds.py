@@ -126,6 +126,10 @@ class Resources:
         """A resource that is known to be there, in the version that it is stored in."""
         return self._by_name[group, plural]
 
+    def versions(self, group: str, plural: str) -> Sequence[Resource]:
+        """All versions of a resource; nothing when there is none of this name."""
+        return tuple(self._versions.get((group, plural), ()))
+
     def at(self, key: str) -> Resource | None:
         """Whose object is under a key of the store; None for those that nobody serves any more."""
         parts = key[len(ROOT) :].split("/", 2)

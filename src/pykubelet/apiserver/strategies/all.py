@@ -8,6 +8,7 @@ from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.certificate_signing_requests import CertificateSigningRequestStrategy
 from pykubelet.apiserver.strategies.config_maps import ConfigMapStrategy
 from pykubelet.apiserver.strategies.controller_revisions import ControllerRevisionStrategy
+from pykubelet.apiserver.strategies.custom_resource_definitions import CustomResourceDefinitionStrategy
 from pykubelet.apiserver.strategies.daemon_sets import DaemonSetStrategy
 from pykubelet.apiserver.strategies.deployments import DeploymentStrategy
 from pykubelet.apiserver.strategies.endpoints import EndpointsStrategy
@@ -43,6 +44,7 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "replicationcontrollers"): ReplicationControllerStrategy,
     ("", "secrets"): SecretStrategy,
     ("", "services"): ServiceStrategy,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): CustomResourceDefinitionStrategy,
     ("apps", "controllerrevisions"): ControllerRevisionStrategy,
     ("apps", "daemonsets"): DaemonSetStrategy,
     ("apps", "deployments"): DeploymentStrategy,

@@ -6,7 +6,7 @@ an object needs beside itself, such as an address, is claimed by `allocate` and 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from pykubelet.api.codec import DecodeError, convert, to_builtins
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
@@ -18,8 +18,10 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at, clean, overlay
 from pykubelet.apiserver.requests.users import User
 from pykubelet.apiserver.schema.resources import Resource
-from pykubelet.apiserver.schema.schema import Record, copied, same
+from pykubelet.apiserver.schema.schema import Record, Schema, copied, same, unknown_fields
 from pykubelet.apiserver.settings import ApiSettings
+
+T = TypeVar("T")
 
 FOREGROUND: Final = "foregroundDeletion"
 """Holds an object until the garbage collector has seen that all that belonged to it is gone."""
@@ -58,6 +60,10 @@ class Claims(Protocol):
         """Create an object unless its name is taken; whether it was created."""
         ...
 
+    async def beside(self, work: Callable[[], T]) -> T:
+        """Do what takes long where it keeps nobody else waiting."""
+        ...
+
     async def unclaim(self, group: str, plural: str, namespace: str, name: str, uid: str | None = None) -> None:
         """Delete an object, if it is there: any of this name, or the one with this uid."""
         ...
@@ -74,6 +80,8 @@ class Strategy:
     """Whether what is stored differs from what clients see."""
     allocates: ClassVar[bool] = False
     """Whether an object has something that no other may have, as long as it exists."""
+    has_plain_finalizers: ClassVar[bool] = False
+    """Whether finalizers may be names without a domain before them."""
     selectable: ClassVar[Mapping[str, str]] = {}
     """Fields that may be selected by, besides name and namespace, each with its path in the object."""
 
@@ -98,6 +106,15 @@ class Strategy:
             return cleaned
         known: Object = overlay(cleaned, to_builtins(convert(kind, cleaned)))
         return known
+
+    @property
+    def shape(self) -> Schema:
+        """What the form of an object that a client sends has to be: what is not is refused before it is looked at."""
+        return self.resource.schema
+
+    def unknown(self, obj: Object) -> Iterable[str]:
+        """The fields that nobody knows."""
+        return unknown_fields(obj, self.resource.schema)
 
     # --- creating
 
@@ -236,7 +253,8 @@ class Strategy:
             return
         for found in validate_object_meta(typed, "metadata"):
             about_scope = found.field == "metadata.namespace" and not self.resource.namespaced
-            if not about_scope and found.field not in _NAME_FIELDS:
+            about_domain = self.has_plain_finalizers and found.field.startswith("metadata.finalizers[")
+            if not about_scope and not about_domain and found.field not in _NAME_FIELDS:
                 yield found
         if not self.resource.namespaced and typed.namespace:
             yield forbidden("metadata.namespace", "not allowed on this type")

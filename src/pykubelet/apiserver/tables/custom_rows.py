@@ -6,10 +6,10 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.api.durations import ago
+from pykubelet.apiserver.custom.json_paths import found_at
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.schema.resources import Column, Resource
 from pykubelet.apiserver.tables.columns import Columns, Printer, columns, name
-from pykubelet.apiserver.tables.json_path import found_at
 
 _USUAL: Final = (Column("Age", "date", ".metadata.creationTimestamp"),)
 

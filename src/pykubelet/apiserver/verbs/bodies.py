@@ -45,9 +45,12 @@ def read_object(call: Call, strategy: Strategy, *, kind: str = "", api_version: 
     value, duplicates = call.ahead or _bounded(call, want)
     obj = _of_kind(value, want, version)
     validation = call.write_options().validation
-    schema = call.resource.schema if not kind else schema_of(version, kind)
-    is_known = check_shape(obj, want, version, schema)
-    told_unknown(call, () if is_known else unknown_fields(obj, schema), want, version, validation, duplicates)
+    shape = strategy.shape if not kind else schema_of(version, kind)
+    is_known = check_shape(obj, want, version, shape)
+    unknown: Iterable[str] = ()
+    if not is_known:
+        unknown = unknown_fields(obj, shape) if kind else strategy.unknown(obj)
+    told_unknown(call, unknown, want, version, validation, duplicates)
     return obj if kind else normal(strategy, obj)
 
 

@@ -16,7 +16,7 @@ from pykubelet.apiserver.patch.strategic_merge import apply_strategic_merge_patc
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.json_text import read_json
 from pykubelet.apiserver.requests.options import META_GROUP, WriteOptions
-from pykubelet.apiserver.schema.schema import Json, copied, unknown_fields
+from pykubelet.apiserver.schema.schema import Json, copied
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.strategies.base import normal
 from pykubelet.apiserver.verbs.bodies import check_shape, from_yaml, told_unknown
@@ -114,11 +114,12 @@ class _Attempt:
         if (obj.get("apiVersion"), obj.get("kind")) != (resource.api_version, resource.kind):
             raise status.bad_request("a patch may not change the apiVersion or the kind of an object")
         try:
-            is_known = check_shape(obj, resource.kind, resource.api_version, resource.schema)
+            strategy = self._backend.strategy(resource)
+            is_known = check_shape(obj, resource.kind, resource.api_version, strategy.shape)
             call.warnings.clear()
-            unknown = () if is_known else unknown_fields(obj, resource.schema)
+            unknown = () if is_known else strategy.unknown(obj)
             told_unknown(call, unknown, resource.kind, resource.api_version, self._options.validation, self._twice)
-            return normal(self._backend.strategy(resource), obj)
+            return normal(strategy, obj)
         except ApiError as error:
             raise _unfit(call, error) from None
 

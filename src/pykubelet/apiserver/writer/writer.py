@@ -6,12 +6,12 @@ store.
 
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pykubelet.api.validation import names
 from pykubelet.api.validation.pod import MOST_FAULTS
 from pykubelet.apiserver import status
-from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.backend import LIGHT, Backend
 from pykubelet.apiserver.objects import Object, at, loaded, name_suffix, new_uid, of_entry, stored, timestamp
 from pykubelet.apiserver.patch.server_side_apply import track_update
 from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
@@ -34,6 +34,7 @@ from pykubelet.apiserver.writer.checks import (
 )
 from pykubelet.base.errors import NotFound
 
+T = TypeVar("T")
 Change = Callable[[Object], Object | None]
 """What becomes of an object: None leaves it as it is. Asked again whenever somebody else was faster."""
 
@@ -289,6 +290,12 @@ class Writer:
                     raise
 
     # --- claims
+
+    async def beside(self, work: Callable[[], T]) -> T:
+        async def done(backend: Backend) -> T:
+            return work()
+
+        return await self.backend.aside(self.author.user.name, LIGHT + 1, done)
 
     async def claim(self, group: str, plural: str, obj: Object) -> bool:
         return await Writer(self.backend, KUBE_APISERVER).ensure(self.backend.resources.of(group, plural), obj)

@@ -3,10 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from pykubelet.apiserver.schema.resources import Column, Resource
-from pykubelet.apiserver.tables.json_path import found_at, parsed
 from pykubelet.apiserver.tables.tables import table
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -15,35 +12,6 @@ OBJ: dict[str, Any] = {
     "spec": {"size": 3, "on": True, "list": ["a", "b"], "map": {"k": "v"}, "ratio": 1.5},
     "status": {"conditions": [{"type": "Other", "status": "False"}, {"type": "Ready", "status": "True"}]},
 }
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        (".spec.size", [3]),
-        ("$.spec.size", [3]),
-        ("{.spec.size}", [3]),
-        (".spec.none.deeper", []),
-        (".spec.list[1]", ["b"]),
-        (".spec.list[-1]", ["b"]),
-        (".spec.list[9]", []),
-        (".spec.list[*]", ["a", "b"]),
-        (".metadata.annotations['a.b/c']", ["x"]),
-        ('.metadata.annotations["a.b/c"]', ["x"]),
-        (r".metadata.annotations['a\.b/c']", ["x"]),
-        ('.status.conditions[?(@.type=="Ready")].status', ["True"]),
-        (".status.conditions[?(@.type != 'Ready')].status", ["False"]),
-        (".status.conditions[?(@.reason)].status", []),
-    ],
-)
-def test_a_path_leads_to_values(path: str, found: list[Any]) -> None:
-    assert found_at(OBJ, path) == found
-
-
-@pytest.mark.parametrize("path", ["spec", ".a[", ".a[b]", ".a..b", ".a b"])
-def test_what_is_no_path_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match="cannot be read"):
-        parsed(path)
 
 
 def row(*columns: Column) -> list[Any]:

@@ -1,0 +1,84 @@
+"""Custom resource definitions: schemas are checked when they are written, so that no object finds a broken one."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.apiserver.custom.naming import is_established
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.schema.schema import same
+from pykubelet.apiserver.strategies.base import Strategy
+
+FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+"""Holds a definition until its objects are gone."""
+
+
+class CustomResourceDefinitionStrategy(Strategy):
+    has_plain_finalizers = True
+
+    def normal(self, obj: Object) -> Object:
+        result = super().normal(obj)
+        spec = result.get("spec")
+        if isinstance(spec, dict):
+            names = spec.setdefault("names", {})
+            if names.get("kind"):
+                names.setdefault("singular", names["kind"].lower())
+                names.setdefault("listKind", f"{names['kind']}List")
+            spec.setdefault("conversion", {}).setdefault("strategy", "None")
+            webhook = spec["conversion"].get("webhook") or {}
+            if isinstance(service := at(webhook, "clientConfig.service"), dict):
+                service.setdefault("port", 443)
+        return result
+
+    def prepare_create(self, obj: Object, now: datetime) -> None:
+        super().prepare_create(obj, now)
+        obj["status"] = {"storedVersions": [], "conditions": [], "acceptedNames": {"plural": "", "kind": ""}}
+        _note_storage(obj)
+
+    def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
+        super().prepare_update(obj, old, subresource)
+        if subresource != "status":
+            _note_storage(obj)
+
+    def validate(self, obj: Object) -> Iterator[FieldError]:
+        from pykubelet.apiserver.custom.definition_rules import (
+            approval_faults,
+            definition_faults,
+        )  # much, rarely needed
+
+        yield from super().validate(obj)
+        yield from definition_faults(obj.get("spec") or {})
+        yield from approval_faults(obj)
+
+    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
+        from pykubelet.apiserver.custom.definition_rules import change_faults, definition_faults, status_faults
+
+        yield from super().validate_update(obj, old, subresource)
+        yield from status_faults(obj)
+        spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        if subresource == "status" or same(spec, before):
+            return
+        yield from definition_faults(spec)
+        yield from change_faults(spec, before, is_established=is_established(old))
+
+    def validate_meta(self, obj: Object) -> Iterator[FieldError]:
+        yield from super().validate_meta(obj)
+        spec, name = obj.get("spec") or {}, obj["metadata"].get("name") or ""
+        if name and name != f"{at(spec, 'names.plural', '')}.{spec.get('group') or ''}":
+            yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+
+    def marked(self, obj: Object, wanted: int | None, now: datetime, *, waits: bool = False) -> tuple[Object, bool]:
+        """It goes after its objects."""
+        metadata = obj["metadata"]
+        if not metadata.get("deletionTimestamp") and FINALIZER not in metadata.get("finalizers", ()):
+            obj = {**obj, "metadata": {**metadata, "finalizers": [*metadata.get("finalizers", ()), FINALIZER]}}
+        return super().marked(obj, wanted, now, waits=waits)
+
+
+def _note_storage(obj: Object) -> None:
+    """Objects may be stored in this version from now on."""
+    spec, status = obj.get("spec") or {}, obj.setdefault("status", {})
+    storage: list[Any] = [each.get("name") for each in spec.get("versions") or () if each.get("storage")]
+    stored = status.get("storedVersions") or []
+    obj["status"] = {**status, "storedVersions": [*stored, *(each for each in storage[:1] if each not in stored)]}

@@ -1,0 +1,131 @@
+"""Objects of custom resources: pruned, defaulted and checked by the schema of their version."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cache
+from typing import Final
+
+from pykubelet.api.field_errors import FieldError
+from pykubelet.apiserver import status
+from pykubelet.apiserver.cel.program import Budget
+from pykubelet.apiserver.cel.values import TooExpensive
+from pykubelet.apiserver.custom.definition import CustomResource
+from pykubelet.apiserver.custom.pruning import pruned, put_defaults
+from pykubelet.apiserver.custom.rules import RuleTree, out_of_budget, rule_faults
+from pykubelet.apiserver.custom.validation import faults
+from pykubelet.apiserver.objects import Object, at, clean
+from pykubelet.apiserver.schema.catalogue import META, catalogue
+from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.schema.schema import Field, Record, Scalar, Schema, copied, same, unknown_fields
+from pykubelet.apiserver.strategies.base import Claims, Lookup, Strategy
+
+_AT_ONCE: Final = 20_000
+"""What the rules of an object may cost before they are evaluated beside the loop."""
+
+
+class CustomResourceStrategy(Strategy):
+    has_plain_finalizers = True
+
+    def __init__(self, resource: CustomResource) -> None:
+        super().__init__(resource)
+        self.custom = resource
+        self.version = resource.definition
+
+    @property
+    def converts(self) -> bool:  # type: ignore[override]
+        """What is stored may be of another version, or from before the schema was changed."""
+        custom = self.custom
+        return custom.others > 0 or custom.was_changed
+
+    @property
+    def shape(self) -> Schema:
+        """What is wrong inside is told as faults of fields, not of the form."""
+        return _frame()
+
+    def unknown(self, obj: Object) -> Iterable[str]:
+        yield from unknown_fields(obj.get("metadata"), catalogue()[f"{META}.ObjectMeta"], ".metadata")
+        found: list[str] = []
+        pruned(obj, self.version.given, found)
+        yield from found
+
+    # --- between clients and the store
+
+    def from_storage(self, obj: Object) -> Object:
+        if not self.converts:
+            return obj
+        obj = pruned({**obj, "apiVersion": self.resource.api_version}, self.version.given)
+        return self._with_defaults(obj)
+
+    def to_storage(self, obj: Object) -> Object:
+        version = f"{self.resource.group}/{self.custom.storage}"
+        return obj if obj["apiVersion"] == version else {**obj, "apiVersion": version}
+
+    def normal(self, obj: Object) -> Object:
+        kept = pruned(obj, self.version.given)
+        kept["metadata"] = clean(obj.get("metadata") or {}, catalogue()[f"{META}.ObjectMeta"])
+        return self._with_defaults(kept)
+
+    def _with_defaults(self, obj: Object) -> Object:
+        if not self.version.has_defaults:
+            return obj
+        made: Object = copied(obj)
+        put_defaults(made, self.version.given)
+        return made
+
+    # --- writing
+
+    async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+        if old is None and self.custom.is_terminating:
+            raise status.ApiError(
+                405, "MethodNotAllowed", "create not allowed while custom resource definition is terminating"
+            )
+
+    def prepare_create(self, obj: Object, now: datetime) -> None:
+        if self.has_status:
+            obj.pop("status", None)
+        obj["metadata"]["generation"] = 1
+
+    def count_generation(self, obj: Object, old: Object) -> None:
+        apart = ("metadata", "status") if self.has_status else ("metadata",)
+        one, other = ({name: part[name] for name in part if name not in apart} for part in (obj, old))
+        generation = at(old, "metadata.generation", 1)
+        obj["metadata"]["generation"] = generation if same(one, other) else generation + 1
+
+    def validate(self, obj: Object) -> Iterator[FieldError]:
+        yield from self.validate_meta(obj)
+        yield from faults(self.version.check, obj)
+
+    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
+        yield from self.validate_meta(obj)
+        yield from faults(self.version.check, obj, old)
+
+    async def allocate(self, obj: Object, old: Object | None, claims: Claims) -> None:
+        """Only what fits its schema is shown to the rules."""
+        rules = self.version.rules
+        if rules is None:
+            return
+        try:
+            found = rule_faults(rules, obj, old, Budget(_AT_ONCE))
+        except TooExpensive:
+            found = await claims.beside(lambda: _all_faults(rules, obj, old))
+        if found:
+            raise status.invalid(self.resource.kind, self.resource.group, obj["metadata"]["name"], found)
+
+
+def custom_strategy(resource: Resource) -> Strategy:
+    assert isinstance(resource, CustomResource)
+    return CustomResourceStrategy(resource)
+
+
+def _all_faults(rules: RuleTree, obj: Object, old: Object | None) -> list[FieldError]:
+    try:
+        return rule_faults(rules, obj, old, Budget())
+    except TooExpensive:
+        return [out_of_budget()]
+
+
+@cache
+def _frame() -> Schema:
+    """What is asked of the form of any object."""
+    text = Field(Scalar("string"))
+    return Record("", {"apiVersion": text, "kind": text, "metadata": Field(catalogue()[f"{META}.ObjectMeta"])})

@@ -1,0 +1,155 @@
+"""Objects of custom resources, as clients meet them."""
+
+from typing import Any
+
+from kit.api_process import Api
+from kit.custom_resources import CRDS, NAME, WIDGETS, define, definition, widget
+from kit.loop_hold import watched_loop
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+WHOLE = {"type": "integer"}
+
+
+def schema(rules: list[str] | None = None, **properties: Any) -> dict[str, Any]:
+    ruled = {"x-kubernetes-validations": [{"rule": each} for each in rules]} if rules else {}
+    status = {"type": "object", "properties": {"ready": WHOLE}}
+    spec = {"type": "object", "properties": properties, **ruled}
+    return {"type": "object", "properties": {"spec": spec, "status": status}}
+
+
+async def test_fields_nobody_knows_are_refused_told_or_dropped(api: Api) -> None:
+    await define(api, definition(schema(size=WHOLE)))
+    body = widget("a", spec={"size": 1, "sise": 2})
+
+    code, refused = await api.ask("POST", f"{WIDGETS}?fieldValidation=Strict", body)
+    assert (code, 'unknown field "spec.sise"' in refused["message"]) == (400, True)
+    async with api.session.post(f"{api.url}{WIDGETS}?fieldValidation=Warn", json=body) as answer:
+        assert "unknown field" in answer.headers["Warning"]
+        assert (await answer.json())["spec"] == {"size": 1}
+    code, made = await api.ask("POST", f"{WIDGETS}?fieldValidation=Ignore", {**body, "metadata": {"name": "b"}})
+    assert (code, made["spec"]) == (201, {"size": 1})
+
+
+async def test_faults_are_told_by_field(api: Api) -> None:
+    await define(api, definition(schema(["self.least <= self.most"], least=WHOLE, most=WHOLE)))
+
+    code, told = await api.ask("POST", WIDGETS, widget("a", spec={"least": "x", "most": 1.5}))
+    assert code == 422
+    assert [(each["reason"], each["field"]) for each in told["details"]["causes"]] == [
+        ("FieldValueTypeInvalid", "spec.least"),
+        ("FieldValueTypeInvalid", "spec.most"),
+    ]
+    code, told = await api.ask("POST", WIDGETS, widget("a", spec={"least": 3, "most": 2}))
+    assert (code, told["details"]["causes"][0]["field"]) == (422, "spec")
+    assert "failed rule: self.least <= self.most" in told["message"]
+
+
+async def test_the_status_is_written_on_its_own(api: Api) -> None:
+    await define(api, definition(schema(size=WHOLE), subresources={"status": {}}))
+    _, made = await api.ask("POST", WIDGETS, widget("a", spec={"size": 1}, status={"ready": 1}))
+    assert "status" not in made
+    assert made["metadata"]["generation"] == 1
+
+    change = {"spec": {"size": 2}, "status": {"ready": 2}}
+    _, written = await api.ask("PATCH", f"{WIDGETS}/a/status", change, kind=MERGE)
+    assert (written["spec"], written["status"], written["metadata"]["generation"]) == ({"size": 1}, {"ready": 2}, 1)
+    _, written = await api.ask("PATCH", f"{WIDGETS}/a", change, kind=MERGE)
+    assert (written["spec"], written["status"], written["metadata"]["generation"]) == ({"size": 2}, {"ready": 2}, 2)
+    assert (await api.ask("PATCH", f"{WIDGETS}/a/status", {"status": {"ready": "x"}}, kind=MERGE))[0] == 422
+
+
+async def test_without_a_status_of_its_own_it_counts_as_any_field(api: Api) -> None:
+    await define(api, definition(schema(size=WHOLE)))
+    _, made = await api.ask("POST", WIDGETS, widget("a", status={"ready": 1}))
+    assert made["status"] == {"ready": 1}
+
+    _, written = await api.ask("PATCH", f"{WIDGETS}/a", {"status": {"ready": 2}}, kind=MERGE)
+
+    assert written["metadata"]["generation"] == 2
+    assert (await api.ask("GET", f"{WIDGETS}/a/status"))[0] == 404
+
+
+async def test_scale_reads_and_writes_where_the_definition_says(api: Api) -> None:
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.ready"}
+    await define(api, definition(schema(size=WHOLE), subresources={"status": {}, "scale": paths}))
+    await api.ask("POST", WIDGETS, widget("a", spec={"size": 1}))
+
+    code, scaled = await api.ask("PATCH", f"{WIDGETS}/a/scale", {"spec": {"replicas": 4}}, kind=MERGE)
+
+    assert (code, scaled["kind"], scaled["spec"]) == (200, "Scale", {"replicas": 4})
+    assert (await api.ask("GET", f"{WIDGETS}/a"))[1]["spec"] == {"size": 4}
+
+
+async def test_columns_and_fields_to_select_by(api: Api) -> None:
+    columns = [
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+        {"name": "Tag", "type": "string", "jsonPath": ".spec.tags[?(@.on==true)].name", "priority": 1},
+    ]
+    tags = {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    fields = [{"jsonPath": ".spec.size"}]
+    await define(
+        api, definition(schema(size=WHOLE, tags=tags), additionalPrinterColumns=columns, selectableFields=fields)
+    )
+    spec = {"size": 7, "tags": [{"name": "x", "on": False}, {"name": "y", "on": True}]}
+    await api.ask("POST", WIDGETS, widget("a", spec=spec))
+    await api.ask("POST", WIDGETS, widget("b", spec={"size": 8}))
+
+    _, table = await api.ask("GET", WIDGETS, Accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert [each["name"] for each in table["columnDefinitions"]] == ["Name", "Size", "Tag"]
+    assert [each["cells"] for each in table["rows"]] == [["a", 7, "y"], ["b", 8, None]]
+    _, listed = await api.ask("GET", f"{WIDGETS}?fieldSelector=spec.size=8")
+    assert [each["metadata"]["name"] for each in listed["items"]] == ["b"]
+    assert (await api.ask("GET", f"{WIDGETS}?fieldSelector=spec.tags=8"))[0] == 400
+
+
+async def test_applied_lists_merge_by_their_keys(api: Api) -> None:
+    item = {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": WHOLE}}
+    keyed = {"type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
+    await define(api, definition(schema(parts=keyed)))
+    one = widget("a", spec={"parts": [{"k": "x", "v": 1}]})
+    other = widget("a", spec={"parts": [{"k": "y", "v": 2}]})
+
+    await api.ask("PATCH", f"{WIDGETS}/a?fieldManager=one", one, kind=APPLY)
+    code, merged = await api.ask("PATCH", f"{WIDGETS}/a?fieldManager=other", other, kind=APPLY)
+
+    assert (code, merged["spec"]["parts"]) == (200, [{"k": "x", "v": 1}, {"k": "y", "v": 2}])
+    code, _ = await api.ask("PATCH", f"{WIDGETS}/a", b"{}", kind="application/strategic-merge-patch+json")
+    assert code == 415
+
+
+async def test_versions_show_the_same_objects(api: Api) -> None:
+    crd = definition(schema(size=WHOLE))
+    second = {**crd["spec"]["versions"][0], "name": "v2", "storage": False}
+    second["schema"] = {"openAPIV3Schema": schema(size=WHOLE, colour={"type": "string", "default": "red"})}
+    crd["spec"]["versions"].append(second)
+    await define(api, crd)
+    newer = WIDGETS.replace("/v1/", "/v2/")
+
+    await api.ask("POST", WIDGETS, widget("a", spec={"size": 1}))
+    await api.ask("POST", newer, {**widget("b", spec={"size": 2}), "apiVersion": "example.com/v2"})
+
+    _, found = await api.ask("GET", f"{newer}/a")
+    assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 1, "colour": "red"})
+    _, found = await api.ask("GET", f"{WIDGETS}/b")
+    assert (found["apiVersion"], found["spec"]) == ("example.com/v1", {"size": 2})
+    _, group = await api.ask("GET", "/apis/example.com")
+    assert [each["version"] for each in group["versions"]] == ["v2", "v1"]
+    _, changed = await api.ask("GET", f"{CRDS}/{NAME}")
+    changed["spec"]["versions"][0]["storage"], changed["spec"]["versions"][1]["storage"] = False, True
+    _, changed = await api.ask("PUT", f"{CRDS}/{NAME}", changed)
+    assert changed["status"]["storedVersions"] == ["v1", "v2"]
+    del changed["spec"]["versions"][0]
+    code, told = await api.ask("PUT", f"{CRDS}/{NAME}", changed)
+    assert (code, "was previously a storage version" in told["message"]) == (422, True)
+
+
+async def test_expensive_rules_keep_nobody_waiting(api: Api) -> None:
+    rule = "lists.range(900).all(x, lists.range(900).all(y, x + y >= 0))"
+    await define(api, definition(schema([f"{rule} && {rule}"], size=WHOLE)))
+
+    with watched_loop() as hold:
+        code, told = await api.ask("POST", WIDGETS, widget("a", spec={"size": 1}))
+
+    assert (code, "running out of cost budget" in told["message"]) == (422, True)
+    assert hold.step < 0.2, hold.where
