@@ -40,7 +40,7 @@ class Backend:
         self.resources = Resources()
         self.now = now
         self.access: AccessControl = AllowAll()
-        self._strategies = {each.path: strategy_for(each) for each in self.resources}
+        self._strategies = {each.path: strategy_for(each) for each in (*self.resources, *self.resources.own_use)}
         self._beside: Beside | None = Beside()
         """None: this is the one for the thread."""
 

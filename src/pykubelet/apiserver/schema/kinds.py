@@ -65,6 +65,16 @@ _METRICS: Final = tuple(
     for kind, plural, namespaced in (("NodeMetrics", "nodes", False), ("PodMetrics", "pods", True))
 )
 
+_OWN_USE: Final = (
+    Resource(
+        kind="RangeAllocation",
+        plural="servicenodeports",
+        namespaced=False,
+        verbs=(),
+    ),
+)
+"""Kept for the server's own use, and served to nobody: a port of the nodes that a service has."""
+
 
 @cache
 def built_in() -> tuple[Resource, ...]:
@@ -108,6 +118,9 @@ class Resources:
         self._versions: dict[tuple[str, str], list[Resource]] = {}
         for each in built_in():
             self._note(each)
+        self.own_use = _OWN_USE
+        for each in self.own_use:
+            self._by_name[each.group, each.plural] = each
 
     def _note(self, each: Resource) -> None:
         name = (each.group, each.plural)

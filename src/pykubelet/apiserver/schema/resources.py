@@ -18,6 +18,7 @@ _PLACES: Final = {
     ("", "endpoints"): "services/endpoints",
     ("", "nodes"): "minions",
     ("", "replicationcontrollers"): "controllers",
+    ("", "servicenodeports"): "ranges/servicenodeports",
     ("", "services"): "services/specs",
     ("apiextensions.k8s.io", "customresourcedefinitions"): "apiextensions.k8s.io/customresourcedefinitions",
     ("apiregistration.k8s.io", "apiservices"): "apiregistration.k8s.io/apiservices",

@@ -1,29 +1,22 @@
-"""Services: their defaults, and the addresses they get.
+"""Services: their defaults, what becomes of them when their type changes, and the addresses and ports they get."""
 
-Each address that is in use is an object of its own in the store, so that two services never get the same one, whoever
-else writes into the store.
-"""
-
-import ipaddress
-import random
 from collections.abc import Iterable, Iterator
-from datetime import datetime
 from typing import Any, ClassVar, Final
 
-from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
+from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.api.validation import names
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied
+from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.strategies.base import Claims, Lookup, Strategy
+from pykubelet.apiserver.strategies.service_claims import ServiceClaims, address, family_of, give_back, node_ports
+from pykubelet.apiserver.strategies.service_faults import OPEN, has_health_port, is_open, spec_faults
 
-_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_OPEN: Final = ("NodePort", "LoadBalancer")
-_TRIES: Final = 200
 _STICKY_SECONDS: Final = 10800
-_ADDRESSES: Final = ("networking.k8s.io", "ipaddresses")
-_SETTLED: Final = 60.0
-"""Seconds after which nobody is still busy making the service that an address was claimed for."""
+_DUAL: Final = {"IPv4": ["IPv4", "IPv6"], "IPv6": ["IPv6", "IPv4"]}
+
+Spec = dict[str, Any]
 
 
 class ServiceStrategy(Strategy):
@@ -49,7 +42,7 @@ class ServiceStrategy(Strategy):
             port["protocol"] = port.get("protocol") or "TCP"
             if port.get("targetPort") in (None, 0, ""):
                 port["targetPort"] = port.get("port", 0)
-        if kind in _OPEN:
+        if is_open(spec):
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if kind == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
@@ -64,152 +57,133 @@ class ServiceStrategy(Strategy):
         if subresource:
             return
         spec = obj["spec"]
-        if spec["type"] == "ExternalName":
-            for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy") if old else ():
-                spec.pop(name, None)
-            return
-        was = at(old or {}, "spec.clusterIP", "")
-        if was and not spec.get("clusterIP"):
-            spec["clusterIP"], spec["clusterIPs"] = was, copied(at(old, "spec.clusterIPs", [was]))
-        if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        if old is not None:
+            _let_go(spec, old["spec"])
+            _carry_on(spec, old["spec"])
+        if spec["type"] != "ExternalName" and spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-        if spec["type"] in _OPEN and spec.get("allocateLoadBalancerNodePorts", True):
-            await _give_node_ports(spec, old, lookup)
 
     async def allocate(self, obj: Object, old: Object | None, claims: Claims) -> None:
-        """An address, when it is made, or was only a name before."""
+        spec, was = obj["spec"], (old or {}).get("spec", {})
+        if spec["type"] != "ExternalName":
+            self._give_families(obj, was, family_of(claims.settings.service_range))
+        taking, before = ServiceClaims(obj, claims), node_ports(old)
+        try:
+            if spec["type"] != "ExternalName" and spec.get("clusterIP") != "None" and not address(old):
+                spec["clusterIP"] = await taking.take_address(spec.get("clusterIP", ""))
+                spec["clusterIPs"] = [spec["clusterIP"]]
+            for index, port in enumerate(spec.get("ports") or ()):
+                wanted = port.get("nodePort", 0)
+                if (wanted or _needs_ports(spec)) and wanted not in before:
+                    taken = await taking.take_port(wanted, f"spec.ports[{index}].nodePort")
+                    port["nodePort"] = taken
+                    before.add(taken)  # one number may be two ports, of two protocols
+            wanted = spec.get("healthCheckNodePort", 0)
+            if has_health_port(spec) and wanted not in before:
+                spec["healthCheckNodePort"] = await taking.take_port(wanted, "spec.healthCheckNodePort")
+        except BaseException:
+            await taking.undo()
+            raise
+
+    def _give_families(self, obj: Object, was: Spec, own: str) -> None:
+        """Which kinds of addresses it has. This cluster has one kind. Raises 422."""
         spec = obj["spec"]
-        if spec["type"] == "ExternalName" or spec.get("clusterIP") == "None" or at(old, "spec.clusterIP"):
+        is_bare = spec.get("clusterIP") == "None" and not spec.get("selector")
+        usual = "RequireDualStack" if is_bare else "SingleStack"
+        policy = spec["ipFamilyPolicy"] = spec.get("ipFamilyPolicy") or was.get("ipFamilyPolicy") or usual
+        faults: list[FieldError] = []
+        families = spec.get("ipFamilies") or []
+        if policy == "SingleStack" and len(families) > 1:
+            detail = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"
+            raise _refused(obj, [invalid("spec.ipFamilyPolicy", policy, detail)])
+        if is_bare:
+            first = families or [own]
+            spec["ipFamilies"] = first if policy == "SingleStack" else _DUAL[first[0]]
             return
-        spec["clusterIP"] = await _allocate_address(obj, spec.get("clusterIP", ""), claims)
-        spec["clusterIPs"] = [spec["clusterIP"]]
+        if policy == "RequireDualStack":
+            detail = "this cluster is not configured for dual-stack services"
+            faults.append(invalid("spec.ipFamilyPolicy", policy, detail))
+        for index, family in enumerate(families):
+            if family != own:
+                detail = "not configured on this cluster"
+                faults.append(invalid(f"spec.ipFamilies[{index}]", family, detail))
+        if faults:
+            raise _refused(obj, faults)
+        spec["ipFamilies"] = [own]
 
     async def release(self, obj: Object, kept: Object | None, claims: Claims) -> None:
-        address = at(obj, "spec.clusterIP", "")
-        if address not in ("", "None", at(kept, "spec.clusterIP", "")):
-            await claims.unclaim(*_ADDRESSES, "", address)
+        await give_back(obj, kept, claims)
 
     def validate(self, obj: Object) -> Iterator[FieldError]:
         yield from super().validate(obj)
-        yield from _spec_faults(obj["spec"])
+        yield from spec_faults(obj["spec"])
 
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
         if subresource:
             return
-        yield from _spec_faults(obj["spec"])
-        was, now = at(old, "spec.clusterIP", ""), at(obj, "spec.clusterIP", "")
-        if was and now != was and obj["spec"]["type"] != "ExternalName":
-            yield invalid("spec.clusterIPs[0]", [now], "may not change once set")
+        spec, was = obj["spec"], old["spec"]
+        yield from spec_faults(spec)
+        if spec["type"] == "ExternalName" or was["type"] == "ExternalName":
+            return
+        if was.get("clusterIP") and spec.get("clusterIP") != was["clusterIP"]:
+            yield invalid("spec.clusterIPs[0]", [spec.get("clusterIP", "")], "may not change once set")
+        for index, (one, other) in enumerate(
+            zip(was.get("ipFamilies") or (), spec.get("ipFamilies") or (), strict=False)
+        ):
+            if one != other:
+                yield invalid(f"spec.ipFamilies[{index}]", other, "may not change once set")
+        name = spec.get("loadBalancerClass")
+        if spec["type"] == was["type"] == "LoadBalancer" and name != was.get("loadBalancerClass"):
+            yield invalid("spec.loadBalancerClass", name, "may not change once set")
 
 
-def _spec_faults(spec: dict[str, Any]) -> Iterator[FieldError]:
-    if spec["type"] not in _TYPES:
-        yield not_supported("spec.type", spec["type"], _TYPES)
-    if spec["sessionAffinity"] not in ("ClientIP", "None"):
-        yield not_supported("spec.sessionAffinity", spec["sessionAffinity"], ("ClientIP", "None"))
-    ports = spec.get("ports", [])
-    if not ports and spec.get("clusterIP") != "None" and spec["type"] != "ExternalName":
-        yield required("spec.ports", "")
-    taken: set[tuple[Any, ...]] = set()
-    for index, port in enumerate(ports):
-        path = f"spec.ports[{index}]"
-        yield from _port_faults(port, path, is_only=len(ports) == 1)
-        for key in ((port.get("name", ""),), (port.get("port"), port["protocol"])):
-            if key in taken and len(ports) > 1 and key != ("",):
-                yield FieldError("FieldValueDuplicate", f"{path}.name" if len(key) == 1 else path, "", key[0])
-            taken.add(key)
-    if spec["type"] == "ExternalName" and not spec.get("externalName"):
-        yield required("spec.externalName", "")
-    if spec["type"] == "ExternalName" and (spec.get("clusterIP") or spec.get("clusterIPs")):
-        # It would get no address of its own, and would give back another's when it goes.
-        yield forbidden("spec.clusterIPs", "may not be set for ExternalName services")
+def _refused(obj: Object, faults: list[FieldError]) -> ApiError:
+    return status.invalid("Service", "", obj["metadata"].get("name", ""), faults)
 
 
-def _port_faults(port: dict[str, Any], path: str, *, is_only: bool) -> Iterator[FieldError]:
-    name = port.get("name", "")
-    if not name and not is_only:
-        yield required(f"{path}.name", "")
-    for fault in names.dns_label(name) if name else ():
-        yield invalid(f"{path}.name", name, fault)
-    if not 1 <= port.get("port", 0) <= 65535:
-        yield invalid(f"{path}.port", port.get("port", 0), "must be between 1 and 65535, inclusive")
-    if port["protocol"] not in ("TCP", "UDP", "SCTP"):
-        yield not_supported(f"{path}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
-    target = port["targetPort"]
-    if isinstance(target, int) and not 1 <= target <= 65535:
-        yield invalid(f"{path}.targetPort", target, "must be between 1 and 65535, inclusive")
+def _needs_ports(spec: Spec) -> bool:
+    return spec["type"] in OPEN and (spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True))
 
 
-async def _allocate_address(obj: Object, wanted: str, claims: Claims) -> str:
-    network = ipaddress.ip_network(claims.settings.service_range)
-    name = obj["metadata"].get("name", "")
-    if wanted:
-        try:
-            inside = ipaddress.ip_address(wanted) in network
-        except ValueError:
-            inside = False
-        fault = "" if inside else f"the provided IP is not in the valid range. The range of valid IPs is {network}"
-        if not fault and not await _claim(obj, wanted, claims):
-            fault = "provided IP is already allocated"
-        if fault:
-            raise status.invalid("Service", "", name, [invalid("spec.clusterIPs", [wanted], fault)])
-        return wanted
-    for attempt in range(_TRIES):
-        size = network.num_addresses - 2
-        # The first addresses are left to those who ask for one, such as the cluster's name server.
-        lowest = min(16 + size // 16, 256) if attempt < _TRIES // 2 and size > 64 else 2
-        address = str(network[random.randint(lowest, max(size, lowest))])
-        if await _claim(obj, address, claims):
-            return address
-    raise status.internal(f"failed to allocate a serviceIP: range {network} is full")
-
-
-async def _claim(obj: Object, address: str, claims: Claims) -> bool:
-    metadata = obj["metadata"]
-    parent = {
-        "group": "",
-        "resource": "services",
-        "namespace": metadata.get("namespace", ""),
-        "name": metadata.get("name", ""),
+def _let_go(spec: Spec, was: Spec) -> None:
+    """Drop what was set for the type that it had before, unless it was set anew."""
+    if spec["type"] == "ExternalName" and was["type"] != "ExternalName":
+        for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if spec.get(name) == was.get(name):
+                spec.pop(name, None)
+    had = {port.get("nodePort", 0) for port in was.get("ports") or ()} - {0}
+    has = {port.get("nodePort", 0) for port in spec.get("ports") or ()} - {0}
+    if _needs_ports(was) and not _needs_ports(spec) and has <= had:
+        for port in spec.get("ports") or ():
+            port.pop("nodePort", None)
+    dropped = {
+        "healthCheckNodePort": has_health_port(was) and not has_health_port(spec),
+        "allocateLoadBalancerNodePorts": was["type"] == "LoadBalancer" != spec["type"],
+        "loadBalancerClass": was["type"] == "LoadBalancer" != spec["type"],
+        "externalTrafficPolicy": is_open(was) and not is_open(spec),
+        "internalTrafficPolicy": spec["type"] == "ExternalName" != was["type"],
     }
-    claim = {
-        "metadata": {"name": address, "labels": {"ipaddress.kubernetes.io/ip-family": "IPv4"}},
-        "spec": {"parentRef": parent},
-    }
-    is_ours = await claims.claim(*_ADDRESSES, claim)
-    if not is_ours and (left := await _left_behind(address, claims)) is not None:
-        await claims.unclaim(*_ADDRESSES, "", address, left["metadata"]["uid"])
-        is_ours = await claims.claim(*_ADDRESSES, claim)
-    return is_ours
+    for name, is_over in dropped.items():
+        if is_over and spec.get(name) == was.get(name):
+            spec.pop(name, None)
 
 
-async def _left_behind(address: str, claims: Claims) -> Object | None:
-    """A claim whose service never came to be: its client hung up, or the store was away, between the two writes."""
-    lookup = claims.backend
-    claim = await lookup.find(*_ADDRESSES, "", address)
-    made = at(claim, "metadata.creationTimestamp", "")
-    if claim is None or not made or (lookup.now() - datetime.fromisoformat(made)).total_seconds() < _SETTLED:
-        return None
-    parent = at(claim, "spec.parentRef", {})
-    service = await lookup.find("", "services", parent.get("namespace", ""), parent.get("name", ""))
-    return None if at(service, "spec.clusterIP", "") == address else claim
-
-
-async def _give_node_ports(spec: dict[str, Any], old: Object | None, lookup: Lookup) -> None:
-    services = await lookup.all("", "services")
-    taken = {port.get("nodePort") for each in services for port in at(each, "spec.ports", ())}
-    before = {(port["port"], port.get("protocol")): port.get("nodePort") for port in at(old or {}, "spec.ports", ())}
-    for port in spec.get("ports", ()):
-        if not port.get("nodePort"):
-            port["nodePort"] = before.get((port.get("port"), port["protocol"])) or _free(taken)
-        taken.add(port["nodePort"])
-
-
-def _free(taken: set[Any]) -> int:
-    free = [port for port in range(30000, 32768) if port not in taken]
-    if not free:
-        raise status.internal("failed to allocate a nodePort: range is full")
-    return random.choice(free)
+def _carry_on(spec: Spec, was: Spec) -> None:
+    """What it has got and was left out."""
+    if "ExternalName" not in (spec["type"], was["type"]):
+        if not spec.get("clusterIP") and was.get("clusterIP"):
+            spec["clusterIP"] = was["clusterIP"]
+        if not spec.get("clusterIPs") and was.get("clusterIPs"):
+            spec["clusterIPs"] = copied(was["clusterIPs"])
+        if spec.get("clusterIP") != was.get("clusterIP") and spec.get("clusterIPs") == was.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]  # one of the two was set, and is meant
+    if _needs_ports(spec) and _needs_ports(was):
+        used = {port.get("nodePort") for port in spec.get("ports") or ()}
+        known = {port.get("name", ""): port.get("nodePort") for port in was.get("ports") or ()}
+        for port in spec.get("ports") or ():
+            before = known.get(port.get("name", ""))
+            if not port.get("nodePort") and before and before not in used:
+                port["nodePort"] = before
+    if has_health_port(spec) and has_health_port(was) and was.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = spec.get("healthCheckNodePort") or was["healthCheckNodePort"]
