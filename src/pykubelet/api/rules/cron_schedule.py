@@ -14,14 +14,14 @@ from pykubelet.api.durations import parse_duration
 
 _STAR: Final = 1 << 63
 """Set in a field that leaves it to the others."""
-_MONTHS: Final = dict(zip("jan feb mar apr may jun jul aug sep oct nov dec".split(), range(1, 13), strict=True))
-_DAYS: Final = dict(zip("sun mon tue wed thu fri sat".split(), range(7), strict=True))
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _BOUNDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
     (0, 59, {}),
     (0, 23, {}),
     (1, 31, {}),
-    (1, 12, _MONTHS),
-    (0, 6, _DAYS),
+    (1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    (0, 6, {name: number for number, name in enumerate(_DAYS)}),
 )
 _WORDS: Final = {
     "@yearly": "0 0 1 1 *",

@@ -8,6 +8,9 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.controllers.batch.cron_jobs import CronJobController
+from pykubelet.apiserver.controllers.batch.jobs import JobController
+from pykubelet.apiserver.controllers.batch.ttl import TtlAfterFinished
 from pykubelet.apiserver.controllers.choice import SCHEDULER, chosen
 from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
@@ -59,11 +62,13 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
         its.client, its.authority, its.addresses, approves=False
     ),
     "clusterrole-aggregation-controller": lambda its: ClusterRoleAggregation(its.client.backend),
+    "cronjob-controller": lambda its: CronJobController(its.client),
     "daemonset-controller": lambda its: DaemonSetController(its.client),
     "deployment-controller": lambda its: DeploymentController(its.client),
     "endpoints-controller": lambda its: EndpointsController(its.client),
     "endpointslice-controller": lambda its: EndpointSlices(its.client),
     "garbage-collector-controller": lambda its: GarbageCollector(its.client),
+    "job-controller": lambda its: JobController(its.client),
     "namespace-controller": lambda its: NamespaceController(its.client),
     "node-lifecycle-controller": lambda its: NodeLifecycle(its.client),
     "pod-garbage-collector-controller": lambda its: PodGarbageCollector(its.client),
@@ -73,6 +78,7 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "serviceaccount-controller": lambda its: ServiceAccountController(its.client),
     "statefulset-controller": lambda its: StatefulSetController(its.client),
     "token-cleaner-controller": lambda its: TokenCleaner(its.client),
+    "ttl-after-finished-controller": lambda its: TtlAfterFinished(its.client),
 }
 
 

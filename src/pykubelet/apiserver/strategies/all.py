@@ -8,12 +8,14 @@ from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.certificate_signing_requests import CertificateSigningRequestStrategy
 from pykubelet.apiserver.strategies.config_maps import ConfigMapStrategy
 from pykubelet.apiserver.strategies.controller_revisions import ControllerRevisionStrategy
+from pykubelet.apiserver.strategies.cron_jobs import CronJobStrategy
 from pykubelet.apiserver.strategies.custom_resource_definitions import CustomResourceDefinitionStrategy
 from pykubelet.apiserver.strategies.daemon_sets import DaemonSetStrategy
 from pykubelet.apiserver.strategies.deployments import DeploymentStrategy
 from pykubelet.apiserver.strategies.endpoints import EndpointsStrategy
 from pykubelet.apiserver.strategies.events import EventStrategy
 from pykubelet.apiserver.strategies.horizontal_pod_autoscalers import HorizontalPodAutoscalerStrategy
+from pykubelet.apiserver.strategies.jobs import JobStrategy
 from pykubelet.apiserver.strategies.leases import LeaseStrategy
 from pykubelet.apiserver.strategies.limit_ranges import LimitRangeStrategy
 from pykubelet.apiserver.strategies.namespaces import NamespaceStrategy
@@ -51,6 +53,8 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("apps", "replicasets"): ReplicaSetStrategy,
     ("apps", "statefulsets"): StatefulSetStrategy,
     ("autoscaling", "horizontalpodautoscalers"): HorizontalPodAutoscalerStrategy,
+    ("batch", "cronjobs"): CronJobStrategy,
+    ("batch", "jobs"): JobStrategy,
     ("certificates.k8s.io", "certificatesigningrequests"): CertificateSigningRequestStrategy,
     ("coordination.k8s.io", "leases"): LeaseStrategy,
     ("events.k8s.io", "events"): EventStrategy,

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from pykubelet.apiserver.controllers.batch import indexes
-from pykubelet.apiserver.controllers.batch.indexes import Intervals
+from pykubelet.api.rules import completion_indexes as indexes
+from pykubelet.api.rules.completion_indexes import Intervals
 from pykubelet.apiserver.controllers.batch.job_pods import Ended, JobPod
 
 Action = Literal["", "Ignore", "FailIndex", "Count", "FailJob"]

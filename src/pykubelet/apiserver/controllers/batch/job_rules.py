@@ -11,9 +11,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from pykubelet.api.rules import completion_indexes as indexes
+from pykubelet.api.rules.completion_indexes import Intervals
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.batch import indexes, job_backoff
-from pykubelet.apiserver.controllers.batch.indexes import Intervals
+from pykubelet.apiserver.controllers.batch import job_backoff
 from pykubelet.apiserver.controllers.batch.job_backoff import Failures
 from pykubelet.apiserver.controllers.batch.job_pods import NO_INDEX, JobPod, removal_order
 from pykubelet.apiserver.controllers.batch.job_policies import judgement, success_message
@@ -85,7 +86,7 @@ def is_finished(job: Object) -> bool:
 
 def is_others(job: Object) -> bool:
     """Whether somebody else manages it."""
-    return at(job, "spec.managedBy", OURS) != OURS
+    return bool(at(job, "spec.managedBy", OURS) != OURS)
 
 
 def is_indexed(job: Object) -> bool:
@@ -215,7 +216,8 @@ def _failure(look: Seen) -> Verdict | None:
 def _restarts_too_often(job: Object, pods: Iterable[JobPod]) -> bool:
     if at(job, "spec.template.spec.restartPolicy") != "OnFailure":
         return False
-    return sum(pod.restarts for pod in pods) >= max(1, at(job, "spec.backoffLimit", 6))
+    most: int = at(job, "spec.backoffLimit", 6)
+    return sum(pod.restarts for pod in pods) >= max(1, most)
 
 
 def deadline(job: Object, now: datetime) -> float | None:
@@ -275,10 +277,10 @@ def plan(look: Seen) -> Plan:
 
 
 def _wanted_active(look: Seen) -> int:
-    parallelism, completions = at(look.job, "spec.parallelism", 1), at(look.job, "spec.completions")
+    parallelism, completions = int(at(look.job, "spec.parallelism", 1)), at(look.job, "spec.completions")
     if completions is None:
-        return len(look.active) if look.succeeded else int(parallelism)
-    return max(0, min(completions - look.succeeded, parallelism))
+        return len(look.active) if look.succeeded else parallelism
+    return max(0, min(int(completions) - look.succeeded, parallelism))
 
 
 def _surplus(look: Seen, least: int) -> list[JobPod]:

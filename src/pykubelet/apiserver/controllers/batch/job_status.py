@@ -4,16 +4,15 @@ A pod that has ended is first written down in the status, then let go by its fin
 later sees how far it was.
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct
 
+from pykubelet.api.rules import completion_indexes as indexes
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.batch import indexes
-from pykubelet.apiserver.controllers.batch.job_policies import judgement
 from pykubelet.apiserver.controllers.batch.job_pods import JobPod
+from pykubelet.apiserver.controllers.batch.job_policies import judgement
 from pykubelet.apiserver.controllers.batch.job_rules import (
     Plan,
     Seen,
@@ -121,9 +120,8 @@ def _write_down(look: Seen, status: Status, verdict: Verdict | None) -> tuple[li
                     new.append(pod.index)
             elif pod.uid not in known.get("succeeded", ()):
                 uncounted["succeeded"].append(pod.uid)
-        elif is_failed(pod, job) or (verdict is not None and not verdict.is_success):
-            if _counts_as_failed(look, pod) and pod.uid not in known.get("failed", ()):
-                uncounted["failed"].append(pod.uid)
+        elif _counts_as_failed(look, pod, verdict) and pod.uid not in known.get("failed", ()):
+            uncounted["failed"].append(pod.uid)
         if len(new) + len(uncounted["succeeded"]) + len(uncounted["failed"]) >= MOST_UNCOUNTED:
             has_more = True
             break
@@ -147,7 +145,10 @@ def _may_go(look: Seen, pod: JobPod, verdict: Verdict | None) -> bool:
     return kept is None or kept.uid != pod.uid
 
 
-def _counts_as_failed(look: Seen, pod: JobPod) -> bool:
+def _counts_as_failed(look: Seen, pod: JobPod, verdict: Verdict | None) -> bool:
+    """When the job fails, whoever still runs has failed."""
+    if not is_failed(pod, look.job) and (verdict is None or verdict.is_success):
+        return False
     return has_valid_index(pod, look.job) and judgement(at(look.job, "spec.podFailurePolicy"), pod).counts
 
 
@@ -190,8 +191,3 @@ def written(status: Status) -> Status:
         **{name: value for name, value in status.items() if value or name not in _LEFT_OUT},
         "uncountedTerminatedPods": uncounted,
     }
-
-
-def finalizers_gone(pods: Iterable[JobPod], released: set[str]) -> set[str]:
-    """The uids of those that are still held."""
-    return {pod.uid for pod in pods if pod.is_tracked and pod.uid not in released}

@@ -1,4 +1,4 @@
-"""Sets of completion indexes as a job's status writes them: `0,2-5`. A hundred thousand of them stay a short text. Pure."""
+"""Sets of completion indexes as a job's status writes them: `0,2-5`. A hundred thousand of them stay a short text."""
 
 import re
 from collections.abc import Iterable
