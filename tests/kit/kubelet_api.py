@@ -91,7 +91,7 @@ class KubeletApi:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._protocol = protocol
         self._sockets: list[socket.socket] = []
-        self._context = ssl.create_default_context()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._context.check_hostname, self._context.verify_mode = False, ssl.CERT_NONE
 
     async def __aenter__(self) -> Self:

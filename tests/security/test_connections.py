@@ -51,7 +51,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServerProcess]:
 @cache
 def trusting() -> ssl.SSLContext:
     """A client that believes every server, and has no certificate of its own."""
-    context = ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
