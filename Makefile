@@ -8,9 +8,9 @@ TOOLS  := $(VENV)/.tools
 
 # Many tests wait, and not for a processor. A file's tests stay together, for they share what is dear to start.
 PYTEST := $(BIN)/python -m pytest
-BESIDE := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+BESIDE := --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: up down test retest packages check bench dist format clean help
+.PHONY: up down test retest compiled packages check bench dist format clean help
 
 help:  ## Show what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 12
@@ -22,7 +22,7 @@ down: $(READY)  ## Stop them; `pykubelet reset` removes what they made.
 	$(BIN)/pykubelet down
 
 test:  ## Run all tests.
-	@$(MAKE) --no-print-directory --jobs=2 $(TOOLS) packages
+	@$(MAKE) --no-print-directory --jobs=2 compiled packages
 	$(PYTEST) $(BESIDE)
 
 retest: $(TOOLS)  ## Run again what failed last, one after the other.
@@ -48,6 +48,10 @@ format: $(TOOLS)  ## Put the code into its format.
 
 clean:  ## Remove the environment and what tools left behind.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+
+# What pytest makes of the tests, made once and not by each worker at the same time; packages are downloaded meanwhile.
+compiled: $(TOOLS)
+	@PYTHONDONTWRITEBYTECODE= $(PYTEST) --collect-only -qq >/dev/null || true
 
 packages:
 	@tools/install_test_packages.sh
