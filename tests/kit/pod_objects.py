@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from pykubelet.api.meta import ObjectMeta
-from pykubelet.api.objects import ConfigMap, Secret, Service, ServicePort, ServiceSpec
+from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
+from pykubelet.api.services import Service, ServicePort, ServiceSpec
 from pykubelet.base.errors import NotFound, PykubeletError
 
 

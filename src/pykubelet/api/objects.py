@@ -1,5 +1,4 @@
-"""The other objects that a node agent reads and writes: secrets, config maps, events, leases, and of services as
-much as it needs to tell its containers where they are."""
+"""The other objects that a node agent reads and writes: secrets, config maps, events, leases."""
 
 from collections.abc import Mapping
 
@@ -69,18 +68,3 @@ class LeaseSpec(Struct, frozen=True):
 
 class Lease(Object, frozen=True):
     spec: LeaseSpec = written(LeaseSpec)
-
-
-class ServicePort(Struct, frozen=True):
-    name: str = ""
-    protocol: str = ""
-    port: Int32 = written(int)
-
-
-class ServiceSpec(Struct, frozen=True):
-    cluster_ip: str = ""
-    ports: tuple[ServicePort, ...] = ()
-
-
-class Service(Object, frozen=True):
-    spec: ServiceSpec = written(ServiceSpec)

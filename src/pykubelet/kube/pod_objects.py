@@ -5,8 +5,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
-from pykubelet.api.objects import ConfigMap, Secret, Service
+from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
+from pykubelet.api.services import Service
 from pykubelet.base.errors import Retry
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.object_cache import ObjectCache

@@ -7,9 +7,10 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 
-from pykubelet.api.objects import ConfigMap, Secret, Service
+from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import FILE_SOURCE, source_of
+from pykubelet.api.services import Service
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.failures import MissingObject, ObjectKind
 from pykubelet.pod.container.references import object_uses

@@ -1,14 +1,12 @@
 """TLS of the API server: which names its certificate has, and how it comes to kubelets."""
 
-import ipaddress
-import itertools
 import socket
 import ssl
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final
 
 from pykubelet.apiserver.security.pki import Pki
+from pykubelet.base.own_addresses import own_addresses
 from pykubelet.web.tls import ServingTls
 from pykubelet.web.unverified import unverified_context
 
@@ -20,7 +18,7 @@ def serving_hosts(extra: Sequence[str] = ()) -> list[str]:
     """Whatever a client may call us by: this machine, and the service that pods find."""
     names = [f"{_SERVICE}{end}" for end in ("", ".default", ".default.svc", ".default.svc.cluster.local")]
     machine = [each for each in (socket.gethostname(),) if _is_host(each)]
-    found = ["localhost", "127.0.0.1", "::1", *names, *machine, *_addresses(), *extra]
+    found = ["localhost", "127.0.0.1", "::1", *names, *machine, *own_addresses(), *extra]
     return list(dict.fromkeys(found))
 
 
@@ -36,24 +34,6 @@ def kubelet_context(pki: Pki, *, insecure: bool = False) -> ssl.SSLContext:
         context.load_verify_locations(cadata=pki.authority.pem.decode())
     context.load_cert_chain(*pki.kubelet_client())
     return context
-
-
-def _addresses() -> list[str]:
-    """Of this machine's interfaces, as the kernel lists them; nobody is asked over the network."""
-    found: list[str] = []
-    lines = _lines("/proc/net/fib_trie")
-    found += [
-        line.split()[-1] for line, after in itertools.pairwise(lines) if "|--" in line and "/32 host LOCAL" in after
-    ]
-    found += [str(ipaddress.IPv6Address(int(line.split()[0], 16))) for line in _lines("/proc/net/if_inet6")]
-    return [each for each in dict.fromkeys(found) if not ipaddress.ip_address(each).is_link_local]
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []  # not every kernel has every family
 
 
 def _is_host(name: str) -> bool:

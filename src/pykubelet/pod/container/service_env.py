@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from pykubelet.api.objects import Service
+from pykubelet.api.services import Service
 from pykubelet.api.struct import changed
 
 MASTER_NAMESPACE: Final = "default"

@@ -3,8 +3,9 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal, Protocol
 
-from pykubelet.api.objects import ConfigMap, Secret, Service
+from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
+from pykubelet.api.services import Service
 from pykubelet.pod.ports.runtime import PullCredentials
 
 

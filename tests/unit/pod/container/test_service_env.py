@@ -1,7 +1,7 @@
 """Where services are, told to containers."""
 
 from kit.pod_objects import service
-from pykubelet.api.objects import ServicePort
+from pykubelet.api.services import ServicePort
 from pykubelet.pod.container.service_env import service_variables
 
 MASTER = service("kubernetes", "10.0.0.1", ServicePort(name="https", port=443, protocol="TCP"))
