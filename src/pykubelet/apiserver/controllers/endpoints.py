@@ -28,6 +28,9 @@ class Backer(Struct, frozen=True):
     ports: dict[tuple[str, str], int]
     """The number of each named port, by protocol and name."""
     is_ready: bool
+    hostname: str = ""
+    subdomain: str = ""
+    """The headless service that gives it a name of its own."""
 
 
 class Behind(Struct, frozen=True):
@@ -64,6 +67,8 @@ def backer(pod: Object) -> Backer | None:
         metadata.get("labels") or {},
         ports,
         is_ready,
+        at(pod, "spec.hostname", ""),
+        at(pod, "spec.subdomain", ""),
     )
 
 
@@ -95,6 +100,8 @@ def subsets(service: Behind, pods: Iterable[Backer]) -> list[dict[str, Any]]:
             continue
         target = {"kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         address = {"ip": pod.address, **({"nodeName": pod.node} if pod.node else {}), "targetRef": target}
+        if pod.hostname and pod.subdomain == service.name:
+            address["hostname"] = pod.hostname
         where = "addresses" if pod.is_ready or service.takes_unready else "notReadyAddresses"
         groups.setdefault(ports, {}).setdefault(where, []).append(address)
     return [
