@@ -18,7 +18,8 @@ from kit.agent_process import command
 from kit.kubectl import KUBECTL, Terminal
 from kit.waiting import wait_for
 
-EMBEDDED: Final = ("--container-runtime-endpoint", "process")
+EMBEDDED: Final = ("--container-runtime-endpoint", "process", "--no-services")
+"""Services belong to one cluster of a machine: who wants them takes a network of its own (`kit/netns.py`)."""
 IMAGE: Final = "busybox:1.36"
 _SECONDS: Final = 45.0
 
@@ -187,7 +188,7 @@ def cluster_up(*flags: str, manifests: dict[str, str] | None = None) -> Iterator
     if not KUBECTL:
         pytest.skip("needs kubectl")
     folder = Path(tempfile.mkdtemp(prefix="pykubelet-up-", dir="/tmp"))
-    cluster = UpCluster(folder, *(flags or EMBEDDED))
+    cluster = UpCluster(folder, *EMBEDDED, *flags)
     try:
         for name, text in (manifests or {}).items():
             cluster.manifests.mkdir(exist_ok=True)

@@ -26,7 +26,9 @@ async def bootstrap(backend: Backend) -> None:
         obj: Object = {"metadata": {"name": name}, "value": value, "description": text}
         await _ensure(backend, "scheduling.k8s.io", "priorityclasses", obj)
     await _ensure(backend, "", "services", _kubernetes_service(backend.settings))
-    await _ensure(backend, "", "endpoints", _kubernetes_endpoints(backend.settings))
+    await _advertise(backend)
+    if backend.settings.dns_address:
+        await _ensure(backend, "", "services", _dns_service(backend.settings.dns_address))
 
 
 async def _ensure(backend: Backend, group: str, plural: str, given: Object) -> None:
@@ -35,6 +37,31 @@ async def _ensure(backend: Backend, group: str, plural: str, given: Object) -> N
         return
     await backend.strategy(resource).release(given, None, writer)  # what one of before may have left behind
     await writer.ensure(resource, given)
+
+
+async def _advertise(backend: Backend) -> None:
+    """Where this server is now; it may have been elsewhere before."""
+    given, resource = _kubernetes_endpoints(backend.settings), backend.resources.of("", "endpoints")
+    metadata, writer = given["metadata"], Writer(backend, KUBE_APISERVER)
+    if not await writer.ensure(resource, given):
+        await writer.change(
+            resource,
+            metadata["namespace"],
+            metadata["name"],
+            lambda old: None if old.get("subsets") == given["subsets"] else {**old, "subsets": given["subsets"]},
+        )
+
+
+def _dns_service(address: str) -> Object:
+    """By the name that everybody looks for. It selects nothing: each node answers its own pods."""
+    ports = [
+        {"name": name, "port": 53, "protocol": protocol} for name, protocol in (("dns", "UDP"), ("dns-tcp", "TCP"))
+    ]
+    labels = {"k8s-app": "kube-dns", "kubernetes.io/cluster-service": "true"}
+    return {
+        "metadata": {"name": "kube-dns", "namespace": "kube-system", "labels": labels},
+        "spec": {"clusterIP": address, "clusterIPs": [address], "ports": ports, "sessionAffinity": "None"},
+    }
 
 
 def _kubernetes_service(settings: ApiSettings) -> Object:

@@ -35,6 +35,8 @@ class ApiSettings(msgspec.Struct, frozen=True, kw_only=True):
     service_range: str = "10.96.0.0/16"
     advertise_address: str = "127.0.0.1"
     advertise_port: int = 6443
+    dns_address: str = ""
+    """Of the service for names, which nodes answer for; empty: there is none, unless somebody makes it."""
     most_body_bytes: int = 3 * 1024 * 1024
     watch_seconds: float = 1800.0
     """How long a watch lasts at least when the client does not say."""

@@ -39,6 +39,8 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     keyring: Keyring | None
     objects: PodObjects | None
     """What pods use besides themselves."""
+    pod_addresses: dict[str, tuple[str, ...]] = {}
+    """Those that pods here were given, by uid."""
 
 
 def agent_parts(base: Foundations, troubles: Callable[[], Iterable[str]]) -> AgentParts:
@@ -79,6 +81,7 @@ def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, r
         host=local.host,
         cgroups=local.cgroups,
         logs=local.logs,
+        addressed=parts.pod_addresses.__setitem__,
         image_used=parts.image_gc.keep,
         recorder=base.recorder,
         journal=base.journal,

@@ -29,7 +29,7 @@ from pykubelet.kube.pod_objects import KubeObjects
 from pykubelet.kube.pods import ApiSource, KubePods
 from pykubelet.kube.reviews import KubeReviews
 from pykubelet.kube.runtime_classes import KubeRuntimeClasses
-from pykubelet.kube.services import ServiceView
+from pykubelet.kube.services import ServiceView, SliceView
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.pod.moments import Journal
 
@@ -47,6 +47,9 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     """Its host and port, as this node knows them."""
     pods: KubePods
     objects: KubeObjects
+    services: ServiceView
+    slices: SliceView | None
+    """Where this node answers for services."""
     classes: KubeRuntimeClasses
     leases: KubeLeases
     nodes: KubeNodes
@@ -81,6 +84,9 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     objects = KubeObjects(server, services, detection=config.client.change_detection)
     parts: dict[str, Work] = {"node view": view.follow, "events": recorder.run}
     parts |= {"services": services.follow, "config maps and secrets": objects.run}
+    slices = SliceView(server) if config.services.proxy else None
+    if slices is not None:
+        parts["endpoints of services"] = slices.follow
     keepers = await _keepers(config, server, way, view, stack, journal)
     parts |= {f"{kind} certificate": keeper.run for kind, keeper in keepers.items()}
     lease = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds)
@@ -88,6 +94,8 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
         place=server.place,
         pods=KubePods(server),
         objects=objects,
+        services=services,
+        slices=slices,
         classes=KubeRuntimeClasses(server),
         leases=KubeLeases(heartbeat),
         nodes=KubeNodes(heartbeat),

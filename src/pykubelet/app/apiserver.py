@@ -63,7 +63,10 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             await _import_objects(config.import_from, store)
         services = service_range(config.service_range)
         settings = ApiSettings(
-            advertise_address=_advertised(config), advertise_port=config.port, service_range=services
+            advertise_address=_advertised(config),
+            advertise_port=config.port,
+            service_range=services,
+            dns_address=config.cluster_dns,
         )
         static = {pki.admin_token(): authenticated(ADMIN, (MASTERS,))}
 

@@ -20,14 +20,17 @@ from pykubelet.config.agent import Config
 from pykubelet.config.feature_gates import stages
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats.node import boot_time
+from pykubelet.host.threads import in_thread
 from pykubelet.node.agent import Agent
 from pykubelet.node.census import take_census
 from pykubelet.node.sync_loop import STUCK_AFTER
 from pykubelet.pod.ports.runtime import RuntimeStatus, RuntimeVersion
 from pykubelet.server.control_socket import control_socket
+from pykubelet.services.proxier import removed, table_name
 
 if TYPE_CHECKING:
     from pykubelet.server.metrics.metrics import Metrics
+    from pykubelet.services.node_services import NodeServices
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +82,7 @@ class Kubelet:
         """Once everything has been started."""
         self._running: list[asyncio.Task[Any]] = []
         self._server_parts: dict[str, Work] = {}
+        self._services: NodeServices | None = None
         self._watchdog = watchdog_period() if base.config.watchdog else 0.0
 
     @classmethod
@@ -109,8 +113,19 @@ class Kubelet:
             self._start(tasks, base.api.parts)
             while_ours = reporter.ownership.while_ours
             self._start(tasks, {name: partial(while_ours, part) for name, part in base.api.own_parts.items()})
+        await self._serve_services(tasks, local, agent)
         self.agent = agent
         self._introduce(version, status, local)
+
+    async def _serve_services(self, tasks: asyncio.TaskGroup, local: MachineParts, agent: Agent) -> None:
+        base = self._base
+        if base.api is None or not base.config.services.proxy:
+            await in_thread(removed, table_name(base.config.root_dir))  # what an agent of before has left
+            return
+        from pykubelet.app.services import node_services  # what few need is not loaded for all
+
+        self._services = node_services(base, base.api, local, agent, self._parts.pod_addresses)
+        self._start(tasks, {"services": self._services.run})
 
     async def stop_pods(self, start: "asyncio.Task[None]") -> None:
         """Also when the agent was still starting: then it has to have started first. One that waits for the runtime in
@@ -122,6 +137,8 @@ class Kubelet:
         await start
         if self.agent is not None:
             await self.agent.stop_pods()
+        if self._services is not None:
+            await self._services.withdraw()
         if self._local is not None and self._local.cgroups is not None:
             await self._local.cgroups.clear()
 

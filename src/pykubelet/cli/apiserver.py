@@ -33,6 +33,7 @@ _COUNT = click.IntRange(min=0)
     metavar="NODE=IP:PORT",
     help="Where the kubelet of a node is, whatever the node itself says; repeatable.",
 )
+@click.option("--cluster-dns", default="", metavar="IP", help="Make the service for names there, which nodes answer.")
 @click.option("--insecure-kubelets", is_flag=True, help="Believe kubelets without a certificate of ours.")
 @click.option(
     "--service-cluster-ip-range",
@@ -84,6 +85,7 @@ def apiserver(
         import_from=Path(given["import_from"]).absolute() if given["import_from"] else None,
         controllers=words(controllers) or ("*",),
         kubelet_endpoints=kubelet_endpoints,
+        cluster_dns=given["cluster_dns"],
         insecure_kubelets=given["insecure_kubelets"],
         service_range=given["service_cluster_ip_range"],
         audit_policy=given["audit_policy_file"],

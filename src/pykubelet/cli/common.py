@@ -32,6 +32,12 @@ controllers_option: Final = click.option(
     help="Which controllers run here: `*` for all, `name`, `-name`; kube-scheduler is one of them. [*]",
 )
 
+services_option: Final = click.option(
+    "--services/--no-services",
+    default=True,
+    help="Have this node answer for services and their names, where it may use nftables [yes].",
+)
+
 
 def words(text: str) -> tuple[str, ...]:
     """Of a list with commas."""

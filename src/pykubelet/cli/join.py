@@ -2,7 +2,7 @@
 
 import click
 
-from pykubelet.cli.common import PATH, data_flag, data_option, folder, quiet_option, saying
+from pykubelet.cli.common import PATH, data_flag, data_option, folder, quiet_option, saying, services_option
 
 
 @click.command()
@@ -11,6 +11,7 @@ from pykubelet.cli.common import PATH, data_flag, data_option, folder, quiet_opt
 @click.option("--kubeconfig", default="", type=PATH, metavar="FILE", help="Of a node that is known already.")
 @click.option("--node-name", default="", metavar="NAME", help="Name of this node instead of the host's name.")
 @click.option("--container-runtime-endpoint", default="", metavar="URL", help="The runtime [the best there is].")
+@services_option
 @quiet_option
 def join(
     data: str | None,
@@ -18,6 +19,7 @@ def join(
     kubeconfig: str,
     node_name: str,
     container_runtime_endpoint: str,
+    services: bool,
     quiet: bool,
 ) -> None:
     """Start a node here for an API server somewhere else.
@@ -29,7 +31,9 @@ def join(
     credential = joining.Credential(bootstrap_kubeconfig=bootstrap_kubeconfig, kubeconfig=kubeconfig)
     more = data_flag(ours)
     with saying(quiet) as say:
-        plan = joining.join(ours, say, credential, node=node_name, runtime=container_runtime_endpoint)
+        plan = joining.join(
+            ours, say, credential, node=node_name, runtime=container_runtime_endpoint, services=services
+        )
         say(
             f"Node {plan.node} has joined {joining.api_url(plan)}. Next:\n"
             f"  see what runs here      pykubelet pods{more}\n"

@@ -17,6 +17,7 @@ from pykubelet.cli.common import (
     is_terminal,
     quiet_option,
     saying,
+    services_option,
     tell_trouble,
     words,
 )
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--refuse-unenforced", is_flag=True, help="Run no pods whose limits cannot be enforced here [they are told]."
 )
+@services_option
 @click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
 @quiet_option
 def up(
@@ -59,6 +61,7 @@ def up(
     port: int,
     controllers: str,
     refuse_unenforced: bool,
+    services: bool,
     foreground: bool,
     quiet: bool,
 ) -> None:
@@ -82,6 +85,7 @@ def up(
             port=port,
             controllers=choice,
             refuse_unenforced=refuse_unenforced,
+            services=services,
         )
         if merge_kubeconfig:
             cluster.merge(ours, Path(merge_kubeconfig).expanduser(), say)

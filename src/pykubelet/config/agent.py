@@ -36,6 +36,7 @@ from pykubelet.pod.node.node_object import KUBELET_VERSION, NodeSettings
 from pykubelet.runtime.endpoints import EMBEDDED
 from pykubelet.runtime.settings import RuntimeSettings
 from pykubelet.server.settings import ServerSettings
+from pykubelet.services.settings import ServiceSettings
 from pykubelet.sources.settings import StaticPodSettings
 
 log = logging.getLogger(__name__)
@@ -104,6 +105,7 @@ class Config(Struct, frozen=True, kw_only=True):
     credential_providers: CredentialProviderSettings
     cgroups: CgroupSettings
     dns: HostDnsSettings
+    services: ServiceSettings = ServiceSettings()
     server: ServerSettings
     configuration: Mapping[str, Any] = {}
     """The KubeletConfiguration in force, as a file would have it, for people who ask."""

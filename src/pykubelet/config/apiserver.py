@@ -36,6 +36,8 @@ class ApiServerConfig(Struct, frozen=True, kw_only=True):
     """Which run here, as kube-controller-manager's flag of this name says it."""
     kubelet_endpoints: tuple[str, ...] = ()
     """Where the kubelets of some nodes are, as NODE=IP:PORT, whatever the nodes themselves say."""
+    cluster_dns: str = ""
+    """The address of the service for names, if nodes answer for it."""
     insecure_kubelets: bool = False
     """Whether kubelets are believed whose serving certificate is not ours."""
 

@@ -35,6 +35,8 @@ HEEDED: Final = (
            "Refuse pods with limits that cannot be enforced here; else an event tells of them", is_ours=True),
     Option("", K.TRUTH, False, ("remove_pods",), "remove-pods", "BOOL",
            "Run nothing: remove all that is left of pods here, running or stopped, and exit", is_ours=True),
+    Option("", K.TRUTH, False, ("services.proxy",), "proxy-services", "BOOL",
+           "Lead packets for services to their endpoints and answer for their names, with nftables", is_ours=True),
     Option("", K.TEXT, "", (), "config", "FILE", "KubeletConfiguration file; flags override it"),
     Option("", K.TEXT, "", (), "config-dir", "PATH", "Folder of *.conf files that are merged into it, in their order"),
     Option("", K.TEXT, "", (), "cloud-provider", "NAME", "external: a controller of the cloud completes the node"),

@@ -88,6 +88,10 @@ class EventRecorder:
         about = ObjectReference(kind="Node", name=self._node_name, uid=self._node_name)
         self._record(about, About(), kind, reason, message)
 
+    def object_event(self, about: ObjectReference, kind: Kind, reason: str, message: str) -> None:
+        """About something that is neither."""
+        self._record(about, About(), kind, reason, message)
+
     async def run(self) -> None:
         """Send what there is, one after the other, until cancelled. May be called again after that."""
         backoff = Backoff(0.5, 30.0, now=asyncio.get_running_loop().time)

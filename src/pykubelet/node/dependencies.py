@@ -50,6 +50,8 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     restart_waits: RestartWaits = RestartWaits()
     resync_period: float = 60.0
     """Seconds after which a pod is looked at of which there is no news."""
+    addressed: Callable[[str, tuple[str, ...]], None] = lambda uid, ips: None
+    """A pod has got its addresses; nothing in it runs yet."""
     image_used: Callable[[str], None] = lambda image_id: None
     """An image is about to be used: it must not be cleared away now."""
     cgroups: PodCgroups | None = None

@@ -88,6 +88,7 @@ class KubeRuntime:
         self._objects = outside.objects
         self._logs = outside.logs
         self._image_used = outside.image_used
+        self._addressed = outside.addressed
         self._images = Images(
             outside.runtime,
             outside.recorder,
@@ -155,6 +156,7 @@ class KubeRuntime:
             what = f"Failed to create pod sandbox: {as_it_came(error)}"
             self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", what)
             raise
+        self._addressed(pod.metadata.uid, sandbox.ips)
         return self._place(sandbox, config, setup)
 
     async def _tell_unenforced(self, pod: Pod) -> None:

@@ -42,13 +42,14 @@ def up(
     port: int = 0,
     controllers: tuple[str, ...] = (),
     refuse_unenforced: bool = False,
+    services: bool = True,
 ) -> Plan:
     """Start everything, and return when the node is ready. Harmless when it runs.
 
     `manifests` is a folder or file of static pods; `runtime` an endpoint, empty: the best one that there is; `bind` an
     address to serve on, empty: as before, at first for this machine alone; `port` the API server's, 0: as before;
-    `controllers` those that run, empty: as before, at first all. With `refuse_unenforced` pods whose limits cannot be
-    enforced are not run.
+    `controllers` those that run, empty: as before, at first all; `services` whether to answer for services, if it can.
+    With `refuse_unenforced` pods whose limits cannot be enforced are not run.
     """
     installation, is_new = Installation(folder, say), False
     if installation.is_running:
@@ -64,7 +65,16 @@ def up(
         say(isolation_of(plan.runtime, folder.path) or f"Containers run on {plan.runtime}.")
     else:
         is_new = not folder.mark.exists()
-        plan = cluster_plan(folder, say, manifests, runtime=runtime, bind=bind, port=port, controllers=controllers)
+        plan = cluster_plan(
+            folder,
+            say,
+            manifests,
+            runtime=runtime,
+            bind=bind,
+            port=port,
+            controllers=controllers,
+            services=services,
+        )
         plan = folder.save(changed(plan, refuse_unenforced=refuse_unenforced))
         _prepare(folder, plan)
         installation.start(plan)

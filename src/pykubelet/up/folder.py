@@ -36,6 +36,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How such a node gets that kubeconfig."""
     refuse_unenforced: bool = False
     """Whether its node refuses pods whose limits it cannot enforce."""
+    services: bool = False
+    """Whether the node answers for services."""
+    cluster_dns: str = ""
+    """The name server that pods are told of."""
     asks_for_certificate: bool = False
     """Whether its serving certificate comes from the API server, too."""
 

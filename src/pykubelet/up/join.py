@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from pykubelet.api.node import Node
+from pykubelet.api.services import Service
 from pykubelet.api.struct import changed
 from pykubelet.api.validation import names
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
@@ -34,6 +35,12 @@ class _Waiting(Exception):
     """It is for a person to do something, somewhere else."""
 
 
+class _Server(msgspec.Struct, frozen=True):
+    is_ours: bool
+    """An API server of this program."""
+    cluster_dns: str
+
+
 class Credential(msgspec.Struct, frozen=True, kw_only=True):
     """How a node reaches its API server: one of the two, or neither for a folder that knows it."""
 
@@ -41,7 +48,9 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
     kubeconfig: str = ""
 
 
-def join(folder: Folder, say: Say, credential: Credential, *, node: str = "", runtime: str = "") -> Plan:
+def join(
+    folder: Folder, say: Say, credential: Credential, *, node: str = "", runtime: str = "", services: bool = True
+) -> Plan:
     """Start an agent for an API server, and return when its node is ready there. Harmless when it runs."""
     installation = Installation(folder, say)
     if installation.is_running:
@@ -50,7 +59,7 @@ def join(folder: Folder, say: Say, credential: Credential, *, node: str = "", ru
             raise Invalid(f"{folder.path} was not made by `pykubelet join`; choose another with --data")
         say(f"It is running already (data in {folder.path}).")
     else:
-        plan = _claim(folder, say, credential, node, runtime)
+        plan = _claim(folder, say, credential, node, runtime, services)
         installation.start(plan)
     installation.wait(plan)
     return plan
@@ -69,9 +78,9 @@ def authority(config: ClientConfig) -> bytes:
     return Pem(cluster.certificate_authority_data, cluster.certificate_authority, config.origin).read()
 
 
-def _claim(folder: Folder, say: Say, credential: Credential, node: str, runtime: str) -> Plan:
+def _claim(folder: Folder, say: Say, credential: Credential, node: str, runtime: str, services: bool) -> Plan:
     _check(folder, credential, node)
-    plan, before = node_plan(folder, say, made_by="join", runtime=runtime, node=node)
+    plan, before = node_plan(folder, say, made_by="join", runtime=runtime, node=node, services=services)
     if before and node and node != before.node:
         raise Invalid(f"{folder.path} is of the node {before.node}; choose another folder with --data")
     own = credential.kubeconfig or (before.kubeconfig if before else "")
@@ -83,8 +92,12 @@ def _claim(folder: Folder, say: Say, credential: Credential, node: str, runtime:
     )
     folder.save(plan)  # before it is known: who has to wait for a person's approval goes on from here
     try:
-        # Elsewhere a person has to approve serving certificates, and the API server does without.
-        plan = changed(plan, asks_for_certificate=asyncio.run(_introduce(folder, plan, say)))
+        there = asyncio.run(_introduce(folder, plan, say))
+        # Elsewhere a person has to approve serving certificates, and the API server does without; and others see to
+        # services.
+        services = plan.services and there.is_ours
+        dns = there.cluster_dns if services else ""
+        plan = changed(plan, asks_for_certificate=there.is_ours, services=services, cluster_dns=dns)
     except Invalid:
         if before is None:
             remove_tree(str(folder.path))
@@ -111,8 +124,8 @@ def _check(folder: Folder, credential: Credential, node: str) -> None:
         raise Invalid(f"--node-name {node!r}: {fault}")
 
 
-async def _introduce(folder: Folder, plan: Plan, say: Say) -> bool:
-    """Make sure that the API server knows this node. -> whether it is one of ours. Raises Invalid and _Waiting."""
+async def _introduce(folder: Folder, plan: Plan, say: Say) -> "_Server":
+    """Make sure that the API server knows this node. Raises Invalid and _Waiting."""
     settings = ClientSettings(
         kubeconfig=plan.kubeconfig,
         bootstrap_kubeconfig=plan.bootstrap,
@@ -152,8 +165,8 @@ async def _check_bootstrap(path: Path) -> None:
         raise Invalid(f"the API server at {config.cluster.server} cannot be reached: {error}") from None
 
 
-async def _look(config: ClientConfig, node: str, *, is_new: bool) -> bool:
-    """Whether the API server is one of ours. Raises Invalid when the name is another node's."""
+async def _look(config: ClientConfig, node: str, *, is_new: bool) -> "_Server":
+    """Raises Invalid when the name is another node's."""
     try:
         async with ApiClient(Credentials(config), timeout=10.0) as server:
             version = msgspec.json.decode(await server.request("GET", "/version"))
@@ -161,9 +174,14 @@ async def _look(config: ClientConfig, node: str, *, is_new: bool) -> bool:
                 found = await server.get(object_path("nodes", name=node), Node)
             except NotFound:
                 found = None
+            try:
+                dns = await server.get(object_path("services", namespace="kube-system", name="kube-dns"), Service)
+            except NotFound:
+                dns = Service()
     except PykubeletError as error:
         raise Invalid(f"the API server at {config.cluster.server} cannot be used: {error}") from None
     is_alive = found and any(each.type == "Ready" and each.status == "True" for each in found.status.conditions)
     if is_new and is_alive:
         raise Invalid(f"a node {node} is there already, and ready: choose another name with --node-name")
-    return isinstance(version, dict) and str(version.get("goVersion", "")).startswith("python")
+    is_ours = isinstance(version, dict) and str(version.get("goVersion", "")).startswith("python")
+    return _Server(is_ours, dns.spec.cluster_ip)

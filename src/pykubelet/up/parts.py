@@ -21,6 +21,7 @@ def parts(folder: Folder, plan: Plan) -> list[Part]:
     host = f"[{plan.address}]" if ":" in plan.address else plan.address
     server += ["--kubelet-endpoint", f"{plan.node}={host}:{plan.kubelet_port}"]
     server += [f"--controllers={','.join(plan.controllers)}"] if plan.controllers else []
+    server += ["--cluster-dns", plan.cluster_dns] if plan.cluster_dns else []
     pki = folder.apiserver / "pki"
     agent = [*_agent(folder, plan), "--kubeconfig", str(folder.node_kubeconfig)]
     agent += ["--client-ca-file", str(pki / "ca.crt")]
@@ -63,6 +64,8 @@ def _agent(folder: Folder, plan: Plan) -> list[str]:
     agent += ["--address", plan.address, "--port", str(plan.kubelet_port), "--healthz-port=0"]
     agent += ["--container-runtime-endpoint", plan.runtime, "--cluster-domain", "cluster.local"]
     agent += ["--refuse-unenforced"] if plan.refuse_unenforced else []
+    agent += ["--proxy-services"] if plan.services else []
+    agent += ["--cluster-dns", plan.cluster_dns] if plan.cluster_dns else []
     if plan.runtime != PLAIN and not seccomp_refusal():
         agent += [
             "--seccomp-default"

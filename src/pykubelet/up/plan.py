@@ -4,18 +4,23 @@ runtime, for pods may be on it."""
 import asyncio
 import errno
 import socket
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 
 from pykubelet.api.struct import changed
+from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.base.errors import Invalid
 from pykubelet.host.listeners import listener
 from pykubelet.host.machine import LocalMachine
+from pykubelet.services.proxier import table_name, why_not
 from pykubelet.up.folder import Folder, Plan, Say
 from pykubelet.up.runtime_choice import check_runtime, choose_runtime, isolation_of
 
 _API_PORT: Final = 6443
 _KUBELET_PORT: Final = 10250
+_DNS: Final = 10
+"""Which of the addresses of services is the name server's, as everywhere."""
 
 
 def cluster_plan(
@@ -27,6 +32,7 @@ def cluster_plan(
     bind: str,
     port: int,
     controllers: tuple[str, ...] = (),
+    services: bool = True,
 ) -> Plan:
     """`port` is the API server's; 0: as before, at first the usual one or another when that is taken. Without
     `controllers`, those of before run, at first all."""
@@ -34,7 +40,7 @@ def cluster_plan(
         from pykubelet.apiserver.controllers.all import check_choice  # few ask for it, and it takes its time to load
 
         check_choice(controllers)
-    plan, before = node_plan(folder, say, made_by="up", runtime=runtime)
+    plan, before = node_plan(folder, say, made_by="up", runtime=runtime, services=services)
     address = bind or (before.bind if before else "127.0.0.1")
     wanted = port or (before.api_port if before else _API_PORT)
     return changed(
@@ -42,6 +48,7 @@ def cluster_plan(
         api_port=_free_port(say, "the API server", address, wanted, is_asked_for=bool(port)),
         manifests=str(manifests.absolute()) if manifests else "",
         bind=address,
+        cluster_dns=str(ip_network(ApiSettings().service_range)[_DNS]) if plan.services else "",
         controllers=controllers or (before.controllers if before else ()),
     )
 
@@ -75,7 +82,9 @@ def check_same(
     return plan
 
 
-def node_plan(folder: Folder, say: Say, *, made_by: str, runtime: str, node: str = "") -> tuple[Plan, Plan | None]:
+def node_plan(
+    folder: Folder, say: Say, *, made_by: str, runtime: str, node: str = "", services: bool = True
+) -> tuple[Plan, Plan | None]:
     """What concerns the node, and the whole of what was decided before."""
     command = f"`pykubelet {made_by}`"
     if not folder.is_empty() and not folder.mark.exists():
@@ -103,8 +112,16 @@ def node_plan(folder: Folder, say: Say, *, made_by: str, runtime: str, node: str
         api_port=before.api_port if before else 0,
         kubelet_port=_free_port(say, "the node", address, before.kubelet_port if before else _KUBELET_PORT),
         runtime=before.runtime if before else runtime,
+        services=services and _can_serve(folder, say),
     )
     return plan, before
+
+
+def _can_serve(folder: Folder, say: Say) -> bool:
+    """Whether services can be answered for here; if not, that is told."""
+    if why := why_not(table_name(folder.state)):
+        say(f"Services have no addresses that answer here, `kubectl port-forward service/NAME` does: {why}.")
+    return not why
 
 
 def _free_port(say: Say, who: str, address: str, wanted: int, *, is_asked_for: bool = False) -> int:

@@ -28,6 +28,7 @@ PLAIN: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("", "events"): ("create", "update", "patch"),
     ("events.k8s.io", "events"): ("create", "update", "patch"),
     ("", "endpoints"): ("get",),
+    ("discovery.k8s.io", "endpointslices"): ("list", "watch"),  # of services that the node answers for
     ("certificates.k8s.io", "certificatesigningrequests"): ("create", *_READ),
     ("certificates.k8s.io", "clustertrustbundles"): _READ,
     ("node.k8s.io", "runtimeclasses"): _READ,
