@@ -6,12 +6,15 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import ec
+
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.all import Controller
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.objects import Object, stored
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.security.addresses import ClusterAddresses
+from pykubelet.apiserver.security.tokens import ServiceAccountTokens
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.port import Entry, Listing
@@ -135,6 +138,11 @@ class TestCluster(ControllerClient):
 
     async def events(self) -> list[tuple[str, str]]:
         return [(each["reason"], each["message"]) for each in await self.all(("", "events"))]
+
+
+def tokens(c: TestCluster) -> ServiceAccountTokens:
+    """Those of its service accounts."""
+    return ServiceAccountTokens(ec.generate_private_key(ec.SECP256R1()), c.backend.find, now=c.clock)
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from pykubelet.apiserver.security.addresses import ClusterAddresses, kubelet_end
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.pki import ADMIN
 from pykubelet.apiserver.security.serving import apiserver_tls, serving_hosts
+from pykubelet.apiserver.security.tokens import ServiceAccountTokens
 from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.settings import ApiSettings, first_service, service_range
 from pykubelet.apiserver.store.memory import MemoryStore
@@ -97,7 +98,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(supervise("serving certificate", tls.run)),
-                tasks.create_task(_run_controllers(server, pki.authority, addresses, config)),
+                tasks.create_task(_run_controllers(server, pki.authority, addresses, access.tokens, config)),
             ]
             if auditing is not None:
                 running.append(tasks.create_task(auditing.log.run()))
@@ -110,11 +111,15 @@ async def run_apiserver(config: ApiServerConfig) -> None:
 
 
 async def _run_controllers(
-    server: ApiServer, authority: Authority, addresses: ClusterAddresses, config: ApiServerConfig
+    server: ApiServer,
+    authority: Authority,
+    addresses: ClusterAddresses,
+    tokens: ServiceAccountTokens,
+    config: ApiServerConfig,
 ) -> None:
     """Only an etcd can be another server's, too: whoever has a store alone works at once, and asks nobody."""
     elects = config.store == "etcd"
-    await run_all(server.backend, authority, addresses, wanted=config.controllers, elects=elects)
+    await run_all(server.backend, authority, addresses, tokens, wanted=config.controllers, elects=elects)
 
 
 def _auditing(config: ApiServerConfig) -> Auditing | None:

@@ -26,11 +26,13 @@ from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
+from pykubelet.apiserver.controllers.token_secrets import TokenSecrets
 from pykubelet.apiserver.controllers.workloads.daemon_sets import DaemonSetController
 from pykubelet.apiserver.controllers.workloads.deployments import DeploymentController
 from pykubelet.apiserver.controllers.workloads.replica_sets import REPLICATION_CONTROLLERS, ReplicaSetController
 from pykubelet.apiserver.controllers.workloads.stateful_sets import StatefulSetController
 from pykubelet.apiserver.security.addresses import ClusterAddresses
+from pykubelet.apiserver.security.tokens import ServiceAccountTokens
 from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
 from pykubelet.base.tasks import Work, supervise
 from pykubelet.web.authority import Authority
@@ -51,6 +53,7 @@ class Means(Struct, frozen=True):
     client: ControllerClient
     authority: Authority
     addresses: ClusterAddresses
+    tokens: ServiceAccountTokens
 
 
 _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
@@ -76,6 +79,7 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "replicationcontroller-controller": lambda its: ReplicaSetController(its.client, REPLICATION_CONTROLLERS),
     "root-ca-certificate-publisher-controller": lambda its: RootCa(its.client, its.authority.pem.decode()),
     "serviceaccount-controller": lambda its: ServiceAccountController(its.client),
+    "serviceaccount-token-controller": lambda its: TokenSecrets(its.client, its.tokens, its.authority.pem),
     "statefulset-controller": lambda its: StatefulSetController(its.client),
     "token-cleaner-controller": lambda its: TokenCleaner(its.client),
     "ttl-after-finished-controller": lambda its: TtlAfterFinished(its.client),
@@ -91,6 +95,7 @@ async def run_all(
     backend: Backend,
     authority: Authority,
     addresses: ClusterAddresses,
+    tokens: ServiceAccountTokens,
     *,
     wanted: Sequence[str] = EVERY,
     elects: bool = False,
@@ -98,7 +103,7 @@ async def run_all(
     """Until cancelled; each starts again when it breaks. `elects`: others may have the same store, and one works."""
     names = chosen(wanted, (*_CONTROLLERS, SCHEDULER))
     client, scheduling = ControllerClient(backend), ControllerClient(backend, KUBE_SCHEDULER)
-    means = Means(client, authority, addresses)
+    means = Means(client, authority, addresses, tokens)
     made = {name: make(means) for name, make in _CONTROLLERS.items() if name in names}
     works = [("kube-controller-manager", client, made)]
     if SCHEDULER in names:

@@ -1,4 +1,4 @@
-"""Approves and signs the certificate requests of kubelets."""
+"""Approves and signs the certificate requests of kubelets, and signs those of others that a person has approved."""
 
 import asyncio
 import base64
@@ -73,7 +73,8 @@ class CsrController:
             why = csr_rules.fault(request, asked)
         except Invalid as error:
             asked, why = None, str(error)
-        if self._approves and not _is_approved(request) and asked is not None and not why:
+        is_ours = at(request, "spec.signerName") != csr_rules.API_CLIENT_SIGNER
+        if self._approves and is_ours and not _is_approved(request) and asked is not None and not why:
             request = await self._judge(request, asked) or request
         if self._signs and _is_approved(request):
             await self._sign(request, asked, why)
@@ -150,9 +151,10 @@ class CsrController:
 
     async def _hosts(self, request: Object, asked: x509.CertificateSigningRequest) -> list[x509.GeneralName]:
         """A person's yes is for all that is asked for, ours for what we grant. Raises Invalid."""
-        if at(request, "spec.signerName") != SERVING_SIGNER:
+        signer = at(request, "spec.signerName")
+        if signer == CLIENT_SIGNER:
             return []
-        if condition(request, "Approved").get("reason") != _OURS:
+        if signer == csr_rules.API_CLIENT_SIGNER or condition(request, "Approved").get("reason") != _OURS:
             return csr_rules.subject_names(asked)
         given, refused = await self._granted(request, asked)
         if not given:
@@ -169,7 +171,7 @@ class CsrController:
             self._client.now(),
             lifetime,
             hosts=hosts,
-            client=signer == CLIENT_SIGNER,
+            client=signer != SERVING_SIGNER,
             server=signer == SERVING_SIGNER,
             enciphers="key encipherment" in at(request, "spec.usages", []),
         )

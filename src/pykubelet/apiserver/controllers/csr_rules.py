@@ -31,7 +31,10 @@ _USAGES: Final = {
         frozenset(("digital signature", "key encipherment", "server auth")),
     ),
 }
-SIGNERS: Final = tuple(_USAGES)
+API_CLIENT_SIGNER: Final = "kubernetes.io/kube-apiserver-client"
+"""For anybody else who is to be known by a certificate: a person says yes or no, whatever it is for."""
+_OF_CLIENTS: Final = frozenset(("digital signature", "key encipherment", "client auth"))
+SIGNERS: Final = (*_USAGES, API_CLIENT_SIGNER)
 
 
 def parsed(request: Object) -> x509.CertificateSigningRequest:
@@ -50,6 +53,8 @@ def parsed(request: Object) -> x509.CertificateSigningRequest:
 def fault(request: Object, asked: x509.CertificateSigningRequest) -> str:
     """Why the signer that the request names cannot sign it; empty when it can."""
     signer = at(request, "spec.signerName", "")
+    if signer == API_CLIENT_SIGNER:
+        return _client_fault(at(request, "spec.usages", []))
     if signer not in _USAGES:
         return f"nobody here signs for {signer!r}"
     if _values(asked, x509.NameOID.ORGANIZATION_NAME) != [NODES]:
@@ -67,6 +72,13 @@ def fault(request: Object, asked: x509.CertificateSigningRequest) -> str:
     if not all(isinstance(each, x509.DNSName | x509.IPAddress) for each in hosts):
         return "only DNS and IP subjectAltNames are allowed"
     return ""
+
+
+def _client_fault(usages: list[str]) -> str:
+    for usage in usages:
+        if usage not in _OF_CLIENTS:
+            return f"invalid usage for client certificate: {usage}"
+    return "" if "client auth" in usages else 'missing required usage for client certificate: "client auth"'
 
 
 def approval(request: Object, asked: x509.CertificateSigningRequest, node: Object | None) -> str:

@@ -10,11 +10,7 @@ from msgspec import Struct
 
 from pykubelet.apiserver.objects import Object, at
 
-_FOR_ACCOUNTS: Final = "kubernetes.io/service-account-token"
-_UNSIGNED: Final = (
-    "kubernetes.io/kube-apiserver-client",
-    "kubernetes.io/legacy-unknown",
-)
+_UNSIGNED: Final = ("kubernetes.io/legacy-unknown",)
 _DUAL: Final = ("PreferDualStack", "RequireDualStack")
 
 
@@ -36,10 +32,6 @@ def _limits_claims(obj: Object) -> bool:
     return any(item.get("type") == "PersistentVolumeClaim" for item in at(obj, "spec.limits", ()))
 
 
-def _is_unfilled_token(obj: Object) -> bool:
-    return obj.get("type") == _FOR_ACCOUNTS and "token" not in (obj.get("data") or {})
-
-
 def _misses_a_family(obj: Object) -> bool:
     spec: dict[str, Any] = obj.get("spec") or {}
     wants = "IPv6" in (spec.get("ipFamilies") or ()) or spec.get("ipFamilyPolicy") in _DUAL
@@ -57,11 +49,6 @@ _TABLE: Final = (
         "persistentvolumeclaims",
         "the claim is stored, but nothing here makes or binds volumes: it stays Pending, and pods that use it wait",
         lambda obj: at(obj, "status.phase") != "Bound",
-    ),
-    _Unheeded(
-        "secrets",
-        "the secret is stored, but nothing puts a token into it: use `kubectl create token`, or a projected volume",
-        _is_unfilled_token,
     ),
     _Unheeded(
         "services",

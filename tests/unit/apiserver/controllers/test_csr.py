@@ -290,3 +290,30 @@ async def test_a_request_is_answered_once_the_store_is_back() -> None:
         await asyncio.sleep(90)
 
         assert (await c.find(REQUESTS, "", "csr") or {})["status"]["certificate"]
+
+
+@virtual_time
+async def test_whoever_a_person_approves_gets_a_certificate_as_a_client() -> None:
+    async with cluster() as c:
+        asked = request("jane", ["system:authenticated"], organization="developers", signer="kube-apiserver-client")
+        assert await answered(c, asked) == {}
+        found = await c.get("certificatesigningrequests", "csr", group="certificates.k8s.io")
+        approved = {"type": "Approved", "status": "True", "reason": "KubectlApprove"}
+        await c.change(REQUESTS, found, lambda live: {**live, "status": {"conditions": [approved]}}, part="approval")
+        await CsrController(c, Authority.make(START), ADDRESSES).sync()
+        status = (await c.get("certificatesigningrequests", "csr", group="certificates.k8s.io"))["status"]
+        certificate = x509.load_pem_x509_certificate(base64.b64decode(status["certificate"]))
+        assert certificate.subject.rfc4514_string() == "CN=system:node:n1,O=developers"
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert list(usages) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
+@virtual_time
+async def test_a_client_is_not_certified_for_what_only_servers_do() -> None:
+    async with cluster() as c:
+        asked = request("jane", [], signer="kube-apiserver-client")
+        asked["spec"]["usages"] = ["client auth", "server auth"]
+        asked["status"] = {"conditions": [{"type": "Approved", "status": "True"}]}
+        status = await answered(c, asked)
+        assert [each["type"] for each in status["conditions"]] == ["Approved", "Failed"]
+        assert "certificate" not in status
