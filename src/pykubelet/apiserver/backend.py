@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, cast
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, encode, listed, loaded, sent
 from pykubelet.apiserver.requests.access import AccessControl, AllowAll
+from pykubelet.apiserver.requests.admission import Admission, AdmitAll
 from pykubelet.apiserver.requests.beside import Across, Beside
 from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.schema.resources import Resource
@@ -40,6 +41,7 @@ class Backend:
         self.resources = Resources()
         self.now = now
         self.access: AccessControl = AllowAll()
+        self.admission: Admission = AdmitAll()
         self._strategies = {each.path: strategy_for(each) for each in (*self.resources, *self.resources.own_use)}
         self._beside: Beside | None = Beside()
         """None: this is the one for the thread."""
@@ -76,6 +78,7 @@ class Backend:
         made.store = cast(Store, Across(self.store, loop))
         made.cache = cast(WatchCache, Across(self.cache, loop))
         made.access = cast(AccessControl, Across(self.access, loop))
+        made.admission = cast(Admission, Across(self.admission, loop))
         made._beside = None
         return made
 

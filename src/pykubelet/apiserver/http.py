@@ -162,7 +162,8 @@ class RequestHandler:
         body = seen.body = b"" if info.verb in _READING else body
         seen.content_type = request.content_type if body else ""
         ask = partial(_call, request, info, resource, user, body, accept)
-        done = await self._answer(place, self._verb(place, resource, info), ask, user.name, len(body))
+        waits = place in self.answers or self._backend.admission.waits(resource)
+        done = await self._answer(self._verb(place, resource, info), ask, user.name, len(body), waits=waits)
         if isinstance(done, Payload):
             seen.size = len(done.body)
             if self._observer.wants_answer(seen):
@@ -172,16 +173,17 @@ class RequestHandler:
         return await self._stream(request, done, f"{PROTOBUF};stream=watch" if accept.media == PROTOBUF else JSON)
 
     async def _answer(
-        self, place: Place, verb: Verb, ask: Callable[[], Call], who: str, weight: int
+        self, verb: Verb, ask: Callable[[], Call], who: str, weight: int, *, waits: bool
     ) -> Payload | AsyncIterator[bytes]:
-        """What is large is worked on beside the loop, from the first look at the text to the last byte to send."""
+        """What is large is worked on beside the loop, from the first look at the text to the last byte to send; but for
+        what may have to wait for others, or knows more than the backend that goes there."""
         backend = self._backend
         if weight <= LIGHT:
             return await _done(backend, verb, ask(), weight)
-        if place not in self.answers:
+        if not waits:
             return await backend.aside(who, weight, lambda there: _done(there, verb, ask(), weight))
         call = await backend.aside(who, weight, lambda _: read_ahead(ask()))
-        return await _done(backend, verb, call, weight)  # which may know more than the backend that goes there
+        return await _done(backend, verb, call, weight)
 
     def _verb(self, place: Place, resource: Resource, info: RequestInfo) -> Verb:
         if place in self.answers:

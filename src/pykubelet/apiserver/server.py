@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator, Callable
 
 from aiohttp import web
 
+from pykubelet.apiserver.admission.chain import AdmissionChain
+from pykubelet.apiserver.admission.client import Fault
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.bootstrap import bootstrap
 from pykubelet.apiserver.controllers.client import ControllerClient
@@ -43,11 +45,15 @@ class ApiServer:
         *,
         access: Callable[[Backend], AccessControl] = lambda backend: AllowAll(),
         auditing: Auditing | None = None,
+        service_fault: Fault | None = None,
     ) -> None:
-        """`access` makes the control of it; without one everybody may do everything, which is for tests only."""
+        """`access` makes the control of it; without one everybody may do everything, which is for tests only.
+        `service_fault`: why a webhook's service may not be called where its endpoints say that it is."""
         self._cache = WatchCache(store, ROOT, recent=_RECENT, recent_bytes=_RECENT_BYTES)
         self.backend = Backend(store, self._cache, settings)
         self.backend.access = access(self.backend)
+        self._admission = AdmissionChain(self.backend, service_fault)
+        self.backend.admission = self._admission
         checks = {"ping": _always, "log": _always, "etcd": store.healthy, "informer-sync": self._is_ready}
         self._observer = Observer(self.backend.now, auditing)
         self._plain = NonResourcePaths(settings, self.backend.resources, checks, self._measured)
@@ -97,6 +103,7 @@ class ApiServer:
             for task in reversed(tasks):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await self._admission.close()
 
     async def _wait_for_cache(self) -> None:
         """Until the cache holds what is in the store."""

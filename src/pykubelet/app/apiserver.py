@@ -86,6 +86,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
                 backend, pki.service_account_key(), static_tokens=static, certificate=tls.client_certificate
             ),
             auditing=auditing,
+            service_fault=addresses.fault_at,
         )
         access = server.backend.access
         assert isinstance(access, ClusterAccess)

@@ -58,6 +58,11 @@ class ClusterAddresses:
             return found
         return "the API server itself" if endpoint.port == self.port and endpoint.address in self.own() else ""
 
+    def fault_at(self, host: str, port: int) -> str:
+        """The same of an address as text. Blocking."""
+        address = address_of(host)
+        return "no address" if address is None else self.dial_fault(Endpoint(address, port))
+
 
 def address_of(text: str) -> Address | None:
     """IPv4 in the clothes of IPv6 is IPv4; None: no address, or one that depends on who looks at it."""

@@ -32,6 +32,7 @@ from pykubelet.apiserver.strategies.secrets import SecretStrategy
 from pykubelet.apiserver.strategies.services import ServiceStrategy
 from pykubelet.apiserver.strategies.stateful_sets import StatefulSetStrategy
 from pykubelet.apiserver.strategies.storage_classes import StorageClassStrategy
+from pykubelet.apiserver.strategies.webhook_configurations import WebhookConfigurationStrategy
 
 _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "configmaps"): ConfigMapStrategy,
@@ -46,6 +47,8 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "replicationcontrollers"): ReplicationControllerStrategy,
     ("", "secrets"): SecretStrategy,
     ("", "services"): ServiceStrategy,
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): WebhookConfigurationStrategy,
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): WebhookConfigurationStrategy,
     ("apiextensions.k8s.io", "customresourcedefinitions"): CustomResourceDefinitionStrategy,
     ("apps", "controllerrevisions"): ControllerRevisionStrategy,
     ("apps", "daemonsets"): DaemonSetStrategy,

@@ -10,6 +10,7 @@ from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.strategies.base import Lookup
 
 _TOKEN_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a place, not a secret
+_TOKEN_VOLUME: Final = "kube-api-access-"  # noqa: S105 - a name, not a secret
 _TOLERATED: Final = (NOT_READY_TAINT, UNREACHABLE_TAINT)
 _SECONDS: Final = 300
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
@@ -109,11 +110,14 @@ def _mount_token(spec: dict[str, Any]) -> None:
     without = [each for each in containers if not _has_mount(each)]
     if not without:
         return
-    name = "kube-api-access-" + name_suffix()
+    known = (each["name"] for each in spec.get("volumes", ()) if each.get("name", "").startswith(_TOKEN_VOLUME))
+    there = next(known, "")
+    name = there or _TOKEN_VOLUME + name_suffix()
     for container in without:
         mounts = container.setdefault("volumeMounts", [])
         mounts.append({"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER})
-    spec.setdefault("volumes", []).append({"name": name, "projected": _token_volume()})
+    if not there:
+        spec.setdefault("volumes", []).append({"name": name, "projected": _token_volume()})
 
 
 def _has_mount(container: dict[str, Any]) -> bool:

@@ -15,6 +15,8 @@ class Author(msgspec.Struct, frozen=True):
     info: RequestInfo | None = None
     """The request that the author came with; None: from inside."""
     dry_run: bool = False
+    warnings: list[str] = msgspec.field(default_factory=list)
+    """What the client is told besides the answer."""
 
 
 def _component(user: str, manager: str) -> Author:

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+import msgspec
+
+from pykubelet.api.codec import to_builtins
 from pykubelet.api.validation import names
 from pykubelet.api.validation.pod import MOST_FAULTS
 from pykubelet.apiserver import status
@@ -17,10 +20,12 @@ from pykubelet.apiserver.patch.server_side_apply import track_update
 from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.schema.resources import ROOT, Resource
+from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import AlreadyExists, Entry, Stale
 from pykubelet.apiserver.strategies.base import Strategy, normal
+from pykubelet.apiserver.writer.attempts import attempt_of
 from pykubelet.apiserver.writer.author import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, Author
 from pykubelet.apiserver.writer.checks import (
     check_preconditions,
@@ -100,9 +105,10 @@ class Writer:
 
     async def _create_once(self, resource: Resource, obj: Object) -> Object:
         backend, author, strategy = self.backend, self.author, self.backend.strategy(resource)
-        metadata = obj["metadata"]
         strategy.attribute(obj, author.user)
         await strategy.admit(obj, None, "", backend)
+        obj = await self._mutated(strategy, obj, None, "")
+        metadata = obj["metadata"]
         await backend.access.check_body(author.user, self._info(resource, "create", metadata), obj, None)
         for name in _FROM_SERVER:
             metadata.pop(name, None)
@@ -111,6 +117,7 @@ class Writer:
         errors = list(islice(strategy.validate(obj), MOST_FAULTS))
         if errors:
             raise status.invalid(resource.kind, resource.group, metadata.get("name", ""), errors)
+        await self._validated(strategy, obj, None, "")
         key = resource.key(metadata.get("namespace", ""), metadata["name"])
         if (strategy.allocates or author.dry_run) and await backend.store.get(key):
             raise status.already_exists(resource.plural, metadata["name"], resource.group)
@@ -169,7 +176,8 @@ class Writer:
             writer = Writer(backend, self.author)
             return await writer._change(resource, entry, how, part=part, is_tracked=is_tracked, is_patch=is_patch)
 
-        return await self.backend.aside(self.author.user.name, len(entry.value), changed)
+        weight = 0 if self.backend.admission.waits(resource) else len(entry.value)
+        return await self.backend.aside(self.author.user.name, weight, changed)
 
     async def _change(
         self, resource: Resource, entry: Entry, how: Change, *, part: str, is_tracked: bool, is_patch: bool
@@ -219,14 +227,34 @@ class Writer:
         if is_tracked:
             obj = self._tracked(resource, old, obj, part)
         await strategy.admit(obj, old, part, backend)
+        obj = await self._mutated(strategy, obj, old, part)
+        metadata = obj["metadata"]
         info = self._info(resource, "update", old["metadata"], part)
         await backend.access.check_body(self.author.user, info, obj, old)
         strategy.prepare_update(obj, old, part)
         errors = update_faults(strategy, identity, obj, old, part)
         if errors:
             raise status.invalid(resource.kind, resource.group, metadata.get("name") or old["metadata"]["name"], errors)
+        await self._validated(strategy, obj, old, part)
         await strategy.allocate(obj, old, self)
         return obj
+
+    # --- those who have a word in it
+
+    async def _mutated(self, strategy: Strategy, obj: Object, old: Object | None, part: str) -> Object:
+        """As it is after all who may change it."""
+        backend, attempt = self.backend, attempt_of(self.author, strategy.resource, obj, old, part)
+        changed = None if attempt is None else await backend.admission.mutate(attempt)
+        if attempt is None or changed is None:
+            return obj
+        new = copied(changed.obj)
+        await strategy.admit(new, old, part, backend)
+        return await backend.admission.mutate_again(msgspec.structs.replace(attempt, obj=new), changed)
+
+    async def _validated(self, strategy: Strategy, obj: Object | None, old: Object | None, part: str) -> None:
+        attempt = attempt_of(self.author, strategy.resource, obj, old, part)
+        if attempt is not None:
+            await self.backend.admission.validate(attempt)
 
     def _tracked(self, resource: Resource, old: Object | None, obj: Object, part: str) -> Object:
         return track_update(
@@ -254,6 +282,7 @@ class Writer:
             check_preconditions(resource, old, wanted.preconditions)
             info = self._info(resource, "delete", old["metadata"])
             await backend.access.check_body(self.author.user, info, None, old)
+            await self._check_deletion(resource, old, wanted)
             waits = wanted.propagation_policy == "Foreground"
             marked, goes = strategy.marked(old, wanted.grace_period_seconds, backend.now(), waits=waits)
             if self.author.dry_run:
@@ -269,6 +298,12 @@ class Writer:
                 return _at_revision(marked, entry.revision), goes
             except Stale as stale:
                 entry = stale.entry
+
+    async def _check_deletion(self, resource: Resource, old: Object, options: DeleteOptions) -> None:
+        attempt = attempt_of(self.author, resource, None, old, "", to_builtins(options))
+        if attempt is not None:
+            await self.backend.admission.mutate(attempt)
+            await self.backend.admission.validate(attempt)
 
     async def _orphan(self, uid: str) -> None:
         """Set free what belongs to an object that is about to go: afterwards it would be too late."""

@@ -1,0 +1,30 @@
+"""All who have a word in what is written, in the order in which they are asked."""
+
+from pykubelet.apiserver.admission.client import Fault, WebhookClient
+from pykubelet.apiserver.admission.webhooks import Webhooks
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.requests.admission import Attempt, Mutation
+from pykubelet.apiserver.schema.resources import Resource
+
+
+class AdmissionChain:
+    def __init__(self, backend: Backend, fault: Fault | None = None) -> None:
+        """`fault`: why an endpoint of a service may not be called."""
+        self._client = WebhookClient(backend, fault) if fault is not None else WebhookClient(backend)
+        self._webhooks = Webhooks(backend, self._client)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    def waits(self, resource: Resource) -> bool:
+        return self._webhooks.waits(resource)
+
+    async def mutate(self, attempt: Attempt) -> Mutation | None:
+        return await self._webhooks.mutate(attempt)
+
+    async def mutate_again(self, attempt: Attempt, before: Mutation) -> Object:
+        return await self._webhooks.mutate_again(attempt, before)
+
+    async def validate(self, attempt: Attempt) -> None:
+        await self._webhooks.validate(attempt)

@@ -1,0 +1,119 @@
+"""Webhook configurations as they are used: read once, with their selectors and rules ready to be asked."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from pykubelet.api.codec import DecodeError, convert
+from pykubelet.api.meta import LabelSelector
+from pykubelet.api.selectors import Selector, from_struct
+from pykubelet.apiserver.objects import Object, at
+
+GROUP: Final = "admissionregistration.k8s.io"
+MUTATING: Final = "mutatingwebhookconfigurations"
+VALIDATING: Final = "validatingwebhookconfigurations"
+Side = Literal["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+
+
+class HookRule(msgspec.Struct, frozen=True):
+    operations: frozenset[str]
+    groups: frozenset[str]
+    versions: frozenset[str]
+    resources: frozenset[str]
+    scope: str = "*"
+    names: frozenset[str] = frozenset()
+    """Of objects, for policies; empty: all."""
+
+
+class ServiceRef(msgspec.Struct, frozen=True):
+    namespace: str
+    name: str
+    path: str
+    port: int
+
+
+class Hook(msgspec.Struct, frozen=True):
+    key: str
+    """What tells it from all others."""
+    name: str
+    configuration: str
+    url: str
+    service: ServiceRef | None
+    authorities: bytes
+    """PEM; empty: those that this machine trusts."""
+    rules: tuple[HookRule, ...]
+    namespaces: Selector
+    objects: Selector
+    conditions: tuple[tuple[str, str], ...]
+    """Name and expression."""
+    versions: tuple[str, ...]
+    """Of AdmissionReview, in the order in which it likes them."""
+    seconds: int
+    is_closed: bool
+    """When it cannot be asked, nobody may."""
+    takes_equivalents: bool
+    wants_again: bool
+    can_dry_run: bool
+
+
+def hooks_of(configuration: Object) -> tuple[Hook, ...]:
+    """Raises ValueError, KeyError, TypeError and AttributeError for what is none."""
+    name = configuration["metadata"]["name"]
+    return tuple(_hook(name, number, each) for number, each in enumerate(configuration.get("webhooks") or ()))
+
+
+def _hook(configuration: str, number: int, given: Mapping[str, Any]) -> Hook:
+    client = given["clientConfig"]
+    try:
+        authorities = base64.b64decode(client.get("caBundle") or "", validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"webhooks[{number}].clientConfig.caBundle: {error}") from None
+    return Hook(
+        key=f"{configuration}/{given['name']}/{number}",
+        name=given["name"],
+        configuration=configuration,
+        url=client.get("url") or "",
+        service=_service(client["service"]) if client.get("service") else None,
+        authorities=authorities,
+        rules=tuple(map(rule_of, given.get("rules") or ())),
+        namespaces=selector_of(given.get("namespaceSelector")),
+        objects=selector_of(given.get("objectSelector")),
+        conditions=tuple((each["name"], each["expression"]) for each in given.get("matchConditions") or ()),
+        versions=tuple(given.get("admissionReviewVersions") or ()),
+        seconds=given.get("timeoutSeconds") or 10,
+        is_closed=given.get("failurePolicy") != "Ignore",
+        takes_equivalents=given.get("matchPolicy") != "Exact",
+        wants_again=given.get("reinvocationPolicy") == "IfNeeded",
+        can_dry_run=given.get("sideEffects") in ("None", "NoneOnDryRun"),
+    )
+
+
+def _service(given: Mapping[str, Any]) -> ServiceRef:
+    return ServiceRef(given["namespace"], given["name"], given.get("path") or "", given.get("port") or 443)
+
+
+def rule_of(given: Mapping[str, Any]) -> HookRule:
+    return HookRule(
+        operations=frozenset(given.get("operations") or ()),
+        groups=frozenset(given.get("apiGroups") or ()),
+        versions=frozenset(given.get("apiVersions") or ()),
+        resources=frozenset(given.get("resources") or ()),
+        scope=given.get("scope") or "*",
+        names=frozenset(given.get("resourceNames") or ()),
+    )
+
+
+def selector_of(given: Any) -> Selector:
+    """Absent or empty: everything. Raises ValueError."""
+    try:
+        return from_struct(convert(LabelSelector, given or {})) or ()
+    except DecodeError as error:
+        raise ValueError(str(error)) from None
+
+
+def labels_of(obj: Object | None) -> dict[str, str]:
+    found: dict[str, str] = at(obj, "metadata.labels", {})
+    return found
