@@ -10,7 +10,7 @@ TOOLS  := $(VENV)/.tools
 PYTEST := $(BIN)/python -m pytest
 BESIDE := --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: up down test retest compiled packages check bench dist format clean help
+.PHONY: up down test retest compiled packages check bench dist deb format clean help
 
 help:  ## Show what can be made.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */\1\t/' | expand -t 12
@@ -41,6 +41,9 @@ bench: $(TOOLS)  ## Measure, and print tables; `make bench SUITE=cri` runs one.
 dist: $(TOOLS)  ## Build the wheel and the source archive into dist/.
 	rm -rf dist
 	$(BIN)/python -m hatchling build
+
+deb: $(TOOLS)  ## Build a Debian package into dist/, with all that it needs, for this Debian and processor.
+	PYTHON=$(BIN)/python tools/make_deb.sh dist
 
 format: $(TOOLS)  ## Put the code into its format.
 	$(BIN)/ruff format

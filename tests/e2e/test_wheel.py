@@ -1,6 +1,9 @@
 """What people do who only install it: `pip install`, `up`, look, `down`; no clone, and none of the tests' tools."""
 
+import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -82,7 +85,8 @@ def test_no_tool_for_working_on_it_is_needed_to_run_it(ours: Installed) -> None:
     made = Distribution.at(next(ours.folder.glob("lib/python*/site-packages/pykubelet-*.dist-info")))
     needed = {line.split(">")[0] for line in made.requires or () if "extra" not in line}
     assert needed == {
-        *("aiohttp", "click", "cryptography", "grpcio", "msgspec", "prometheus-client", "protobuf", "pyyaml")
+        *("aiohttp", "click", "cryptography", "google-re2", "grpcio", "msgspec", "prometheus-client", "protobuf"),
+        "pyyaml",
     }
 
 
@@ -96,3 +100,30 @@ def test_systemds_units_come_along(ours: Installed) -> None:
 def test_man_finds_its_pages(ours: Installed) -> None:
     for name, command in (("man1/pykubelet.1", "pykubelet up"), ("man8/kubelet.8", "pod\\-manifest\\-path")):
         assert command in (ours.folder / "share/man" / name).read_text()
+
+
+@pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
+def test_a_debian_package_has_all_of_it_where_debian_looks_for_it(ours: Installed) -> None:
+    """Without what it needs, which is downloaded otherwise."""
+    made = subprocess.run(
+        [PROJECT / "tools/make_deb.sh", ours.folder.parent, "--no-deps", "--no-index"],
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    (package,) = ours.folder.parent.glob("*.deb")
+    assert str(package) in made.stdout
+    root = ours.folder.parent / "unpacked"
+    subprocess.run(["dpkg-deb", "--extract", package, root], check=True, timeout=50)
+    assert os.readlink(root / "usr/bin/pykubelet") == "/opt/pykubelet/bin/pykubelet"
+    for program in ("pykubelet", "kubelet"):
+        assert (root / "opt/pykubelet/bin" / program).read_text().startswith("#!/opt/pykubelet/bin/python3\n")
+    unit = (root / "usr/lib/systemd/system/pykubelet.service").read_text()
+    assert "ExecStart=/opt/pykubelet/bin/pykubelet up " in unit
+    assert {path.name for path in root.glob("usr/share/man/man*/*")} == {"pykubelet.1.gz", "kubelet.8.gz"}
+    assert "_PYKUBELET_COMPLETE" in (root / "usr/share/bash-completion/completions/pykubelet").read_text()
+    assert str(ours.folder.parent) not in (root / "opt/pykubelet/pyvenv.cfg").read_text()
+    (packages,) = (root / "opt/pykubelet/lib").glob("python3*/site-packages")
+    assert list((packages / "pykubelet/__pycache__").glob("__init__.*.pyc"))

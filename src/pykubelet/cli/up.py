@@ -206,8 +206,7 @@ def _show_live(ours: "Folder", shown: str) -> str:
 
 
 def _what_next(ours: "Folder", url: str, node: str) -> str:
-    command = quote(os.path.relpath(sys.argv[0]) if os.sep in sys.argv[0] else sys.argv[0])
-    data = data_flag(ours)
+    command, data = quote(_called()), data_flag(ours)
     return (
         f"The API server is at {url}, node {node} is ready. Next:\n"
         f"  use kubectl             export KUBECONFIG={quote(str(ours.admin_kubeconfig))}\n"
@@ -216,3 +215,14 @@ def _what_next(ours: "Folder", url: str, node: str) -> str:
         f"  stop everything         {command} down{data}\n"
         f"  remove everything       {command} reset{data}"
     )
+
+
+def _called() -> str:
+    """What a person types to call this again: the name alone, if a shell finds it by that."""
+    import shutil
+
+    name = os.path.basename(sys.argv[0])
+    found = shutil.which(name)
+    if found is not None and os.path.realpath(found) == os.path.realpath(sys.argv[0]):
+        return name
+    return os.path.relpath(sys.argv[0]) if os.sep in sys.argv[0] else sys.argv[0]
