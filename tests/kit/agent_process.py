@@ -42,7 +42,7 @@ class Node:
         run = ["run", "--root-dir", str(self.state), "--pod-manifest-path", str(self.manifests)]
         run += ["--pod-logs-dir", str(self.state / "logs")]
         run += ["--hostname-override", NODE_NAME, "--port=0", "--healthz-port=0"]
-        run += [f"--cgroup-root=/{self.cgroup_root}", *self._flags, *flags]
+        run += [f"--cgroup-root=/{self.cgroup_root}", "--images=machine", *self._flags, *flags]
         with self.log.open("ab") as log:
             process = AgentProcess(subprocess.Popen([*COMMAND, *run], stderr=log), self.state / "pykubelet.sock")
         try:

@@ -1,5 +1,6 @@
 """Small images, made of a static busybox and nothing else, without any builder."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -61,24 +62,71 @@ def busybox_layer() -> Blob:
     return Blob(packed.getvalue(), _LAYER)
 
 
+def tar_entry(name: str, data: bytes = b"", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
+    """`fields` as TarInfo has them: type, mode, uid, linkname ..."""
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(data), 0o644
+    for field, value in fields.items():
+        setattr(entry, field, value)
+    return entry, data
+
+
+def folder(name: str, mode: int = 0o755, **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
+    return tar_entry(name, type=tarfile.DIRTYPE, mode=mode, **fields)
+
+
+def layer_of(*entries: tuple[tarfile.TarInfo, bytes], packing: str = "") -> "PackedLayer":
+    """`packing`: gzip or zstd."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for entry, data in entries:
+            tar.addfile(entry, io.BytesIO(data))
+    plain = Blob(made.getvalue(), _LAYER)
+    if packing == "gzip":
+        return PackedLayer(Blob(gzip.compress(plain.data), f"{_LAYER}+gzip"), plain.digest)
+    if packing == "zstd":
+        packed = subprocess.run(["zstd", "-q", "-c"], input=plain.data, check=True, capture_output=True).stdout
+        return PackedLayer(Blob(packed, f"{_LAYER}+zstd"), plain.digest)
+    return PackedLayer(plain, plain.digest)
+
+
+class PackedLayer(Struct, frozen=True):
+    blob: Blob
+    diff_id: str
+
+
+def image_of(
+    name: str, layers: Iterable[PackedLayer], config: Mapping[str, Any] | None = None, *, architecture: str = ""
+) -> OciImage:
+    """Of several layers, the lowest first."""
+    layers = tuple(layers)
+    return _image(name, [each.blob for each in layers], [each.diff_id for each in layers], config, architecture)
+
+
 def make_image(name: str, layer: Blob, config: Mapping[str, Any] | None = None) -> OciImage:
     """`config` as images have it: Cmd, Entrypoint, User, Env ..."""
+    return _image(name, [layer], [layer.digest], config, "")
+
+
+def _image(
+    name: str, layers: list[Blob], diff_ids: list[str], config: Mapping[str, Any] | None, architecture: str
+) -> OciImage:
     machine = subprocess.run(["uname", "-m"], check=True, capture_output=True, text=True).stdout.strip()
     body = {
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine),
+        "architecture": architecture or {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine),
         "os": "linux",
         # No two names share an id, so that each can be looked at and removed alone.
         "config": {"Env": ["PATH=/bin"], "Cmd": ["sh"], "Labels": {"name": name}, **(config or {})},
-        "rootfs": {"type": "layers", "diff_ids": [layer.digest]},
+        "rootfs": {"type": "layers", "diff_ids": diff_ids},
     }
     settings = Blob(json.dumps(body).encode(), _CONFIG)
     manifest = {
         "schemaVersion": 2,
         "mediaType": _MANIFEST,
         "config": settings.descriptor,
-        "layers": [layer.descriptor],
+        "layers": [layer.descriptor for layer in layers],
     }
-    return OciImage(name=name, manifest=Blob(json.dumps(manifest).encode(), _MANIFEST), blobs=(settings, layer))
+    return OciImage(name=name, manifest=Blob(json.dumps(manifest).encode(), _MANIFEST), blobs=(settings, *layers))
 
 
 def write_layout(images: Iterable[OciImage], path: Path) -> None:

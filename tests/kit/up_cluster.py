@@ -18,8 +18,9 @@ from kit.agent_process import command
 from kit.kubectl import KUBECTL, Terminal
 from kit.waiting import wait_for
 
-EMBEDDED: Final = ("--container-runtime-endpoint", "process", "--no-services")
-"""Services belong to one cluster of a machine: who wants them takes a network of its own (`kit/netns.py`)."""
+EMBEDDED: Final = ("--container-runtime-endpoint", "process", "--no-services", "--images", "machine")
+"""Services belong to one cluster of a machine: who wants them takes a network of its own (`kit/netns.py`). And nobody
+outside of this machine is asked for images."""
 IMAGE: Final = "busybox:1.36"
 _SECONDS: Final = 45.0
 

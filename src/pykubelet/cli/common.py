@@ -22,6 +22,14 @@ data_option: Final = click.option(
     "--data", type=PATH, metavar="PATH", help="The agent's folder.  [default: /var/lib/pykubelet, or the user's own]"
 )
 
+images_option: Final = click.option(
+    "--images",
+    type=click.Choice(["auto", "registry", "machine"]),
+    default="",
+    show_default=False,
+    help="Of the embedded runtime: from a registry or, where none can be reached, this machine's programs [auto].",
+)
+
 quiet_option: Final = click.option("-q", "--quiet", is_flag=True, help="Say nothing, unless something goes wrong.")
 
 

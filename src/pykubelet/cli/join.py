@@ -2,7 +2,16 @@
 
 import click
 
-from pykubelet.cli.common import PATH, data_flag, data_option, folder, quiet_option, saying, services_option
+from pykubelet.cli.common import (
+    PATH,
+    data_flag,
+    data_option,
+    folder,
+    images_option,
+    quiet_option,
+    saying,
+    services_option,
+)
 
 
 @click.command()
@@ -12,6 +21,7 @@ from pykubelet.cli.common import PATH, data_flag, data_option, folder, quiet_opt
 @click.option("--node-name", default="", metavar="NAME", help="Name of this node instead of the host's name.")
 @click.option("--container-runtime-endpoint", default="", metavar="URL", help="The runtime [the best there is].")
 @services_option
+@images_option
 @quiet_option
 def join(
     data: str | None,
@@ -20,6 +30,7 @@ def join(
     node_name: str,
     container_runtime_endpoint: str,
     services: bool,
+    images: str,
     quiet: bool,
 ) -> None:
     """Start a node here for an API server somewhere else.
@@ -32,7 +43,13 @@ def join(
     more = data_flag(ours)
     with saying(quiet) as say:
         plan = joining.join(
-            ours, say, credential, node=node_name, runtime=container_runtime_endpoint, services=services
+            ours,
+            say,
+            credential,
+            node=node_name,
+            runtime=container_runtime_endpoint,
+            services=services,
+            images=images or "",
         )
         say(
             f"Node {plan.node} has joined {joining.api_url(plan)}. Next:\n"

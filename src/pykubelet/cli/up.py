@@ -14,6 +14,7 @@ from pykubelet.cli.common import (
     data_flag,
     data_option,
     folder,
+    images_option,
     is_terminal,
     quiet_option,
     saying,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     "--refuse-unenforced", is_flag=True, help="Run no pods whose limits cannot be enforced here [they are told]."
 )
 @services_option
+@images_option
 @click.option("--foreground", is_flag=True, help="Stay, and show a live table of the pods.")
 @quiet_option
 def up(
@@ -62,6 +64,7 @@ def up(
     controllers: str,
     refuse_unenforced: bool,
     services: bool,
+    images: str,
     foreground: bool,
     quiet: bool,
 ) -> None:
@@ -86,6 +89,7 @@ def up(
             controllers=choice,
             refuse_unenforced=refuse_unenforced,
             services=services,
+            images=images or "",
         )
         if merge_kubeconfig:
             cluster.merge(ours, Path(merge_kubeconfig).expanduser(), say)

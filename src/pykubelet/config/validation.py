@@ -22,6 +22,7 @@ _ENFORCEABLE: Final = (
     *("system-reserved-compressible", "kube-reserved-compressible"),
 )
 _CHOICES: Final = {
+    "--images": ("auto", "registry", "machine"),
     "cgroupDriver": ("cgroupfs", "systemd"),
     "authorization.mode": ("Webhook", "AlwaysAllow"),
     "configMapAndSecretChangeDetectionStrategy": ("Watch", "Cache", "Get"),

@@ -23,7 +23,7 @@ from pykubelet.pod.images.pull_messages import combined, hidden, pull_failure, p
 from pykubelet.pod.images.pull_secrets import credentials_for
 from pykubelet.pod.moments import Journal, about
 from pykubelet.pod.ports.api import Keyring, Recorder
-from pykubelet.pod.ports.runtime import Image, PullCredentials, Runtime
+from pykubelet.pod.ports.runtime import Image, PullCredentials, RegistryUnreachable, Runtime
 
 _SOON: Final = 10.0
 _SLOWLY: Final = 30.0
@@ -113,19 +113,32 @@ class Images:
             message = f"Failed to apply default image tag {quoted(name)}: {error}"
             self._tell(pod, container, "Warning", "InspectFailed", message)
             raise NotStarted("InvalidImageName", message, again_in=_SLOWLY) from None
-        if policy != "Always":
+        if policy != "Always" or self._runtime.capabilities.stand_in is not None:
             here = await self._here(pod, container)
-            if here is not None:
+            if here is not None and (policy != "Always" or here.built_in):
                 self._tell(
                     pod, container, "Normal", "Pulled", f"Container image {quoted(name)} already present on machine"
                 )
                 return here
-            if policy == "Never":
-                message = f"Container image {quoted(name)} is not present with pull policy of Never"
-                self._tell(pod, container, "Warning", "ErrImageNeverPull", message)
-                raise NotStarted("ErrImageNeverPull", message, again_in=_SLOWLY)
+        if policy == "Never":
+            message = f"Container image {quoted(name)} is not present with pull policy of Never"
+            self._tell(pod, container, "Warning", "ErrImageNeverPull", message)
+            raise NotStarted("ErrImageNeverPull", message, again_in=_SLOWLY)
         self._check_back_off(pod, container)
-        return await self._pull(pod, container, must_be_own=policy == "Always")
+        try:
+            return await self._pull(pod, container, must_be_own=policy == "Always")
+        except RegistryUnreachable as error:
+            return await self._instead(pod, container, error)
+
+    async def _instead(self, pod: Pod, container: Container, error: RegistryUnreachable) -> Image:
+        """Some runtimes can do without the image, if nobody is there who could say that there is none."""
+        stand_in = self._runtime.capabilities.stand_in
+        image = await stand_in(container) if stand_in is not None else None
+        if image is None:
+            raise self._failure(pod, container, str(error))
+        message = f"Image {quoted(container.image)} was not pulled, this machine's programs run instead: {error}"
+        self._tell(pod, container, "Warning", "ImageNotPulled", message)
+        return image
 
     async def _here(self, pod: Pod, container: Container) -> Image | None:
         name = container.image
@@ -188,6 +201,8 @@ class Images:
             began = loop.time()
             try:
                 image = await self._try_credentials(name, credentials)
+            except RegistryUnreachable:
+                raise
             except PykubeletError as error:
                 raise self._failure(pod, container, str(error)) from None
             return _Pulled(image, loop.time() - began, credentials)
@@ -207,14 +222,17 @@ class Images:
         return (*credentials_for(name, secrets), *more)
 
     async def _try_credentials(self, name: str, credentials: tuple[PullCredentials, ...]) -> Image:
-        """Each in their order; none at all when there are none. Raises Retry with everything that was said."""
-        errors = []
+        """Each in their order; none at all when there are none. Raises Retry with everything that was said, and
+        RegistryUnreachable when nobody has said anything."""
+        errors: list[str] = []
+        kind: type[Retry] = RegistryUnreachable
         for each in credentials or (None,):
             try:
                 return await self._runtime.pull_image(name, each)
             except PykubeletError as error:
                 errors.append(hidden(as_it_came(error), credentials))
-        raise Retry(combined(errors))
+                kind = kind if isinstance(error, RegistryUnreachable) else Retry
+        raise kind(combined(errors))
 
     @contextmanager
     def _turn(self, name: str) -> Iterator[_Turn]:

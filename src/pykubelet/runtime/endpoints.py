@@ -39,6 +39,7 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
             log_size=settings.log_max_size,
             log_files=settings.log_max_files,
             machine_ips=settings.node_ips,
+            images=settings.images,
             hidden=settings.hidden,
             isolated=settings.endpoint != PLAIN,
             filters=Filters(folder=settings.root.parent / "seccomp", by_default=settings.seccomp_default),

@@ -1,10 +1,15 @@
 """What every runtime is told, those of others included."""
 
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 
 from pykubelet.pod.moments import Journal
+
+ImageSource = Literal["auto", "registry", "machine"]
+"""Where the embedded runtime has images from that are not here: a registry, and this machine's programs where none can
+be reached; a registry alone; this machine's programs alone."""
 
 
 class RuntimeSettings(Struct, frozen=True, kw_only=True):
@@ -25,6 +30,7 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     """Whether limits of processor time are enforced."""
     cpu_cfs_quota_period: float = 0.1
     """Seconds in which a container may use up its processor time."""
+    images: ImageSource = "auto"
     request_timeout: float = 120.0
     """Seconds that a runtime outside of the agent may take for an answer."""
     log_max_size: int = 10 << 20

@@ -43,13 +43,15 @@ def up(
     controllers: tuple[str, ...] = (),
     refuse_unenforced: bool = False,
     services: bool = True,
+    images: str = "",
 ) -> Plan:
     """Start everything, and return when the node is ready. Harmless when it runs.
 
     `manifests` is a folder or file of static pods; `runtime` an endpoint, empty: the best one that there is; `bind` an
     address to serve on, empty: as before, at first for this machine alone; `port` the API server's, 0: as before;
-    `controllers` those that run, empty: as before, at first all; `services` whether to answer for services, if it can.
-    With `refuse_unenforced` pods whose limits cannot be enforced are not run.
+    `controllers` those that run, empty: as before, at first all; `services` whether to answer for services, if it can;
+    `images` where the embedded runtime has them from, empty: as before. With
+    `refuse_unenforced` pods whose limits cannot be enforced are not run.
     """
     installation, is_new = Installation(folder, say), False
     if installation.is_running:
@@ -60,6 +62,7 @@ def up(
             port=port,
             controllers=controllers,
             refuse_unenforced=refuse_unenforced,
+            images=images,
         )
         say(f"It is running already (data in {folder.path}).")
         say(isolation_of(plan.runtime, folder.path) or f"Containers run on {plan.runtime}.")
@@ -74,6 +77,7 @@ def up(
             port=port,
             controllers=controllers,
             services=services,
+            images=images,
         )
         plan = folder.save(changed(plan, refuse_unenforced=refuse_unenforced))
         _prepare(folder, plan)

@@ -25,6 +25,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     api_port: int
     kubelet_port: int
     runtime: str
+    images: str = "auto"
+    """Where the embedded runtime has images from that are not here."""
     manifests: str = ""
     bind: str = "127.0.0.1"
     """Where the API server serves."""

@@ -5,6 +5,8 @@ person who types.
 """
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +51,14 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def join(
-    folder: Folder, say: Say, credential: Credential, *, node: str = "", runtime: str = "", services: bool = True
+    folder: Folder,
+    say: Say,
+    credential: Credential,
+    *,
+    node: str = "",
+    runtime: str = "",
+    services: bool = True,
+    images: str = "",
 ) -> Plan:
     """Start an agent for an API server, and return when its node is ready there. Harmless when it runs."""
     installation = Installation(folder, say)
@@ -59,7 +68,8 @@ def join(
             raise Invalid(f"{folder.path} was not made by `pykubelet join`; choose another with --data")
         say(f"It is running already (data in {folder.path}).")
     else:
-        plan = _claim(folder, say, credential, node, runtime, services)
+        decided = partial(node_plan, folder, say, made_by="join", runtime=runtime, services=services, images=images)
+        plan = _claim(folder, say, credential, node, decided)
         installation.start(plan)
     installation.wait(plan)
     return plan
@@ -78,9 +88,11 @@ def authority(config: ClientConfig) -> bytes:
     return Pem(cluster.certificate_authority_data, cluster.certificate_authority, config.origin).read()
 
 
-def _claim(folder: Folder, say: Say, credential: Credential, node: str, runtime: str, services: bool) -> Plan:
+def _claim(
+    folder: Folder, say: Say, credential: Credential, node: str, decided: Callable[..., tuple[Plan, Plan | None]]
+) -> Plan:
     _check(folder, credential, node)
-    plan, before = node_plan(folder, say, made_by="join", runtime=runtime, node=node, services=services)
+    plan, before = decided(node=node)
     if before and node and node != before.node:
         raise Invalid(f"{folder.path} is of the node {before.node}; choose another folder with --data")
     own = credential.kubeconfig or (before.kubeconfig if before else "")

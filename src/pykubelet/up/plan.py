@@ -33,6 +33,7 @@ def cluster_plan(
     port: int,
     controllers: tuple[str, ...] = (),
     services: bool = True,
+    images: str = "",
 ) -> Plan:
     """`port` is the API server's; 0: as before, at first the usual one or another when that is taken. Without
     `controllers`, those of before run, at first all."""
@@ -40,7 +41,7 @@ def cluster_plan(
         from pykubelet.apiserver.controllers.all import check_choice  # few ask for it, and it takes its time to load
 
         check_choice(controllers)
-    plan, before = node_plan(folder, say, made_by="up", runtime=runtime, services=services)
+    plan, before = node_plan(folder, say, made_by="up", runtime=runtime, services=services, images=images)
     address = bind or (before.bind if before else "127.0.0.1")
     wanted = port or (before.api_port if before else _API_PORT)
     return changed(
@@ -61,6 +62,7 @@ def check_same(
     port: int,
     controllers: tuple[str, ...] = (),
     refuse_unenforced: bool = False,
+    images: str = "",
 ) -> Plan:
     """The plan of what runs. Raises Invalid when somebody wants it otherwise."""
     plan = folder.plan()
@@ -75,6 +77,8 @@ def check_same(
         raise Invalid(f"what runs has the controllers {what}; stop it first with `pykubelet down`")
     if refuse_unenforced and not plan.refuse_unenforced:
         raise Invalid("what runs tells of limits that it cannot enforce; stop it first with `pykubelet down`")
+    if images and images != plan.images:
+        raise Invalid(f"what runs has --images={plan.images}; stop it first with `pykubelet down`")
     running = plan.manifests
     if manifests and running != str(manifests.absolute()):
         what = f"the static pods of {running}" if running else "no static pods"
@@ -83,7 +87,14 @@ def check_same(
 
 
 def node_plan(
-    folder: Folder, say: Say, *, made_by: str, runtime: str, node: str = "", services: bool = True
+    folder: Folder,
+    say: Say,
+    *,
+    made_by: str,
+    runtime: str,
+    node: str = "",
+    services: bool = True,
+    images: str = "",
 ) -> tuple[Plan, Plan | None]:
     """What concerns the node, and the whole of what was decided before."""
     command = f"`pykubelet {made_by}`"
@@ -113,6 +124,7 @@ def node_plan(
         kubelet_port=_free_port(say, "the node", address, before.kubelet_port if before else _KUBELET_PORT),
         runtime=before.runtime if before else runtime,
         services=services and _can_serve(folder, say),
+        images=images or (before.images if before else "auto"),
     )
     return plan, before
 

@@ -5,7 +5,9 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
+from pykubelet.base.errors import Retry
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 from pykubelet.pod.ports.server import Streams
@@ -135,6 +137,8 @@ class Image(Struct, frozen=True, kw_only=True):
     size: int = 0
     user: str = ""
     pinned: bool = False
+    built_in: bool = False
+    """It comes with the runtime: there is nothing to pull, whatever the policy says."""
 
 
 class Storage(Struct, frozen=True, kw_only=True):
@@ -176,8 +180,15 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Pods have addresses of their own. False: this machine's, where nobody answers for services."""
     unenforced: Callable[[Pod], Awaitable[tuple[str, ...]]] | None = None
     """What of a pod it runs without on this machine, one phrase each. None: it keeps all that it accepts."""
+    stand_in: Callable[[Container], Awaitable[Image | None]] | None = None
+    """What a container runs on when no registry can be reached for its image, if it can run on that; a runtime with
+    this has built-in images. None: nothing takes the place of an image."""
     keeps_images: bool = False
     """Pulled images take up room of this machine, and can be cleared away."""
+
+
+class RegistryUnreachable(Retry):
+    """No registry has answered that could have an image. Raised by `pull_image` where that can be told."""
 
 
 class Runtime(Protocol):

@@ -14,10 +14,15 @@ from pykubelet.runtime.process.cgroups import Cgroups
 from pykubelet.runtime.process.seccomp.numbers import spoken
 from pykubelet.runtime.process.spawner import Spawner
 from pykubelet.runtime.process.store import remove_tree
+from pykubelet.runtime.settings import ImageSource
 
 log = logging.getLogger(__name__)
 
 PLAIN: Final = "process://plain"
+_IMAGES: Final = {
+    "auto": ("Where no registry can be reached, containers run this machine's programs if it has them.",),
+    "machine": ("Images are not pulled: containers run this machine's programs unless the image was imported.",),
+}
 _PROBING: Final = 30.0
 _FILTERS: Final = Path("/proc/sys/kernel/seccomp/actions_avail")
 _SE_LINUX: Final = Path("/sys/fs/selinux/enforce")
@@ -125,7 +130,7 @@ def isolation(abilities: Abilities) -> str:
     own = ["root", "processes", "host name", "shared memory"]
     where = "in a user namespace" if abilities.in_user_namespace else "as users of this machine"
     limited = "" if abilities.limits_refusal else ", with limits"
-    return f"Pods have their own {', '.join(own)}, {where}{limited}; they share this machine's network and programs."
+    return f"Pods have their own {', '.join(own)}, {where}{limited}; they share this machine's network."
 
 
 def seccomp_refusal() -> str:
@@ -135,22 +140,22 @@ def seccomp_refusal() -> str:
     return "" if spoken(machine) else f"the numbers of system calls on {machine} are not known here"
 
 
-def runtime_status(abilities: Abilities, *, in_memory: bool) -> RuntimeStatus:
+def runtime_status(abilities: Abilities, images: ImageSource, *, in_memory: bool) -> RuntimeStatus:
     refusal = plain_refusal(abilities)
     return RuntimeStatus(
         ready=not refusal,
         message=refusal,
         network_ready=True,
         isolation=isolation(abilities),
-        limitations=limitations(abilities, in_memory=in_memory),
+        limitations=limitations(abilities, images, in_memory=in_memory),
     )
 
 
-def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, ...]:
+def limitations(abilities: Abilities, images: ImageSource = "auto", *, in_memory: bool = True) -> tuple[str, ...]:
     """One sentence each. `in_memory`: there is a place that is not a disk."""
     found = [
         "Every pod uses this machine's network and addresses.",
-        "Images are not pulled: containers see this machine's programs unless an unpacked image is there.",
+        *_IMAGES.get(images, ()),
         "AppArmor and SELinux profiles are not applied: pods that ask for them are refused.",
     ]
     if abilities.seccomp_refusal:
@@ -163,7 +168,10 @@ def limitations(abilities: Abilities, *, in_memory: bool = True) -> tuple[str, .
             f"processes and names, and only volumes mounted at their own place work ({abilities.refusal})."
         )
     elif not abilities.overlay:
-        found.append(f"What containers see of this machine or an image is read-only ({abilities.overlay_refusal}).")
+        found.append(
+            f"What containers see of this machine is read-only, and each has a whole copy of its image "
+            f"({abilities.overlay_refusal})."
+        )
     if abilities.namespaces and not abilities.fresh_proc:
         found.append("Containers see this machine's /proc.")
     if not abilities.may_change_user:

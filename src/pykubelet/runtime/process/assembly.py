@@ -12,7 +12,8 @@ from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.process import cgroups, process, specs
 from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.filters import Filters
-from pykubelet.runtime.process.images import Images
+from pykubelet.runtime.process.images.images import Images
+from pykubelet.runtime.process.images.layers import put_together
 from pykubelet.runtime.process.known import Container, Sandbox
 from pykubelet.runtime.process.machine_files import MachineFiles
 from pykubelet.runtime.process.memory import memory_folder
@@ -105,23 +106,26 @@ class Assembly:
 
     # --- containers
 
-    def check(self, sandbox: SandboxConfig, config: ContainerConfig) -> None:
+    def check(self, sandbox: SandboxConfig, config: ContainerConfig, image_id: str) -> None:
         """Raise Invalid for what cannot be run here."""
-        folder = self._images.folder(config.image)
-        image = self._images.config(config.image)
-        self._program(sandbox, config)
-        specs.root_spec(sandbox, config, folder, self._abilities, "")
+        image = self._images.used(image_id)
+        self._program(sandbox, config, image_id)
+        specs.root_spec(sandbox, config, image, self._abilities, "")
         specs.stop_signal_of(sandbox, config, image)
 
     def container(self, container: Container) -> "ContainerSpec":
         config, sandbox, placement = container.record.config, container.sandbox, container.record.placement
-        folder, image = self._images.folder(config.image), self._images.config(config.image)
+        image = self._images.used(container.record.image_id)
         program = self._program_of(container)
         scratch = self._containers / container.id / f"scratch-{secrets.token_hex(4)}"
         scratch.mkdir(mode=0o700)
-        root = specs.root_spec(sandbox.record.config, config, folder, self._abilities, str(scratch))
+        root = specs.root_spec(sandbox.record.config, config, image, self._abilities, str(scratch))
         if root is not None:
-            root["hidden"] = [] if folder else self._machine_files.hidden()
+            root["hidden"] = [] if image else self._machine_files.hidden()
+            if image and not self._abilities.overlay:
+                copy = scratch.with_name(scratch.name.replace("scratch", "image"))
+                put_together(image.layers, copy)
+                root["image"] = [str(copy)]
             root["shm"] = self._shm_of(sandbox)
             root["files"] = self._files_of(sandbox, config)
         log = Path(container.record.log)
@@ -163,13 +167,12 @@ class Assembly:
                 f"the environment of container {record.config.name} is lost: somebody has cleared the memory that it "
                 "was kept in; nothing more can be started in there, but the container can be replaced"
             )
-        program = self._program(container.sandbox.record.config, record.config)
+        program = self._program(container.sandbox.record.config, record.config, record.image_id)
         program["cgroups"] = record.placement.entries
         return program
 
-    def _program(self, sandbox: SandboxConfig, config: ContainerConfig) -> "ProgramSpec":
-        folder, image = self._images.folder(config.image), self._images.config(config.image)
-        program = specs.program_spec(sandbox, config, image, folder, self._abilities)
+    def _program(self, sandbox: SandboxConfig, config: ContainerConfig, image_id: str) -> "ProgramSpec":
+        program = specs.program_spec(sandbox, config, self._images.used(image_id), self._abilities)
         program["seccomp"] = self._filters.filter_of(sandbox.pod, config.name, program["capabilities"], self._abilities)
         return program
 

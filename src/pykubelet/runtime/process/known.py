@@ -81,7 +81,7 @@ class Container:
             attempt=config.attempt,
             hash=config.annotations.get(CONTAINER_HASH, ""),
             image=config.image,
-            image_id=self.record.image_id,
+            image_id=self.record.image_ref or self.record.image_id,
             created_at=self.record.created_at,
             started_at=run.started_at if run else None,
             finished_at=end.finished_at if end else None,

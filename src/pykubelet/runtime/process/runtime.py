@@ -1,18 +1,19 @@
 """The Runtime port on nothing but this machine's kernel: what each call means, and in which order it is done."""
 
 import asyncio
-import logging
 import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from pykubelet import __version__
+from pykubelet.api import container as pod_container
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.pod.moments import Journal
@@ -34,7 +35,7 @@ from pykubelet.runtime.process.abilities import Abilities, probe_abilities, runt
 from pykubelet.runtime.process.assembly import Assembly
 from pykubelet.runtime.process.cgroups import Cgroups
 from pykubelet.runtime.process.filters import Filters
-from pykubelet.runtime.process.images import Images
+from pykubelet.runtime.process.images.images import MACHINE, Images
 from pykubelet.runtime.process.known import Container, Sandbox, ended_within
 from pykubelet.runtime.process.machine_files import MachineFiles
 from pykubelet.runtime.process.process import Identity, Process
@@ -45,9 +46,8 @@ from pykubelet.runtime.process.store import ContainerRecord, SandboxRecord, Stor
 from pykubelet.runtime.process.streams import ProcessStreams
 from pykubelet.runtime.process.table import Table
 from pykubelet.runtime.process.unenforced import unenforced
-
-log = logging.getLogger(__name__)
-T = TypeVar("T")
+from pykubelet.runtime.process.whole import Whole
+from pykubelet.runtime.settings import ImageSource
 
 _STARTING: Final = 60.0
 _KILLING: Final = 10.0
@@ -69,7 +69,7 @@ class ProcessRuntime:
         root: Path,
         *,
         log_root: Path | None = None,
-        image_root: Path | None = None,
+        images: ImageSource = "machine",
         machine_ips: tuple[str, ...] = ("127.0.0.1",),
         hidden: Sequence[Path] = (),
         isolated: bool = True,
@@ -85,19 +85,24 @@ class ProcessRuntime:
         self._log_limits = {"log_size": log_size, "log_files": log_files}
         self._machine_files = MachineFiles((self._root, self._log_root, *hidden))
         self._filters = filters or Filters(folder=self._root / "seccomp")
-        self._images = Images(image_root.absolute() if image_root else None)
+        self._images = Images(self._root, images if isolated else "machine")
         self._store = Store(self._root)
         self._table = Table(self._store, machine_ips)
         self._spawner = Spawner(python or getattr(sys, "_base_executable", sys.executable))
         self._streams = ProcessStreams(self._open, self._table, self._spawner)
         self.capabilities = Capabilities(
-            streams=self._streams, places=ProcessPlaces(self._table), own_network=False, unenforced=self._unenforced
+            streams=self._streams,
+            places=ProcessPlaces(self._table),
+            stand_in=self._stand_in,
+            own_network=False,
+            unenforced=self._unenforced,
+            keeps_images=True,
         )
         self._cgroups: Cgroups | None = None
         self._abilities: Abilities | None = None
         self._assembly: Assembly | None = None
         self._opening = asyncio.Lock()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._whole = Whole()
 
     async def _open(self) -> Assembly:
         """The first call of anything looks at the machine and at what an earlier agent has left running."""
@@ -106,6 +111,7 @@ class ProcessRuntime:
                 if self._isolated:
                     self._machine_files.look()
                 await asyncio.to_thread(self._store.open)
+                await asyncio.to_thread(self._images.open)
                 self._cgroups = await asyncio.to_thread(Cgroups)
                 self._abilities = await self._look()
                 self._assembly = Assembly(
@@ -134,7 +140,7 @@ class ProcessRuntime:
     async def status(self) -> RuntimeStatus:
         await self._open()
         assert self._abilities is not None
-        return runtime_status(self._abilities, in_memory=self._store.memory is not None)
+        return runtime_status(self._abilities, self._images.source, in_memory=self._store.memory is not None)
 
     async def _unenforced(self, pod: Pod) -> tuple[str, ...]:
         await self._open()
@@ -162,7 +168,7 @@ class ProcessRuntime:
         assert self._abilities is not None
         specs.check_sandbox(config, self._abilities)
         record = SandboxRecord(id=secrets.token_hex(16), config=config, created_at=datetime.now(UTC))
-        return await self._whole(self._run_sandbox(record, assembly))
+        return await self._whole.run(self._run_sandbox(record, assembly))
 
     async def _run_sandbox(self, record: SandboxRecord, assembly: Assembly) -> ObservedSandbox:
         await asyncio.to_thread(self._store.add, record)
@@ -213,16 +219,16 @@ class ProcessRuntime:
         assembly = await self._open()
         sandbox = self._table.ready(sandbox_id)
         await self._table.renew(sandbox, config)
-        await asyncio.to_thread(assembly.check, sandbox.record.config, config)
         record = await asyncio.to_thread(self._record, sandbox, config)
+        await asyncio.to_thread(assembly.check, sandbox.record.config, config, record.image_id)
         for other in sandbox.containers:
             if (other.record.config.name, other.record.config.attempt) == (config.name, config.attempt):
                 raise Invalid(f"container {config.name}, attempt {config.attempt}, exists already")
         container = Container(record, sandbox)
         self._table.add_container(container)
         try:
-            await asyncio.to_thread(self._store.add, record)
-        except OSError as error:
+            await asyncio.to_thread(self._images.use, record.image_id, partial(self._store.add, record))
+        except (OSError, Retry) as error:
             self._table.drop_container(container)
             raise Retry(f"container {config.name} cannot be noted: {error}") from error
         return record.id
@@ -230,11 +236,13 @@ class ProcessRuntime:
     def _record(self, sandbox: Sandbox, config: ContainerConfig) -> ContainerRecord:
         meta = sandbox.record.config.pod.metadata
         logs = sandbox.record.config.log_directory or str(self._log_root / f"{meta.namespace}_{meta.name}_{meta.uid}")
+        image_id = self._images.id_of(config)
         return ContainerRecord(
             id=secrets.token_hex(16),
             sandbox_id=sandbox.id,
             config=config,
-            image_id=config.image_id or self._images.get(config.image).id,
+            image_id=image_id,
+            image_ref=self._images.reference(image_id),
             log=str(Path(logs) / (config.log_path or f"{config.name}/{config.attempt}.log")),
             created_at=datetime.now(UTC),
         )
@@ -248,13 +256,13 @@ class ProcessRuntime:
             raise Retry(f"sandbox {container.sandbox.id} is not ready")
         container.is_starting = True
         container.start_over.clear()
-        await self._whole(self._start(container, assembly))
+        await self._whole.run(self._start(container, assembly))
 
     async def _start(self, container: Container, assembly: Assembly) -> None:
         answer = Answer()
         try:
             await asyncio.to_thread(self._place, container)
-            if self._isolated:
+            if self._isolated and container.record.image_id == MACHINE:
                 await self._machine_files.ready()
             spec = await asyncio.to_thread(assembly.container, container)
             await self._spawner.ask("container", spec, answer=answer, within=_STARTING)
@@ -355,22 +363,25 @@ class ProcessRuntime:
         return await asyncio.to_thread(self._images.get, name)
 
     async def pull_image(self, name: str, credentials: PullCredentials | None = None) -> Image:
-        return await asyncio.to_thread(self._images.get, name)
+        await self._open()
+        return await self._images.pull(name, credentials)
 
     async def images(self) -> tuple[Image, ...]:
         return await asyncio.to_thread(self._images.all)
 
     async def remove_image(self, image_id: str) -> None:
-        if any(image.id == image_id for image in await self.images()):
-            raise Invalid(f"image {image_id} is not ours to remove: it is this machine, or somebody unpacked it here")
+        await asyncio.to_thread(self._images.remove, image_id)
 
     async def image_storage(self) -> Storage | None:
         return await asyncio.to_thread(self._images.storage)
 
+    async def _stand_in(self, container: pod_container.Container) -> Image | None:
+        return await asyncio.to_thread(self._images.stand_in, container)
+
     # --- the end
 
     async def close(self) -> None:
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._whole.close()
         await self._streams.close()
         await self._table.close()
         await self._spawner.close()
@@ -378,18 +389,6 @@ class ProcessRuntime:
         await self._machine_files.close()
         if self._assembly is not None and all(each.process is None for each in self._table.sandboxes.values()):
             await asyncio.to_thread(self._assembly.close)
-
-    async def _whole(self, work: Coroutine[Any, Any, T]) -> T:
-        """Who is cancelled meanwhile does not leave half of it behind."""
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._over)
-        return await asyncio.shield(task)
-
-    def _over(self, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("a start or a sandbox failed: %s", task.exception())  # its caller has it, unless it was cancelled
 
 
 def _kill_monitor(answer: Answer) -> None:

@@ -9,7 +9,8 @@ from pykubelet.api.security import Capabilities, SecurityContext
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities, plain_refusal
-from pykubelet.runtime.process.images import ImageConfig
+from pykubelet.runtime.process.images.images import UsedImage
+from pykubelet.runtime.process.images.manifest import ImageConfig
 from pykubelet.runtime.process.security import capabilities_of, container_of, context_of, home_of, target_of, user_of
 from pykubelet.runtime.process.unenforced import process_limits
 from pykubelet.runtime.process.unhonoured import refuse_unhonoured
@@ -73,9 +74,10 @@ def hostname_of(sandbox: SandboxConfig) -> str:
 
 
 def program_spec(
-    sandbox: SandboxConfig, config: ContainerConfig, image: ImageConfig, folder: Path | None, abilities: Abilities
+    sandbox: SandboxConfig, config: ContainerConfig, used: UsedImage | None, abilities: Abilities
 ) -> "ProgramSpec":
-    """Which program, as whom, with what around it."""
+    """Which program, as whom, with what around it. Without an image it is one of this machine's."""
+    image, folder = (used.config, used.accounts) if used else (ImageConfig(), None)
     refuse_unhonoured(sandbox.pod, config.name, abilities)
     context = context_of(sandbox.pod, config.name)
     user = user_of(sandbox.pod, config.name, image.user, folder, abilities)
@@ -93,7 +95,7 @@ def program_spec(
     # Who has no capabilities could still gain some from a file; dropping them has to mean that this is over.
     drops = not abilities.has_capabilities and bool(context.capabilities and context.capabilities.drop)
     return {
-        "argv": _arguments(config, image, folder),
+        "argv": _arguments(config, used),
         "env": env,
         "cwd": config.working_dir or image.working_dir or "/",
         "user": user,
@@ -116,7 +118,8 @@ def _shares(sandbox: SandboxConfig, name: str, context: SecurityContext) -> bool
     return bool(traces or context.privileged or spec.host_network or looks)
 
 
-def _arguments(config: ContainerConfig, image: ImageConfig, folder: Path | None) -> list[str]:
+def _arguments(config: ContainerConfig, used: UsedImage | None) -> list[str]:
+    image = used.config if used else ImageConfig()
     if config.command:
         found = [*config.command, *config.args]
     elif config.args:
@@ -125,19 +128,17 @@ def _arguments(config: ContainerConfig, image: ImageConfig, folder: Path | None)
     else:
         found = [*image.entrypoint, *image.cmd]
     if not found:
-        what = "runs this machine's programs" if folder is None else "knows only the image's files"
-        raise Invalid(
-            f"image {config.image or '(none)'} has no default command here: the embedded runtime {what}; "
-            "give the container a command"
-        )
+        what = " here: the container runs this machine's programs" if used is None else ""
+        raise Invalid(f"image {config.image or '(none)'} has no default command{what}; give the container a command")
     if any("\0" in each for each in found):
         raise Invalid("a command cannot hold a zero byte")
     return found
 
 
-def stop_signal_of(sandbox: SandboxConfig, config: ContainerConfig, image: ImageConfig) -> int:
+def stop_signal_of(sandbox: SandboxConfig, config: ContainerConfig, used: UsedImage | None) -> int:
     lifecycle = container_of(sandbox.pod, config.name).lifecycle
-    name = (lifecycle.stop_signal if lifecycle else "") or image.stop_signal or "SIGTERM"
+    own = used.config.stop_signal if used else ""
+    name = (lifecycle.stop_signal if lifecycle else "") or own or "SIGTERM"
     if name.isdigit():
         return int(name)
     try:
@@ -147,21 +148,21 @@ def stop_signal_of(sandbox: SandboxConfig, config: ContainerConfig, image: Image
 
 
 def root_spec(
-    sandbox: SandboxConfig, config: ContainerConfig, folder: Path | None, abilities: Abilities, scratch: str
+    sandbox: SandboxConfig, config: ContainerConfig, used: UsedImage | None, abilities: Abilities, scratch: str
 ) -> "RootSpec | None":
     """None: the container has no root of its own."""
     for mount in config.mounts:
         _check_mount(mount, config, abilities)
     context = context_of(sandbox.pod, config.name)
     if not abilities.namespaces:
-        if folder is not None:
+        if used is not None:
             raise Invalid(f"image {config.image} cannot be used: {abilities.refusal}")
         if context.read_only_root_filesystem:
             raise Invalid(f"readOnlyRootFilesystem cannot be provided: {abilities.refusal}")
         return None
     return {
         "scratch": scratch,
-        "image": str(folder) if folder is not None else "",
+        "image": [str(folder) for folder in used.layers] if used else [],
         "overlay": abilities.overlay,
         "in_user_namespace": abilities.in_user_namespace,
         "read_only": bool(context.read_only_root_filesystem),

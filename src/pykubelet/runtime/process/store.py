@@ -46,6 +46,8 @@ class ContainerRecord(Struct, frozen=True, kw_only=True):
     sandbox_id: str
     config: ContainerConfig
     image_id: str
+    image_ref: str = ""
+    """By which the same image can be pulled again."""
     log: str
     created_at: datetime
     placement: Placement = Placement()

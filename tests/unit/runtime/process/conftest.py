@@ -15,7 +15,7 @@ async def any_machine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIt
 
 @pytest.fixture
 async def isolated(tmp_path: Path) -> AsyncIterator[Machine]:
-    options = {"log_root": tmp_path / "logs", "image_root": tmp_path / "images", "hidden": [tmp_path / "secrets"]}
+    options = {"log_root": tmp_path / "logs", "hidden": [tmp_path / "secrets"]}
     async with machine(tmp_path / "root", **options) as made:
         status = await made.runtime.status()
         if any("plain processes" in sentence for sentence in status.limitations):

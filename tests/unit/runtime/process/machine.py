@@ -3,6 +3,7 @@
 
 import json
 import os
+import secrets
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contract.runtime import DEADLINE, container_config, ended, sandbox_config
+from kit.oci import OciImage, write_layout
 from kit.waiting import eventually
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
@@ -17,6 +19,8 @@ from pykubelet.api.security import PodSecurityContext, SecurityContext
 from pykubelet.api.struct import changed
 from pykubelet.pod.observed import ObservedContainer
 from pykubelet.pod.ports.runtime import SandboxConfig
+from pykubelet.runtime.process.images.archive import import_archive
+from pykubelet.runtime.process.images.images import image_store
 from pykubelet.runtime.process.process import Identity
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.process.shim import files
@@ -67,6 +71,16 @@ class Machine:
         await self.runtime.close()
         self.runtime = ProcessRuntime(self.root, **self._options)
         return self.runtime
+
+    async def has(self, *images: OciImage) -> None:
+        """From now on, without a registry."""
+        store = image_store(self.root)
+        store.open()
+        archive = self.root / f"{secrets.token_hex(4)}.tar"
+        write_layout(images, archive)
+        with archive.open("rb") as file:
+            await import_archive(store, file)
+        archive.unlink()
 
     # --- what most tests do
 

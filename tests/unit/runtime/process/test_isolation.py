@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.runtime import container_config, ended, sandbox_config
+from contract.runtime import container_config, sandbox_config
 from kit.waiting import eventually
 from pykubelet.api.security import Capabilities, PodSecurityContext, SecurityContext, Sysctl
 from pykubelet.api.struct import changed
@@ -106,32 +106,6 @@ async def test_a_working_folder_is_made_whoever_the_program_is(
         assert output == os.path.normpath(folder) + "\n"
     assert (volume / "in" / "a" / "volume").is_dir()
     assert not Path("/not").exists()
-
-
-async def test_an_unpacked_image_is_the_root(isolated: Machine, tmp_path: Path) -> None:
-    """Made of links to this machine's programs, so that it holds a shell."""
-    image = tmp_path / "images" / "example.com" / "tools:1"
-    for name in ("bin", "etc"):
-        (image / name).mkdir(parents=True)
-    (image / "etc" / "motd").write_text("welcome")
-    mounts = [Mount(host_path=path, container_path=path, read_only=True) for path in ("/usr", "/lib", "/lib64")]
-    mounts = [mount for mount in mounts if os.path.exists(mount.host_path)]
-    (image.parent / "tools:1.json").write_text(
-        '{"config": {"Entrypoint": ["/usr/bin/env", "sh", "-c"], "Cmd": ["cat /etc/motd; ls /; echo $A; pwd"], '
-        '"Env": ["A=7", "PATH=/usr/bin"], "WorkingDir": "/etc"}}'
-    )
-    config = container_config(isolated, image="example.com/tools:1", command=(), mounts=tuple(mounts))
-    sandbox_id = (await isolated.runtime.run_sandbox(sandbox_config())).id
-    container_id = await isolated.runtime.create_container(sandbox_id, config)
-    await isolated.runtime.start_container(container_id)
-    container = await ended(isolated.runtime, UID, container_id)
-    output = isolated.output(container_id)
-    assert container.exit_code == 0, output
-    assert output.startswith("welcomebin\ndev\netc\n")
-    assert output.endswith("7\n/etc\n")
-    assert "home" not in output.split()
-    assert container.image_id.startswith("sha256:")
-    assert sorted(path.name for path in image.iterdir()) == ["bin", "etc"]
 
 
 async def test_without_overlays_the_root_is_read_only_but_for_what_is_fresh(isolated: Machine, tmp_path: Path) -> None:

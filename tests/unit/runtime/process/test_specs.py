@@ -11,9 +11,10 @@ from pykubelet.api.handlers import Lifecycle
 from pykubelet.api.security import Capabilities, PodSecurityContext, SecurityContext
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities, isolation, limitations
-from pykubelet.runtime.process.images import ImageConfig, Images
+from pykubelet.runtime.process.images.images import UsedImage
+from pykubelet.runtime.process.images.manifest import ImageConfig
 from pykubelet.runtime.process.security import CAPABILITIES, capabilities_of, user_of
 from pykubelet.runtime.process.specs import check_sandbox, program_spec, sandbox_namespaces, stop_signal_of
 from unit.runtime.process.machine import sandbox_of
@@ -42,14 +43,19 @@ def test_command_and_arguments_take_the_place_of_the_images(
     command: tuple[str, ...], args: tuple[str, ...], image: ImageConfig, argv: list[str]
 ) -> None:
     config = ContainerConfig(name="c", image="x", command=command, args=args)
-    assert program_spec(sandbox_config(), config, image, Path("/nowhere"), ROOT)["argv"] == argv
+    assert program_spec(sandbox_config(), config, used(image), ROOT)["argv"] == argv
 
 
-@pytest.mark.parametrize("image", [ImageConfig(), ImageConfig(cmd=("default",))])
-def test_flags_alone_are_no_command(image: ImageConfig) -> None:
+@pytest.mark.parametrize("image", [None, ImageConfig(), ImageConfig(cmd=("default",))])
+def test_flags_alone_are_no_command(image: ImageConfig | None) -> None:
     config = ContainerConfig(name="c", image="x", args=("-v",))
-    with pytest.raises(Invalid, match="image x has no default command here"):
-        program_spec(sandbox_config(), config, image, None, ROOT)
+    words = "image x has no default command here" if image is None else "image x has no default command; give"
+    with pytest.raises(Invalid, match=words):
+        program_spec(sandbox_config(), config, used(image) if image else None, ROOT)
+
+
+def used(config: ImageConfig) -> UsedImage:
+    return UsedImage(config=config, accounts=Path("/nowhere"))
 
 
 def user(abilities: Abilities, own: dict[str, Any], shared: dict[str, Any], image_user: str = "") -> object:
@@ -163,7 +169,7 @@ def test_a_plain_process_has_no_capabilities_to_be_given_and_gains_none_after_dr
     for drop, expected in (((), False), (("ALL",), True)):
         sandbox = sandbox_of(SecurityContext(capabilities=Capabilities(drop=drop)))
         config = ContainerConfig(name="c", command=("x",))
-        spec = program_spec(sandbox, config, ImageConfig(), None, PLAIN_USER)
+        spec = program_spec(sandbox, config, None, PLAIN_USER)
         assert spec["no_new_privileges"] is expected
 
 
@@ -209,14 +215,13 @@ def test_user_namespaces_are_refused_to_root_and_given_to_users() -> None:
     ],
 )
 def test_the_stop_signal_is_the_pods_or_the_images(lifecycle: Lifecycle | None, image: str, number: int) -> None:
-    assert (
-        stop_signal_of(with_lifecycle(lifecycle), ContainerConfig(name="c"), ImageConfig(stop_signal=image)) == number
-    )
+    config = used(ImageConfig(stop_signal=image)) if image else None
+    assert stop_signal_of(with_lifecycle(lifecycle), ContainerConfig(name="c"), config) == number
 
 
 def test_a_signal_that_does_not_exist_is_refused() -> None:
     with pytest.raises(Invalid, match="no signal SIGNAL"):
-        stop_signal_of(sandbox_config(), ContainerConfig(name="c"), ImageConfig(stop_signal="SIGNAL"))
+        stop_signal_of(sandbox_config(), ContainerConfig(name="c"), used(ImageConfig(stop_signal="SIGNAL")))
 
 
 def with_lifecycle(lifecycle: Lifecycle | None) -> SandboxConfig:
@@ -242,36 +247,11 @@ def test_limitations_say_what_is_so() -> None:
     unlimited = changed(ROOT, limits_refusal="nothing may be written", overlay=False, overlay_refusal="old kernel")
     sentences = " ".join(limitations(unlimited))
     assert "not limited (nothing may be written)" in sentences
-    assert "of this machine or an image is read-only (old kernel)" in sentences
+    assert "of this machine is read-only, and each has a whole copy of its image (old kernel)" in sentences
     assert all(each.endswith(".") for each in limitations(PLAIN_USER))
-
-
-def test_every_image_is_this_machine_unless_it_is_unpacked_here(tmp_path: Path) -> None:
-    images = Images(tmp_path)
-    assert images.get("nginx:1") == Image(id="machine", names=("nginx:1",), pinned=True)
-    (tmp_path / "docker.io" / "nginx:1" / "usr").mkdir(parents=True)
-    (tmp_path / "bare").mkdir()
-    (tmp_path / "bare.json").write_text('{"config": {"User": "7"}}')
-    assert images.folder("docker.io/nginx:1") == tmp_path / "docker.io" / "nginx:1"
-    assert images.get("docker.io/nginx:1").id.startswith("sha256:")
-    assert images.get("bare").user == "7"
-    assert [image.names[0] for image in images.all()] == ["machine", "bare", "docker.io/nginx:1"]
-
-
-@pytest.mark.parametrize("name", ["", "/etc", "../etc", "a/../../etc"])
-def test_an_images_name_cannot_lead_out_of_its_folder(tmp_path: Path, name: str) -> None:
-    (tmp_path / "images").mkdir()
-    assert Images(tmp_path / "images").folder(name) is None
-
-
-def test_a_broken_image_configuration_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x.json").write_text("{")
-    with pytest.raises(Invalid, match="image x has a configuration that cannot be read"):
-        Images(tmp_path).config("x")
 
 
 def test_home_is_what_the_accounts_say() -> None:
     config = ContainerConfig(name="c", command=("x",))
-    env = program_spec(sandbox_config(), config, ImageConfig(), None, ROOT)["env"]
+    env = program_spec(sandbox_config(), config, None, ROOT)["env"]
     assert env["HOME"] == os.path.expanduser("~root")

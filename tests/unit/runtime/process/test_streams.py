@@ -1,4 +1,4 @@
-# ruff: noqa: ASYNC220, ASYNC240 - tests may block
+# ruff: noqa: ASYNC220 - tests may block
 import asyncio
 import os
 import signal
@@ -12,11 +12,11 @@ import pytest
 
 from contract.runtime import seen
 from contract.streams import IDLE, attached, executed, said
+from kit.oci import busybox_layer, make_image
 from kit.waiting import eventually
 from pykubelet.api.security import SecurityContext
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.observed import State
-from pykubelet.pod.ports.runtime import Mount
 from pykubelet.runtime.process.exec import ExecSession
 from pykubelet.runtime.process.shim import attached as shim
 from pykubelet.runtime.process.shim import files
@@ -220,18 +220,11 @@ async def test_many_can_be_attached_and_too_many_are_told_so(any_machine: Machin
             assert (await said(session, until=b"all\n"))["stdout"] == b"all\n"
 
 
-async def test_an_images_container_has_a_terminal_of_its_own(isolated: Machine, tmp_path: Path) -> None:
+async def test_an_images_container_has_a_terminal_of_its_own(isolated: Machine) -> None:
     """Nothing of this machine's Python can be reached from in there."""
-    image = tmp_path / "images" / "example.com" / "tools:1"
-    for name in ("bin", "lib", "lib64"):
-        (image / name).mkdir(parents=True)
-    mounts = tuple(
-        Mount(host_path=f"/usr{path}" if Path(f"/usr{path}").is_dir() else path, container_path=path, read_only=True)
-        for path in ("/bin", "/lib", "/lib64")
-        if Path(path).is_dir()
-    )
+    await isolated.has(make_image("example.com/tools:1", busybox_layer()))
     script = "read word; echo $word $(tty); read word"
-    container_id = await isolated.start(script, image="example.com/tools:1", mounts=mounts, stdin=True, tty=True)
+    container_id = await isolated.start(script, image="example.com/tools:1", stdin=True, tty=True)
     async with attached(isolated, container_id, stdin=True, tty=True) as session:
         await session.send(b"main\n")
         assert b"main /dev/pts/0" in (await said(session, until=b"pts/0"))["stdout"]

@@ -55,6 +55,7 @@ _SET_STRING = 1  # of fsconfig
 _CREATE = 6
 _BY_DESCRIPTORS = 0x4 | 0x40  # of move_mount: what is mounted, and where
 _NO_MAGIC_LINKS = 0x2  # of openat2
+NO_LINKS = 0x4
 BENEATH = 0x8
 IN_ROOT = 0x10
 _PATIENCE = 64
@@ -91,12 +92,13 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
     _checked(result, f"mount {kind or source} at {target}")
 
 
-def overlay(target: str, lower: list[str], upper: str, work: str, *, flags: int = 0, in_user_namespace: bool) -> None:
-    """Its parts are named by descriptors: those names hold no colon and no comma."""
+def overlay(target: str, lower: list[str], upper: str, work: str, *, flags: int = 0, user_attributes: bool) -> None:
+    """Its parts are named by descriptors: those names hold no colon and no comma. With `user_attributes` it takes note
+    of things where an ordinary user may, too."""
     handles = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (upper, work, *lower)]
     above, beside, *below = (f"/proc/self/fd/{handle}" for handle in handles)
     options = f"lowerdir={':'.join(below)},upperdir={above},workdir={beside}"
-    if in_user_namespace:
+    if user_attributes:
         options += ",userxattr"
     try:
         mount("overlay", target, "overlay", flags, options + ",volatile")
@@ -149,6 +151,11 @@ def restrict(mounted: int, attributes: int, *, recursive: bool, propagation: int
     wanted = (ctypes.c_uint64 * 4)(attributes, 0, propagation, 0)
     flags = _AT_EMPTY_PATH | (_AT_RECURSIVE if recursive else 0)
     _syscall("restrict a mount", _MOUNT_SETATTR, mounted, b"", flags, ctypes.addressof(wanted), 32)
+
+
+def sync(folder: int) -> None:
+    """All that was written to the file system of it is on the disk then."""
+    _checked(_libc.syncfs(folder), "write to the disk")
 
 
 def unmount(target: str) -> None:

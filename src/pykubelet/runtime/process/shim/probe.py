@@ -41,7 +41,7 @@ def _inside(folder: str, with_user_namespace: bool, report: int) -> NoReturn:
         machine = os.open("/sys", os.O_PATH | os.O_CLOEXEC)
         places.put(places.copy(machine, kernel.MS_RDONLY), places.point(inside, "sys", folder=True))
         layers = (["/usr"], folder + "/upper", folder + "/work")
-        overlay = _failure(lambda: kernel.overlay(stage + "/layer", *layers, in_user_namespace=with_user_namespace))
+        overlay = _failure(lambda: kernel.overlay(stage + "/layer", *layers, user_attributes=with_user_namespace))
         proc = _failure(lambda: kernel.mount("proc", stage + "/proc", "proc"))
         kernel.pivot_root(stage)
         scope = _failure(kernel.scope_abstract_sockets)

@@ -1,4 +1,4 @@
-"""A container's own view of the file system: an unpacked image, or what of this machine's files everybody may see.
+"""A container's own view of the file system: the layers of an image, or what of this machine's files everybody may see.
 
 Of this machine that is its programs and their settings (`SHOWN`), each folder under an overlay, so that writes stay
 private, and without what `hidden` names; all else is new and empty. Volumes are the way to see more. What is the same
@@ -42,8 +42,6 @@ _SKELETON = {
 }
 _GROUPS = "/sys/fs/cgroup"
 _LINKS = {"var/run": "/run", "var/lock": "/run/lock"}
-_UNWANTED = ("lost+found",)
-_SMALL = 64 * 1024
 _DISKS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "nfs", "nfs4", "virtiofs", "9p")
 _WHITEOUT = stat.S_IFCHR  # device 0, by which an overlay knows what is not there
 
@@ -130,8 +128,8 @@ class Root:
 
     @property
     def _empty(self) -> dict[str, int]:
-        """Folders that are not the image's, which may hold anything, nor in memory."""
-        return _EMPTY if self._spec["image"] or not self._spec["overlay"] else {}
+        """Folders that are on disk, where an overlay would have put them."""
+        return {} if self._spec["image"] or self._spec["overlay"] else _EMPTY
 
     # --- the base
 
@@ -140,14 +138,12 @@ class Root:
         if overlay:
             if not image:
                 _make_skeleton(self._memory + "/base")
-            self._layer([image or self._memory + "/base"], self._stage)
+            self._layer(image or [self._memory + "/base"], self._stage)
         else:
-            kernel.mount(self._stage, self._stage, flags=MS_BIND)
+            kernel.mount(image[0] if image else self._stage, self._stage, flags=MS_BIND)
             self._restrict(self._stage, self._no_devices)
             self._writable.append("/")
-            if image:
-                self._take_folders(image)
-            else:
+            if not image:
                 _make_skeleton(self._stage)
         if not image:
             self._show_machine()
@@ -210,8 +206,8 @@ class Root:
         os.mkdir(upper)
         os.mkdir(work)
         self._resemble(upper, lower[-1])
-        in_user_namespace = self._spec["in_user_namespace"]
-        kernel.overlay(target, lower, upper, work, flags=self._no_devices, in_user_namespace=in_user_namespace)
+        by_user = self._spec["in_user_namespace"] or bool(self._spec["image"])  # so that their layers are the same
+        kernel.overlay(target, lower, upper, work, flags=self._no_devices, user_attributes=by_user)
         self._writable.append(target.removeprefix(self._stage) or "/")
 
     def _resemble(self, made: str, model: str) -> None:
@@ -226,20 +222,6 @@ class Root:
             kernel.mount("tmpfs", path, "tmpfs", MS_RDONLY | MS_NODEV, "mode=555,size=4k")
         elif os.path.lexists(path):
             kernel.mount("/dev/null", path, flags=MS_BIND)
-
-    def _take_folders(self, image: str) -> None:
-        """An image, where there are no overlays."""
-        for entry in os.scandir(image):
-            target = f"{self._stage}/{entry.name}"
-            if entry.is_symlink():
-                os.symlink(os.readlink(entry.path), target)
-            elif entry.is_dir() and entry.name not in _UNWANTED:
-                os.mkdir(target, 0o755)
-                if entry.name not in (*_MADE, *_EMPTY) and os.access(entry.path, os.R_OK | os.X_OK):
-                    kernel.mount(entry.path, target, flags=MS_BIND | MS_REC)
-                    self._restrict(target, MS_RDONLY | self._no_devices, recursive=True)
-            elif entry.is_file() and entry.stat().st_size <= _SMALL and os.access(entry.path, os.R_OK):
-                _copy_file(entry.path, target)
 
     def _restrict(self, path: str, forbidden: int, *, recursive: bool = False) -> None:
         mounted = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -326,12 +308,6 @@ def _make_skeleton(place: str) -> None:
             os.symlink(os.readlink(f"/{name}"), f"{place}/{name}")
         elif os.path.isdir(f"/{name}"):
             os.mkdir(f"{place}/{name}", 0o755)
-
-
-def _copy_file(source: str, target: str) -> None:
-    with open(source, "rb") as file, open(target, "wb") as made:
-        made.write(file.read())
-        os.fchmod(made.fileno(), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
 
 
 def _outermost(paths: list[str]) -> list[str]:

@@ -38,8 +38,9 @@ if TYPE_CHECKING:
     class RootSpec(TypedDict):
         scratch: str
         """Where the container's own writes go."""
-        image: str
-        """The folder with the image's files; empty: the container sees this machine's programs."""
+        image: list[str]
+        """The folders with the image's layers, the topmost first; without an overlay a single one that is the
+        container's own. None: the container sees this machine's programs."""
         overlay: bool
         in_user_namespace: bool
         read_only: bool
