@@ -15,6 +15,7 @@ from msgspec import Struct
 
 BUSYBOX: Final = Path("/bin/busybox")
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+INDEX: Final = "application/vnd.oci.image.index.v1+json"
 _LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 _PASSWD: Final = b"root:x:0:0:root:/root:/bin/sh\napp:x:1234:2345:app:/:/bin/sh\n"
@@ -163,4 +164,4 @@ def push(image: OciImage, registry: str, repository: str, tag: str, *, authoriza
         where = send("POST", f"{base}/blobs/uploads/", b"", "application/octet-stream")
         joint = "&" if "?" in where else "?"
         send("PUT", f"{where}{joint}digest={blob.digest}", blob.data, "application/octet-stream")
-    send("PUT", f"{base}/manifests/{tag}", image.manifest.data, _MANIFEST)
+    send("PUT", f"{base}/manifests/{tag}", image.manifest.data, image.manifest.media_type)

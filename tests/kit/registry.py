@@ -1,6 +1,7 @@
 """A real image registry on loopback, with or without a password."""
 
 import base64
+import json
 import subprocess
 import urllib.error
 import urllib.request
@@ -11,7 +12,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from kit.oci import OciImage, push
+from kit.oci import INDEX, Blob, OciImage, push
 from kit.ports import free_port
 from kit.waiting import wait_for
 
@@ -30,6 +31,18 @@ class LoopbackRegistry(Struct, frozen=True):
         secret = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         push(image, self.address, repository, tag, authorization=f"Basic {secret}" if self.protected else "")
         return f"{self.address}/{repository}:{tag}"
+
+    def push_index(self, images: dict[str, OciImage], repository: str, tag: str) -> str:
+        """One name for images by their platforms. -> the name to pull it by"""
+        entries = []
+        for platform, image in images.items():
+            self.push(image, repository, f"{tag}-{platform.replace('/', '-')}")
+            system, architecture, *variant = platform.split("/")
+            described = {"os": system, "architecture": architecture, **({"variant": variant[0]} if variant else {})}
+            entries.append({**image.manifest.descriptor, "platform": described})
+        body = {"schemaVersion": 2, "mediaType": INDEX, "manifests": entries}
+        index = OciImage(name="", manifest=Blob(json.dumps(body).encode(), INDEX), blobs=())
+        return self.push(index, repository, tag)
 
 
 @contextmanager

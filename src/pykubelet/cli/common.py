@@ -25,8 +25,6 @@ data_option: Final = click.option(
 images_option: Final = click.option(
     "--images",
     type=click.Choice(["auto", "registry", "machine"]),
-    default="",
-    show_default=False,
     help="Of the embedded runtime: from a registry or, where none can be reached, this machine's programs [auto].",
 )
 

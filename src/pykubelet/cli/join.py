@@ -30,7 +30,7 @@ def join(
     node_name: str,
     container_runtime_endpoint: str,
     services: bool,
-    images: str,
+    images: str | None,
     quiet: bool,
 ) -> None:
     """Start a node here for an API server somewhere else.

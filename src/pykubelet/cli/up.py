@@ -64,7 +64,7 @@ def up(
     controllers: str,
     refuse_unenforced: bool,
     services: bool,
-    images: str,
+    images: str | None,
     foreground: bool,
     quiet: bool,
 ) -> None:

@@ -29,6 +29,9 @@ HEEDED: Final = (
            "Plug-ins that log in to registries"),
     Option("", K.TEXT, "", ("credential_providers.bin_dir",), "image-credential-provider-bin-dir", "PATH",
            "Where these plug-ins are"),
+    Option("", K.TEXT, "auto", ("runtime.images",), "images", "auto|registry|machine",
+           "Of the embedded runtime: from a registry, or this machine's programs where none can be reached; from a "
+           "registry alone; this machine's programs alone", is_ours=True),
     Option("", K.TRUTH, False, ("stop_pods_on_exit",), "stop-pods-on-exit", "BOOL",
            "Stop all pods when the agent is told to stop; their logs stay", is_ours=True),
     Option("", K.TRUTH, False, ("refuse_unenforced",), "refuse-unenforced", "BOOL",
@@ -84,9 +87,6 @@ HEEDED: Final = (
     Option("userNamespaces.idsPerPod", K.LONG, None, ("users_per_pod",), help="Users of a pod with its own namespace",
            shown="65536"),
     # images
-    Option("", K.TEXT, "auto", ("runtime.images",), "images", "auto|registry|machine",
-           "Of the embedded runtime: from a registry, or this machine's programs where none can be reached; from a "
-           "registry alone; this machine's programs alone", is_ours=True),
     Option("serializeImagePulls", K.TRUTH, False, ("image_pulls.serialize",), "serialize-image-pulls", "",
            "Pull one image at a time"),
     Option("maxParallelImagePulls", K.NUMBER, None, ("image_pulls.max_parallel",), "max-parallel-image-pulls", "",

@@ -43,7 +43,7 @@ async def test_the_embedded_runtime_sees_to_its_logs_and_control_groups_itself(t
     can = runtime.capabilities
     assert can.streams is not None
     assert can.places is not None
-    assert (can.cgroup_driver, can.reopens_logs, can.keeps_images) == (None, False, False)
+    assert (can.cgroup_driver, can.reopens_logs, can.keeps_images) == (None, False, True)
     await runtime.close()
 
 

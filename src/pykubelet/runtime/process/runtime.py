@@ -373,6 +373,7 @@ class ProcessRuntime:
         await asyncio.to_thread(self._images.remove, image_id)
 
     async def image_storage(self) -> Storage | None:
+        await self._open()
         return await asyncio.to_thread(self._images.storage)
 
     async def _stand_in(self, container: pod_container.Container) -> Image | None:
