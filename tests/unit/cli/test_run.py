@@ -60,6 +60,7 @@ async def agent(root: Path, *args: str) -> AsyncIterator[Agent]:
         "--stop-pods-on-exit",
         "--port=0",
         "--healthz-port=0",
+        "--images=machine",
         *args,
     ]
     process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
