@@ -135,18 +135,22 @@ class ControllerClient:
             return None
         return None if is_other else changed
 
-    async def remove(self, kind: Kind, obj: Object, *, grace: int | None = None) -> None:
+    async def remove(self, kind: Kind, obj: Object, *, grace: int | None = None, policy: str = "Background") -> None:
         """Delete the object that this one was, with its grace, and only once its finalizers are gone."""
         try:
-            await self.delete(kind, obj, grace=grace)
+            await self.delete(kind, obj, grace=grace, policy=policy)
         except ApiError as error:
             if error.code not in (404, 409):  # another one has its name by now, or it is on its way out
                 _log_refusal("deleted", kind, obj, error)
 
-    async def delete(self, kind: Kind, obj: Object, *, grace: int | None = None) -> None:
+    async def delete(self, kind: Kind, obj: Object, *, grace: int | None = None, policy: str = "Background") -> None:
         """The same, for one who wants to know why it was refused: raises ApiError."""
         metadata = obj["metadata"]
-        options = DeleteOptions(grace_period_seconds=grace, preconditions=Preconditions(uid=metadata.get("uid", "")))
+        options = DeleteOptions(
+            grace_period_seconds=grace,
+            preconditions=Preconditions(uid=metadata.get("uid", "")),
+            propagation_policy=policy,
+        )
         await self.writer.delete(self.resource(kind), metadata.get("namespace", ""), metadata["name"], options)
 
 

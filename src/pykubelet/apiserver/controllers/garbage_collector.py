@@ -1,21 +1,25 @@
 """Removes what belonged to something that is gone: an object whose owners have all ended ends with them."""
 
+import asyncio
 import logging
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from pykubelet.apiserver.controllers.client import ControllerClient, Kind
+from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.objects import Object, of_entry
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.store.port import Entry, Event
-from pykubelet.apiserver.strategies.base import FOREGROUND
+from pykubelet.apiserver.strategies.base import FOREGROUND, ORPHAN
 from pykubelet.apiserver.writer.checks import without_owners
 
 log = logging.getLogger(__name__)
 
 _MARK: Final = b'"ownerReferences"'
+_HOLDS: Final = (b'"foregroundDeletion"', b'"orphan"')
 _LOOK_AGAIN: Final = 60.0
+_PAUSE: Final = 0.1
 
 
 class Owner(Struct, frozen=True):
@@ -32,6 +36,13 @@ class Dependent(Struct, frozen=True):
     is_leaving: bool
     owners: tuple[Owner, ...]
 
+    def head(self) -> Object:
+        return {"metadata": {"namespace": self.namespace, "name": self.name, "uid": self.uid}}
+
+
+Standing = Literal["there", "waits", "gone"]
+"""Of an owner: one that waits goes after all that belongs to it."""
+
 
 class GarbageCollector:
     def __init__(self, client: ControllerClient) -> None:
@@ -39,56 +50,94 @@ class GarbageCollector:
         self._kinds: dict[tuple[str, str], Resource] = {}
 
     async def run(self) -> None:
-        await self._client.follow(self.sync, wanted=_matters, most=_LOOK_AGAIN)
+        async with self._client.informer(wanted=_matters) as informer:
+            while True:
+                await informer.wait(_LOOK_AGAIN)
+                await self.sync()
+                await asyncio.sleep(_PAUSE)  # what goes together is looked at together
 
     async def sync(self) -> None:
         self._kinds = {(resource.api_version, resource.kind): resource for resource in self._client.resources}
-        for resource, entry in await self._client.everything():
-            if _MARK in entry.value and "delete" in resource.verbs:
-                found = dependent(entry)
-                if not found.is_leaving and found.owners:
-                    await self._look_at((resource.group, resource.plural), resource, found)
+        belonging = await self._belonging()
+        owned = {owner.uid for _, each in belonging for owner in each.owners}
+        standings: dict[Owner, Standing] = {}
+        for resource, found in belonging:
+            if not found.is_leaving and found.owners:
+                for owner in found.owners:
+                    if owner not in standings:
+                        standings[owner] = await self._standing(owner, found.namespace)
+                await self._look_at(resource, found, standings, is_owner=found.uid in owned)
+        await self._free_orphans()
         await self._let_go()
 
-    async def _look_at(self, kind: Kind, resource: Resource, found: Dependent) -> None:
-        gone = {owner.uid for owner in found.owners if not await self._is_there(owner, found.namespace)}
-        if not gone:
-            return
-        if len(gone) == len(found.owners):
-            log.info("%s %s/%s goes with its owner", resource.kind, found.namespace, found.name)
-            metadata = {"namespace": found.namespace, "name": found.name, "uid": found.uid}
-            await self._client.remove(kind, {"metadata": metadata})
-            return
-        obj = await self._client.find(kind, found.namespace, found.name)
-        if obj is not None:
-            await self._client.change(kind, obj, lambda live: without_owners(live, gone))
+    async def _belonging(self) -> list[tuple[Resource, Dependent]]:
+        """All that has an owner."""
+        every = await self._client.everything()
+        return [(each, dependent(entry)) for each, entry in every if _MARK in entry.value and "delete" in each.verbs]
 
-    async def _is_there(self, owner: Owner, namespace: str) -> bool:
+    async def _look_at(
+        self, resource: Resource, found: Dependent, standings: Mapping[Owner, Standing], *, is_owner: bool
+    ) -> None:
+        kind = (resource.group, resource.plural)
+        ended = {owner.uid for owner in found.owners if standings[owner] != "there"}
+        if not ended:
+            return
+        if len(ended) == len(found.owners):
+            log.info("%s %s/%s goes with its owner", resource.kind, found.namespace, found.name)
+            is_waited_for = any(standings[owner] == "waits" for owner in found.owners)
+            policy = "Foreground" if is_owner and is_waited_for else "Background"
+            await self._client.remove(kind, found.head(), policy=policy)
+            return
+        gone = {owner.uid for owner in found.owners if standings[owner] == "gone"}
+        if gone:
+            await self._client.change(kind, found.head(), lambda live: without_owners(live, gone))
+
+    async def _standing(self, owner: Owner, namespace: str) -> Standing:
         """Of a kind that we do not know, nothing can be said: it counts as there."""
         resource = self._kinds.get((owner.api_version, owner.kind))
         if resource is None or not resource.is_stored:
-            return True
+            return "there"
         where = namespace if resource.namespaced else ""
         if resource.namespaced and not where:
-            return True  # what belongs to all namespaces cannot be owned from inside one
+            return "there"  # what belongs to all namespaces cannot be owned from inside one
         live = await self._client.find((resource.group, resource.plural), where, owner.name)
         if live is None or live["metadata"].get("uid") != owner.uid:
-            return False
-        return FOREGROUND not in live["metadata"].get("finalizers", [])
+            return "gone"
+        return "waits" if _is_held(live, FOREGROUND) else "there"
+
+    async def _held(self, finalizer: str) -> list[tuple[Resource, Object]]:
+        """What is to go, and waits for this."""
+        every, mark = await self._client.everything(), f'"{finalizer}"'.encode()
+        found = [(resource, of_entry(entry)) for resource, entry in every if mark in entry.value]
+        return [(resource, obj) for resource, obj in found if _is_held(obj, finalizer)]
+
+    async def _free_orphans(self) -> None:
+        """What belongs to one that goes and leaves it behind."""
+        waiting = await self._held(ORPHAN)
+        if not waiting:
+            return
+        uids = {obj["metadata"]["uid"] for _, obj in waiting}
+        for resource, found in await self._belonging():
+            if any(owner.uid in uids for owner in found.owners):
+                kind = (resource.group, resource.plural)
+                await self._client.change(kind, found.head(), lambda live: without_owners(live, uids))
+        await self._release(waiting, ORPHAN)
 
     async def _let_go(self) -> None:
         """Owners that wait for their dependents to be gone."""
-        every = await self._client.everything()
-        waiting = [(resource, entry) for resource, entry in every if FOREGROUND.encode() in entry.value]
-        belonging = [dependent(entry) for _, entry in every if waiting and _MARK in entry.value]
-        owned = {owner.uid for each in belonging for owner in each.owners}
-        for resource, entry in waiting:
-            kind, owner = (resource.group, resource.plural), of_entry(entry)
-            if not owner["metadata"].get("deletionTimestamp") or owner["metadata"]["uid"] in owned:
-                continue
-            changed = await self._client.change(kind, owner, without_wait)
-            if changed is not None:
-                await self._client.remove(kind, changed)
+        await self._release(await self._held(FOREGROUND), FOREGROUND)
+
+    async def _release(self, waiting: list[tuple[Resource, Object]], finalizer: str) -> None:
+        """Those to whom nothing belongs any more."""
+        if not waiting:
+            return
+        owned = {owner.uid for _, each in await self._belonging() for owner in each.owners}
+        for resource, obj in waiting:
+            if obj["metadata"]["uid"] not in owned:
+                kind = (resource.group, resource.plural)
+                changed = await self._client.change(kind, obj, lambda live: without_hold(live, finalizer))
+                if changed is not None:
+                    await self._client.remove(kind, changed)
 
 
 def dependent(entry: Entry) -> Dependent:
@@ -107,16 +156,23 @@ def _dependent(metadata: dict[str, Any]) -> Dependent:
     return Dependent(where, metadata["name"], metadata.get("uid", ""), "deletionTimestamp" in metadata, owners)
 
 
-def without_wait(obj: Object) -> Object | None:
+def without_hold(obj: Object, finalizer: str) -> Object | None:
     finalizers = obj["metadata"].get("finalizers", [])
-    if FOREGROUND not in finalizers:
+    if finalizer not in finalizers:
         return None
-    metadata = {**obj["metadata"], "finalizers": [each for each in finalizers if each != FOREGROUND]}
+    metadata = {**obj["metadata"], "finalizers": [each for each in finalizers if each != finalizer]}
     return {**obj, "metadata": metadata}
 
 
+def _is_held(obj: Object, finalizer: str) -> bool:
+    metadata = obj["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and finalizer in metadata.get("finalizers", ())
+
+
 def _matters(event: Event) -> bool:
-    """Something is gone, or is new and has an owner, or waits for its dependents."""
+    """Something is gone, or is new and has an owner, or waits for what belongs to it."""
     if event.kind == "delete":
         return True
-    return FOREGROUND.encode() in event.value or (event.is_new and _MARK in event.value)
+    if any(mark in event.value for mark in _HOLDS):
+        return True
+    return event.is_new and _MARK in event.value

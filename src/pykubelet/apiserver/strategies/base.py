@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 FOREGROUND: Final = "foregroundDeletion"
 """Holds an object until the garbage collector has seen that all that belonged to it is gone."""
+ORPHAN: Final = "orphan"
+"""Holds an object until the garbage collector has set free all that belonged to it."""
 _NAME_FIELDS: Final = ("metadata.name", "metadata.generateName")
 
 
@@ -181,14 +183,14 @@ class Strategy:
         """Whether somebody has to let go of it before it may go."""
         return bool(obj["metadata"].get("finalizers"))
 
-    def marked(self, obj: Object, wanted: int | None, now: datetime, *, waits: bool = False) -> tuple[Object, bool]:
+    def marked(self, obj: Object, wanted: int | None, now: datetime, *, hold: str = "") -> tuple[Object, bool]:
         """-> the object as it is to be written first (itself: as it is), and whether it is then to go.
 
-        `wanted` is the grace that was asked for; `waits`: it has to go after all that belongs to it.
+        `wanted` is the grace that was asked for; `hold`: a finalizer, for something has to happen before it goes.
         """
         metadata = obj["metadata"]
-        waits = waits and not metadata.get("deletionTimestamp")
-        is_held = waits or self.is_held(obj)
+        hold = "" if metadata.get("deletionTimestamp") else hold
+        is_held = bool(hold) or self.is_held(obj)
         wanted = 1 if wanted is not None and wanted < 0 else wanted
         if metadata.get("deletionTimestamp"):
             left = metadata.get("deletionGracePeriodSeconds", 0)
@@ -203,8 +205,8 @@ class Strategy:
         new = copied(obj)
         new["metadata"]["deletionTimestamp"] = rfc3339(now + timedelta(seconds=grace or 0))
         new["metadata"]["deletionGracePeriodSeconds"] = grace or 0
-        if waits and FOREGROUND not in new["metadata"].get("finalizers", ()):
-            new["metadata"]["finalizers"] = [*new["metadata"].get("finalizers", ()), FOREGROUND]
+        if hold and hold not in new["metadata"].get("finalizers", ()):
+            new["metadata"]["finalizers"] = [*new["metadata"].get("finalizers", ()), hold]
         if metadata.get("generation"):
             new["metadata"]["generation"] = metadata["generation"] + 1
         return new, not grace and not is_held

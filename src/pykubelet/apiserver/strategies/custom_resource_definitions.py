@@ -68,12 +68,12 @@ class CustomResourceDefinitionStrategy(Strategy):
         if name and name != f"{at(spec, 'names.plural', '')}.{spec.get('group') or ''}":
             yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
 
-    def marked(self, obj: Object, wanted: int | None, now: datetime, *, waits: bool = False) -> tuple[Object, bool]:
+    def marked(self, obj: Object, wanted: int | None, now: datetime, *, hold: str = "") -> tuple[Object, bool]:
         """It goes after its objects."""
         metadata = obj["metadata"]
         if not metadata.get("deletionTimestamp") and FINALIZER not in metadata.get("finalizers", ()):
             obj = {**obj, "metadata": {**metadata, "finalizers": [*metadata.get("finalizers", ()), FINALIZER]}}
-        return super().marked(obj, wanted, now, waits=waits)
+        return super().marked(obj, wanted, now, hold=hold)
 
 
 def _note_storage(obj: Object) -> None:

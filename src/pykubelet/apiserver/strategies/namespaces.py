@@ -63,7 +63,7 @@ class NamespaceStrategy(Strategy):
         """Also while its content is still to be removed."""
         return bool(at(obj, "spec.finalizers")) or super().is_held(obj)
 
-    def marked(self, obj: Object, wanted: int | None, now: datetime, *, waits: bool = False) -> tuple[Object, bool]:
+    def marked(self, obj: Object, wanted: int | None, now: datetime, *, hold: str = "") -> tuple[Object, bool]:
         """It has no grace: it goes as soon as it is empty."""
         is_held = self.is_held(obj)
         if obj["metadata"].get("deletionTimestamp"):

@@ -10,7 +10,7 @@ from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import same
-from pykubelet.apiserver.strategies.base import Strategy
+from pykubelet.apiserver.strategies.base import FOREGROUND, ORPHAN, Strategy
 
 _REPEATED: Final = ("metadata.labels", "metadata.annotations", "metadata.ownerReferences")
 """Whose faults upstream finds at four places on an update; clients that compare see them as often."""
@@ -89,11 +89,13 @@ def check_preconditions(resource: Resource, old: Object, wanted: Preconditions |
         raise status.conflict(resource.kind, metadata["name"], why, resource.group)
 
 
-def orphans(strategy: Strategy, wanted: DeleteOptions) -> bool:
-    """Whether what belongs to the object is to stay when it goes."""
+def hold_of(strategy: Strategy, wanted: DeleteOptions) -> str:
+    """The finalizer that an object gets when it is deleted, for the sake of what belongs to it; empty: none."""
+    if wanted.propagation_policy == "Foreground":
+        return FOREGROUND
     if wanted.propagation_policy is None and wanted.orphan_dependents is None:
-        return strategy.orphans_by_default
-    return wanted.propagation_policy == "Orphan" or bool(wanted.orphan_dependents)
+        return ORPHAN if strategy.orphans_by_default else ""
+    return ORPHAN if wanted.propagation_policy == "Orphan" or wanted.orphan_dependents else ""
 
 
 def is_emptied(strategy: Strategy, obj: Object) -> bool:

@@ -15,27 +15,26 @@ from pykubelet.api.validation import names
 from pykubelet.api.validation.pod import MOST_FAULTS
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import LIGHT, Backend
-from pykubelet.apiserver.objects import Object, at, loaded, name_suffix, new_uid, of_entry, stored, timestamp
+from pykubelet.apiserver.objects import Object, at, loaded, name_suffix, new_uid, stored, timestamp
 from pykubelet.apiserver.patch.server_side_apply import track_update
 from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
 from pykubelet.apiserver.requests.request_info import RequestInfo
-from pykubelet.apiserver.schema.resources import ROOT, Resource
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import AlreadyExists, Entry, Stale
 from pykubelet.apiserver.strategies.base import Strategy, normal
 from pykubelet.apiserver.writer.attempts import attempt_of
-from pykubelet.apiserver.writer.author import KUBE_APISERVER, KUBE_CONTROLLER_MANAGER, Author
+from pykubelet.apiserver.writer.author import KUBE_APISERVER, Author
 from pykubelet.apiserver.writer.checks import (
     check_preconditions,
     check_version,
+    hold_of,
     identity_faults,
     is_emptied,
     is_same,
-    orphans,
     update_faults,
-    without_owners,
 )
 from pykubelet.base.errors import NotFound
 
@@ -283,12 +282,10 @@ class Writer:
             info = self._info(resource, "delete", old["metadata"])
             await backend.access.check_body(self.author.user, info, None, old)
             await self._check_deletion(resource, old, wanted)
-            waits = wanted.propagation_policy == "Foreground"
-            marked, goes = strategy.marked(old, wanted.grace_period_seconds, backend.now(), waits=waits)
+            hold = hold_of(strategy, wanted)
+            marked, goes = strategy.marked(old, wanted.grace_period_seconds, backend.now(), hold=hold)
             if self.author.dry_run:
                 return marked, goes
-            if orphans(strategy, wanted):
-                await self._orphan(old["metadata"].get("uid", ""))
             try:
                 if marked is not old:
                     data = stored(strategy.to_storage(marked))
@@ -304,25 +301,6 @@ class Writer:
         if attempt is not None:
             await self.backend.admission.mutate(attempt)
             await self.backend.admission.validate(attempt)
-
-    async def _orphan(self, uid: str) -> None:
-        """Set free what belongs to an object that is about to go: afterwards it would be too late."""
-        if not uid:
-            return
-        backend, collector = self.backend, Writer(self.backend, KUBE_CONTROLLER_MANAGER)
-        for entry in (await backend.cache.list_newest(ROOT)).entries:
-            if uid.encode() not in entry.value:
-                continue
-            metadata = of_entry(entry)["metadata"]
-            resource = backend.resources.at(entry.key)
-            if resource is None or not any(each.get("uid") == uid for each in metadata.get("ownerReferences", ())):
-                continue
-            where = metadata.get("namespace", ""), metadata["name"]
-            try:
-                await collector.change(resource, *where, lambda old: without_owners(old, {uid}))
-            except ApiError as error:
-                if error.reason != "NotFound":
-                    raise
 
     # --- claims
 

@@ -104,3 +104,43 @@ async def test_what_is_owned_goes_once_the_store_is_back() -> None:
         await asyncio.sleep(120)
 
         assert await c.all(MAPS) == []
+
+
+@virtual_time
+async def test_what_is_orphaned_loses_its_owner_and_keeps_the_rest() -> None:
+    async with cluster() as c, running(GarbageCollector(c)):
+        await c.pod("p")
+        await c.pod("q")
+        await c.add("", "configmaps", owned("one", ("p", "uid-of-p")))
+        await c.add("", "configmaps", owned("two", ("p", "uid-of-p"), ("q", "uid-of-q")))
+        options = DeleteOptions(propagation_policy="Orphan", grace_period_seconds=0)
+        await c.writer.delete(c.resource(("", "pods")), "default", "p", options)
+        marked = await c.get("pods", "p")
+        assert marked["metadata"]["deletionTimestamp"], "nobody takes back what is set free by one that goes"
+        await asyncio.sleep(2)
+
+        assert await c.get("pods", "p") is None
+        assert "ownerReferences" not in (await c.get("configmaps", "one"))["metadata"]
+        assert [each["name"] for each in (await c.get("configmaps", "two"))["metadata"]["ownerReferences"]] == ["q"]
+
+
+@virtual_time
+async def test_one_that_waits_waits_for_what_belongs_to_what_belongs_to_it() -> None:
+    async with cluster() as c, running(GarbageCollector(c)):
+        owner: dict[str, str] = {}
+        for name in ("first", "second", "third"):
+            reference = {"apiVersion": "v1", "kind": "ConfigMap", **owner}
+            metadata: dict[str, Any] = {"name": name, "namespace": "default"}
+            if owner:
+                metadata["ownerReferences"] = [reference]
+            if name == "third":
+                metadata["finalizers"] = ["example.com/hold"]
+            made = await c.add("", "configmaps", {"metadata": metadata})
+            owner = {"name": name, "uid": made["metadata"]["uid"]}
+        await c.writer.delete(c.resource(MAPS), "default", "first", FOREGROUND)
+        await asyncio.sleep(5)
+        assert len(await c.all(MAPS)) == 3
+        last = await c.get("configmaps", "third")
+        await c.change(MAPS, last, lambda live: {**live, "metadata": {**live["metadata"], "finalizers": []}})
+        await asyncio.sleep(5)
+        assert await c.all(MAPS) == []

@@ -52,7 +52,7 @@ def test_what_a_finalizer_holds_is_marked_once() -> None:
 
 
 def test_what_waits_for_its_dependents_is_held_by_a_finalizer_of_its_own() -> None:
-    marked, goes = MAPS.marked(made(MAPS), None, NOW, waits=True)
+    marked, goes = MAPS.marked(made(MAPS), None, NOW, hold="foregroundDeletion")
     assert (marked["metadata"]["finalizers"], goes) == ([FOREGROUND], False)
 
 

@@ -24,13 +24,12 @@ async def test_an_object_that_waits_for_its_dependents_is_marked(api: Api) -> No
     assert marked["metadata"]["deletionTimestamp"]
 
 
-async def test_what_is_orphaned_no_longer_names_its_owner(api: Api) -> None:
-    _, owner = await api.ask("POST", MAPS, config_map("owner"))
-    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-    await api.ask("POST", MAPS, config_map("child", metadata={"ownerReferences": [reference]}))
-    await api.ask("DELETE", f"{MAPS}/owner?propagationPolicy=Orphan")
-    _, child = await api.ask("GET", f"{MAPS}/child")
-    assert "ownerReferences" not in child["metadata"]
+async def test_an_object_that_leaves_its_dependents_behind_is_marked_until_they_are_free(api: Api) -> None:
+    for name, how in (("a", {"propagationPolicy": "Orphan"}), ("b", {"orphanDependents": True})):
+        await api.ask("POST", MAPS, config_map(name))
+        _, marked = await api.ask("DELETE", f"{MAPS}/{name}", how)
+        assert marked["metadata"]["finalizers"] == ["orphan"]
+        assert marked["metadata"]["deletionTimestamp"]
 
 
 async def test_a_finalizer_holds_until_it_is_taken_away(api: Api) -> None:

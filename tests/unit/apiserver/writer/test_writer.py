@@ -243,21 +243,6 @@ async def test_preconditions_are_asked_of_the_object_that_is_there_in_the_end() 
         assert await c.get("configmaps", "a") is not None
 
 
-@virtual_time
-async def test_what_is_orphaned_loses_its_owner_and_keeps_the_rest() -> None:
-    async with cluster() as c:
-        await c.pod("p")
-        references = [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-of-{name}"} for name in ("p", "q")]
-        for name, owned in (("one", references[:1]), ("two", references)):
-            await c.add(*MAPS, {"metadata": {"name": name, "namespace": "default", "ownerReferences": owned}})
-        options = DeleteOptions(propagation_policy="Orphan", grace_period_seconds=0)
-        await c.writer.delete(c.resource(PODS), "default", "p", options)
-
-        assert await c.get("pods", "p") is None
-        assert "ownerReferences" not in (await c.get("configmaps", "one"))["metadata"]
-        assert [each["name"] for each in (await c.get("configmaps", "two"))["metadata"]["ownerReferences"]] == ["q"]
-
-
 # --- access control
 
 
