@@ -12,6 +12,7 @@ SUITES = (
     "http",
     "store",
     "api",
+    "crd",
     "config-maps",
     "freeze",
 )

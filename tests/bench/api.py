@@ -56,22 +56,22 @@ class Row(NamedTuple):
 def run() -> None:
     print("api: the embedded API server as a process, with TLS and SQLite")
     print(f"\n{'step':<56} {'ours':>8} {'':<10} {'goal':>6} {'ratio':>6}")
-    with _server("--controllers=*,-kube-scheduler") as server:
-        _show(_starts(server))
-        _show(_creates(server))
-        _show(_lists(server))
-        _show(_patches(server))
-    with _server("--controllers=*,-kube-scheduler") as server:
-        _show(_watches(server))
-    with _server("--no-scheduler") as server:
-        _show(_beginnings(server))
-    with _server() as server:
-        _show(_scheduled(server))
-    _show(_together())
+    with served("--controllers=*,-kube-scheduler") as server:
+        show(_starts(server))
+        show(_creates(server))
+        show(_lists(server))
+        show(_patches(server))
+    with served("--controllers=*,-kube-scheduler") as server:
+        show(_watches(server))
+    with served("--no-scheduler") as server:
+        show(_beginnings(server))
+    with served() as server:
+        show(_scheduled(server))
+    show(_together())
     print()
 
 
-def _show(rows: Sequence[Row]) -> None:
+def show(rows: Sequence[Row]) -> None:
     for row in rows:
         print(row, flush=True)
 
@@ -81,7 +81,7 @@ def _spelled(number: float) -> str:
 
 
 @contextmanager
-def _server(*flags: str) -> Iterator[ApiServerProcess]:
+def served(*flags: str) -> Iterator[ApiServerProcess]:
     folder = Path(tempfile.mkdtemp(prefix="pykubelet-bench-"))
     server = ApiServerProcess(folder, *flags)
     try:
@@ -144,7 +144,7 @@ class _Client:
                 return True
 
 
-def _ask_all(server: ApiServerProcess, requests: Sequence[bytes], connections: int = CONNECTIONS) -> Answered:
+def ask_all(server: ApiServerProcess, requests: Sequence[bytes], connections: int = CONNECTIONS) -> Answered:
     context, poll, waiting = server.tls(), select.epoll(), iter(requests)
     clients = {each.socket.fileno(): each for each in (_Client(server.connected(context)) for _ in range(connections))}
     waits: list[float] = []
@@ -181,8 +181,8 @@ def _starts(server: ApiServerProcess) -> list[Row]:
 
 
 def _creates(server: ApiServerProcess) -> list[Row]:
-    _ask_all(server, [_create(f"warm-{number}") for number in range(200)])
-    done = _ask_all(server, [_create(f"web-{number}") for number in range(CREATES)])
+    ask_all(server, [_create(f"warm-{number}") for number in range(200)])
+    done = ask_all(server, [_create(f"web-{number}") for number in range(CREATES)])
     return done.rows("pod creates", 1_500)
 
 
@@ -215,8 +215,8 @@ def _patches(server: ApiServerProcess) -> list[Row]:
         body = _status_patch(address)
         return [request(b"PATCH", f"{_PODS}/web-{n}/status", body, _STRATEGIC) for n in range(PATCHES)]
 
-    first = _ask_all(server, requests("10.244.0.7"))
-    second = _ask_all(server, requests("10.244.0.8"))
+    first = ask_all(server, requests("10.244.0.7"))
+    second = ask_all(server, requests("10.244.0.8"))
     return [*first.rows("patches of a status, the first of a pod"), second.rows("  the second")[0]]
 
 
@@ -254,7 +254,7 @@ def _status_patch(address: str) -> bytes:
 
 
 def _watches(server: ApiServerProcess) -> list[Row]:
-    _ask_all(server, [_create("watched")], 1)
+    ask_all(server, [_create("watched")], 1)
     before = server.rss()
     watchers = _watchers(server)
     time.sleep(1.0)  # so that what the handshakes left to do is done
@@ -277,7 +277,7 @@ def _watches(server: ApiServerProcess) -> list[Row]:
 
 def _beginnings(server: ApiServerProcess) -> list[Row]:
     """All ask before the first of them reads: what they are told first must not be kept for each of them."""
-    _ask_all(server, [_create(f"seen-{number}") for number in range(SEEN)])
+    ask_all(server, [_create(f"seen-{number}") for number in range(SEEN)])
     before, cpu, began = server.rss(), server.cpu(), time.perf_counter()
     context, poll, counts = server.tls(), select.epoll(), dict[int, int]()
     watchers = {}
@@ -371,7 +371,7 @@ def _occurrences(connection: ssl.SSLSocket, mark: bytes) -> int:
 
 def _scheduled(server: ApiServerProcess) -> list[Row]:
     """Pods that no node takes: each is looked at, and told so, besides."""
-    done = _ask_all(server, [_create(f"web-{number}") for number in range(PODS)])
+    done = ask_all(server, [_create(f"web-{number}") for number in range(PODS)])
     return [Row("pod creates with the scheduler, no node", done.rate, "/s")]
 
 
@@ -423,8 +423,8 @@ def _memory(server: _Up) -> list[Row]:
     before = {name: rss_of(pid) for name, pid in server.processes.items()}
     sleeper = {"name": "c", "image": "this-machine", "command": ["sleep", "10000"]}
     running = {"containers": [sleeper], "terminationGracePeriodSeconds": 0}
-    _ask_all(server, [_create(f"runs-{number}", **running) for number in range(RUNNING)])
-    _ask_all(server, [_create(f"waits-{number}", nodeSelector={"is": "nowhere"}) for number in range(PODS - RUNNING)])
+    ask_all(server, [_create(f"runs-{number}", **running) for number in range(RUNNING)])
+    ask_all(server, [_create(f"waits-{number}", nodeSelector={"is": "nowhere"}) for number in range(PODS - RUNNING)])
     wait_for(lambda: _count(server, "status.phase%3DRunning") == RUNNING, seconds=120)
     wait_for(lambda: _is_quiet(server), seconds=120)  # the scheduler has told each that there is no place
     after = {name: rss_of(pid) for name, pid in server.processes.items()}
