@@ -103,11 +103,18 @@ class Backend:
 
     # --- reading
 
+    async def ready(self, resource: Resource, entries: Sequence[Entry]) -> None:
+        """Have them ready to be shown. Raises ApiError."""
+        strategy = self.strategy(resource)
+        if strategy.waits:
+            await strategy.ready([(entry.value, entry.revision) for entry in entries])
+
     async def read(self, resource: Resource, namespace: str, name: str) -> Entry:
         """The newest there is. Raises 404."""
         entry = await self.store.get(resource.key(namespace, name)) if name else None
         if entry is None:
             raise status.not_found(resource.plural, name, resource.group)
+        await self.ready(resource, (entry,))
         return entry
 
     async def live(self, plural: str, namespace: str, name: str) -> Object:
@@ -120,16 +127,21 @@ class Backend:
         resource = self.resources.of(group, plural)
         key = resource.key(namespace, name)
         entry = await self.cache.get(key) or await self.store.get(key)
-        return None if entry is None else self.object_of(resource, entry.value, entry.revision)
+        if entry is None:
+            return None
+        await self.ready(resource, (entry,))
+        return self.object_of(resource, entry.value, entry.revision)
 
     async def all(self, group: str, plural: str, namespace: str = "") -> list[Object]:
         resource = self.resources.of(group, plural)
         listing = await self.cache.list_newest(resource.folder(namespace))
+        await self.ready(resource, listing.entries)
         return [self.object_of(resource, entry.value, entry.revision) for entry in listing.entries]
 
     async def known(self, group: str, plural: str, namespace: str = "") -> list[Object]:
         resource = self.resources.of(group, plural)
         listing = await self.cache.list(resource.folder(namespace))
+        await self.ready(resource, listing.entries)
         return [self._known(resource, entry) for entry in listing.entries]
 
     def _known(self, resource: Resource, entry: Entry) -> Object:

@@ -163,6 +163,7 @@ class RequestHandler:
         seen.content_type = request.content_type if body else ""
         ask = partial(_call, request, info, resource, user, body, accept)
         waits = place in self.answers or self._backend.admission.waits(resource)
+        waits = waits or self._backend.strategy(resource).waits
         done = await self._answer(self._verb(place, resource, info), ask, user.name, len(body), waits=waits)
         if isinstance(done, Payload):
             seen.size = len(done.body)

@@ -87,7 +87,7 @@ class ApiServer:
 
     async def _running(self, app: web.Application) -> AsyncGenerator[None, None]:
         tasks = [asyncio.create_task(supervise("the watch cache", self._cache.run))]
-        definitions = CustomResourceDefinitions(ControllerClient(self.backend, KUBE_APISERVER))
+        definitions = CustomResourceDefinitions(ControllerClient(self.backend, KUBE_APISERVER), self._admission.client)
         try:
             try:
                 async with asyncio.timeout(_STARTED_WITHIN):

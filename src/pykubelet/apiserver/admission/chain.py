@@ -11,11 +11,11 @@ from pykubelet.apiserver.schema.resources import Resource
 class AdmissionChain:
     def __init__(self, backend: Backend, fault: Fault | None = None) -> None:
         """`fault`: why an endpoint of a service may not be called."""
-        self._client = WebhookClient(backend, fault) if fault is not None else WebhookClient(backend)
-        self._webhooks = Webhooks(backend, self._client)
+        self.client = WebhookClient(backend, fault) if fault is not None else WebhookClient(backend)
+        self._webhooks = Webhooks(backend, self.client)
 
     async def close(self) -> None:
-        await self._client.close()
+        await self.client.close()
 
     def waits(self, resource: Resource) -> bool:
         return self._webhooks.waits(resource)

@@ -15,6 +15,8 @@ from pykubelet.apiserver.objects import Object, at
 GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = "mutatingwebhookconfigurations"
 VALIDATING: Final = "validatingwebhookconfigurations"
+_CONVERSION: Final = 30
+"""Seconds."""
 Side = Literal["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
 
 
@@ -63,6 +65,12 @@ def hooks_of(configuration: Object) -> tuple[Hook, ...]:
     """Raises ValueError, KeyError, TypeError and AttributeError for what is none."""
     name = configuration["metadata"]["name"]
     return tuple(_hook(name, number, each) for number, each in enumerate(configuration.get("webhooks") or ()))
+
+
+def conversion_hook(name: str, client: Mapping[str, Any]) -> Hook:
+    """Whom a definition has its objects converted by. Raises ValueError."""
+    given = {"name": f"conversion_webhook_for_{name}", "clientConfig": client, "timeoutSeconds": _CONVERSION}
+    return _hook(name, 0, given)
 
 
 def _hook(configuration: str, number: int, given: Mapping[str, Any]) -> Hook:

@@ -5,18 +5,24 @@ is written (the status, and the end of a definition) comes out the same whoever 
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from pykubelet.api.struct import rfc3339
+from pykubelet.apiserver.admission.client import WebhookClient
+from pykubelet.apiserver.admission.hooks import Hook, conversion_hook
+from pykubelet.apiserver.admission.review import CallFailed
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.custom.naming import accepted_names, decided, established, is_established
 from pykubelet.apiserver.objects import Object, at, of_entry
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.store.port import Entry
+from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.custom_resource_definitions import FINALIZER
 
 log = logging.getLogger(__name__)
@@ -39,8 +45,9 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class CustomResourceDefinitions:
-    def __init__(self, client: ControllerClient) -> None:
+    def __init__(self, client: ControllerClient, webhooks: WebhookClient) -> None:
         self._client = client
+        self._webhooks = webhooks
         self._known: dict[str, _Known] = {}
 
     async def load(self) -> None:
@@ -107,7 +114,6 @@ class CustomResourceDefinitions:
         if wanted == served:
             return served
         from pykubelet.apiserver.custom.definition import custom_resources  # much, for who has definitions only
-        from pykubelet.apiserver.strategies.custom_resources import custom_strategy
 
         resources, backend = custom_resources(crd, entry.value), self._client.backend
         kind = crd["spec"]["group"], crd["spec"]["names"]["plural"]
@@ -115,11 +121,31 @@ class CustomResourceDefinitions:
             backend.withdraw(*kind)
             return ""
         try:
-            backend.serve(resources, custom_strategy)
+            backend.serve(resources, self._strategies(crd))
         except ValueError as error:
             log.warning("%s is not served: %s", metadata["name"], error)
             return ""
         return wanted
+
+    def _strategies(self, crd: Object) -> Callable[[Resource], Strategy]:
+        from pykubelet.apiserver.strategies.converted_resources import converted_strategy
+        from pykubelet.apiserver.strategies.custom_resources import custom_strategy
+
+        conversion = crd["spec"].get("conversion") or {}
+        if conversion.get("strategy") != "Webhook":
+            return custom_strategy
+        webhook = conversion.get("webhook") or {}
+        hook = conversion_hook(crd["metadata"]["name"], webhook.get("clientConfig") or {})
+        versions = tuple(webhook.get("conversionReviewVersions") or ())
+        return partial(converted_strategy, versions=versions, call=partial(self._ask, hook))
+
+    async def _ask(self, hook: Hook, body: bytes) -> bytes:
+        from pykubelet.apiserver.custom.conversion import ConversionFailed
+
+        try:
+            return await self._webhooks.call(hook, body)
+        except CallFailed as error:
+            raise ConversionFailed(str(error)) from None
 
     def _forget(self, key: str) -> None:
         known = self._known.pop(key)

@@ -4,7 +4,7 @@ A strategy is a set of plain functions on plain objects. `admit` alone may look 
 an object needs beside itself, such as an address, is claimed by `allocate` and given back by `release`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
@@ -80,6 +80,8 @@ class Strategy:
     updates_unconditionally: ClassVar[bool] = True
     converts: bool = False
     """Whether what is stored differs from what clients see."""
+    waits: ClassVar[bool] = False
+    """Whether somebody outside has to be asked before what is stored can be shown."""
     allocates: ClassVar[bool] = False
     """Whether an object has something that no other may have, as long as it exists."""
     has_plain_finalizers: ClassVar[bool] = False
@@ -93,6 +95,13 @@ class Strategy:
         self.counts_generations = resource.counts_generations
 
     # --- between clients and the store
+
+    async def ready(self, stored: Sequence[tuple[bytes, int]]) -> None:
+        """Have what is stored, with its revisions, ready for `from_storage`. Raises ApiError."""
+
+    async def storable(self, obj: Object) -> Object:
+        """As it is stored. Raises ApiError."""
+        return self.to_storage(obj)
 
     def from_storage(self, obj: Object) -> Object:
         return obj

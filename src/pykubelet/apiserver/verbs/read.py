@@ -28,6 +28,7 @@ async def get(backend: Backend, call: Call) -> Answer:
     if call.query.get("resourceVersion") == "0":
         entry = await backend.cache.get(resource.key(info.namespace, info.name))
         entry = entry or await backend.read(resource, info.namespace, info.name)
+        await backend.ready(resource, (entry,))
     else:
         entry = await backend.read(resource, info.namespace, info.name)
     if call.accept.transform:
@@ -38,7 +39,7 @@ async def get(backend: Backend, call: Call) -> Answer:
 async def list_(backend: Backend, call: Call) -> Answer:
     options = list_options(call.query, call.info.verb)
     chosen = selection(backend.strategy(call.resource), options)
-    weight = list_weight(backend, call, options, chosen)
+    weight = 0 if backend.strategy(call.resource).waits else list_weight(backend, call, options, chosen)
     return await backend.aside(call.user.name, weight, lambda there: _listed(there, call, options, chosen))
 
 
@@ -52,6 +53,7 @@ def list_weight(backend: Backend, call: Call, options: ListOptions, chosen: Sele
 async def _listed(backend: Backend, call: Call, options: ListOptions, chosen: Selection) -> Answer:
     entries, metadata = await page(backend, call, options, chosen)
     resource = call.resource
+    await backend.ready(resource, entries)
     if not call.accept.transform:
         items = b",".join([backend.wire_item(resource, entry.value, entry.revision) for entry in entries])
         head = (encode(resource.list_kind), encode(resource.api_version), encode(metadata))

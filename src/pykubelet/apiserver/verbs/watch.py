@@ -71,7 +71,10 @@ class _Watcher:
         except Retry:
             raise status.too_large_version(wanted, cache.revision) from None
         self._since = listing.revision
-        return None if options.initial_events is False else listing.entries
+        if options.initial_events is False:
+            return None
+        await self._backend.ready(self._call.resource, listing.entries)
+        return listing.entries
 
     async def lines(self, first: Sequence[Entry] | None, seconds: float) -> AsyncIterator[bytes]:
         if first is not None:
@@ -94,6 +97,8 @@ class _Watcher:
                 yield line
         except Expired:
             yield self._form.error(status.gone_410(f"too old resource version: {self._since}"))
+        except ApiError as error:
+            yield self._form.error(error)
         except PykubeletError:
             return  # the client watches again from where it was
 
@@ -112,9 +117,12 @@ class _Watcher:
     async def _until(self, deadline: float) -> AsyncIterator[bytes]:
         """What changes before the deadline."""
         wanted = None if self._chosen.is_everything else self._wanted
+        waits = self._backend.strategy(self._call.resource).waits
         batches = self._backend.cache.batches(self._folder, since=self._since, wanted=wanted, until=deadline)
         async with aclosing(batches):
             async for batch in batches:
+                if waits:
+                    await self._backend.strategy(self._call.resource).ready(_stored(batch))
                 lines = [self._line(change) for change in batch]
                 self._since = max(self._since, batch[-1].revision)
                 if told := lines[0] if len(lines) == 1 else b"".join(lines):
@@ -128,6 +136,12 @@ class _Watcher:
 
     def _wanted(self, event: Event) -> bool:
         return bool(self._chosen.told(event))
+
+
+def _stored(changes: Sequence[Event | Bookmark]) -> list[tuple[bytes, int]]:
+    """What the changes will be shown as: what goes, as it was."""
+    events = [each for each in changes if isinstance(each, Event)]
+    return [((each.previous or b"{}") if each.kind == "delete" else each.value, each.revision) for each in events]
 
 
 class _Form:

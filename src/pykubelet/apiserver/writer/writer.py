@@ -125,7 +125,7 @@ class Writer:
             await strategy.release(obj, None, self)
             return obj
         try:
-            revision = await backend.store.create(key, stored(strategy.to_storage(obj)))
+            revision = await backend.store.create(key, stored(await strategy.storable(obj)))
         except AlreadyExists as taken:
             await strategy.release(obj, None, self)
             error = status.already_exists(resource.plural, metadata["name"], resource.group)
@@ -175,7 +175,8 @@ class Writer:
             writer = Writer(backend, self.author)
             return await writer._change(resource, entry, how, part=part, is_tracked=is_tracked, is_patch=is_patch)
 
-        weight = 0 if self.backend.admission.waits(resource) else len(entry.value)
+        waits = self.backend.admission.waits(resource) or self.backend.strategy(resource).waits
+        weight = 0 if waits else len(entry.value)
         return await self.backend.aside(self.author.user.name, weight, changed)
 
     async def _change(
@@ -183,6 +184,7 @@ class Writer:
     ) -> Object:
         backend, strategy = self.backend, self.backend.strategy(resource)
         while True:
+            await backend.ready(resource, (entry,))
             old = backend.object_of(resource, entry.value, entry.revision)
             given = how(old)
             if given is None:
@@ -198,7 +200,7 @@ class Writer:
                 if goes:
                     await self._remove(resource, entry)
                     return new
-                revision = await self._replace(resource, entry, stored(strategy.to_storage(new)))
+                revision = await self._replace(resource, entry, stored(await strategy.storable(new)))
             except Stale as stale:
                 await strategy.release(new, old, self)
                 entry = stale.entry
@@ -277,6 +279,7 @@ class Writer:
         strategy.check_delete(name)
         entry = await backend.read(resource, namespace, name)
         while True:
+            await backend.ready(resource, (entry,))
             old = backend.object_of(resource, entry.value, entry.revision)
             check_preconditions(resource, old, wanted.preconditions)
             info = self._info(resource, "delete", old["metadata"])
@@ -288,7 +291,7 @@ class Writer:
                 return marked, goes
             try:
                 if marked is not old:
-                    data = stored(strategy.to_storage(marked))
+                    data = stored(await strategy.storable(marked))
                     entry = Entry(entry.key, data, await self._replace(resource, entry, data), entry.created)
                 if goes:
                     await self._remove(resource, entry)
@@ -336,6 +339,7 @@ class Writer:
             gone = await self.backend.store.delete(entry.key, revision=entry.revision)
         except NotFound:
             raise self._gone(resource, entry) from None
+        await self.backend.ready(resource, (gone,))
         last = self.backend.object_of(resource, gone.value, gone.revision)
         await self.backend.strategy(resource).release(last, None, self)
 
