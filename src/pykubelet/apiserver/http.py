@@ -124,7 +124,7 @@ class RequestHandler:
         seen.resource = resource
         place = (resource.group, resource.plural, info.subresource)
         if place in self.connections:
-            call = _call(request, info, resource, user, b"", Accept())
+            call = _call(request, info, resource, user, b"", Accept(), seen.notes)
             with self.in_flight.enter(user, LASTING):
                 self._observer.lasts(seen)
                 return await self.connections[place](request, call, self._backend)
@@ -161,7 +161,7 @@ class RequestHandler:
         body = await read_body(request, self._backend.settings.most_body_bytes)
         body = seen.body = b"" if info.verb in _READING else body
         seen.content_type = request.content_type if body else ""
-        ask = partial(_call, request, info, resource, user, body, accept)
+        ask = partial(_call, request, info, resource, user, body, accept, seen.notes)
         waits = place in self.answers or self._backend.admission.waits(resource)
         waits = waits or self._backend.strategy(resource).waits
         done = await self._answer(self._verb(place, resource, info), ask, user.name, len(body), waits=waits)
@@ -335,7 +335,15 @@ def _body_size(request: web.Request, most: int) -> int:
     return size
 
 
-def _call(request: web.Request, info: RequestInfo, resource: Resource, user: User, body: bytes, accept: Accept) -> Call:
+def _call(
+    request: web.Request,
+    info: RequestInfo,
+    resource: Resource,
+    user: User,
+    body: bytes,
+    accept: Accept,
+    notes: dict[str, str],
+) -> Call:
     media = content_type(request.headers.get("Content-Type", ""))
     return Call(
         info=info,
@@ -348,6 +356,7 @@ def _call(request: web.Request, info: RequestInfo, resource: Resource, user: Use
         user=user,
         user_agent=request.headers.get("User-Agent", ""),
         warnings=[],
+        notes=notes,
     )
 
 

@@ -1,6 +1,7 @@
 """All who have a word in what is written, in the order in which they are asked."""
 
 from pykubelet.apiserver.admission.client import Fault, WebhookClient
+from pykubelet.apiserver.admission.pod_security import PodSecurity
 from pykubelet.apiserver.admission.webhooks import Webhooks
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
@@ -13,6 +14,7 @@ class AdmissionChain:
         """`fault`: why an endpoint of a service may not be called."""
         self.client = WebhookClient(backend, fault) if fault is not None else WebhookClient(backend)
         self._webhooks = Webhooks(backend, self.client)
+        self._pod_security = PodSecurity(backend)
 
     async def close(self) -> None:
         await self.client.close()
@@ -27,4 +29,5 @@ class AdmissionChain:
         return await self._webhooks.mutate_again(attempt, before)
 
     async def validate(self, attempt: Attempt) -> None:
+        await self._pod_security.validate(attempt)
         await self._webhooks.validate(attempt)

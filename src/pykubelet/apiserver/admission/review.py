@@ -42,6 +42,7 @@ class Verdict(msgspec.Struct, frozen=True):
     refusal: ApiError | None
     patch: list[Any]
     warnings: tuple[str, ...]
+    notes: dict[str, str]
 
 
 def review_version(hook: Hook) -> Literal["v1", "v1beta1"]:
@@ -109,7 +110,9 @@ def verdict_of(hook: Hook, body: bytes, uid: str, version: str, *, mutates: bool
             got = f"{review.api_version or '/'}, Kind={review.kind}"
             raise _invalid(f"expected webhook response of {GROUP}/v1, Kind=AdmissionReview, got {got}")
     refusal = None if answer.allowed else denial(hook.name, answer.status or {})
-    return Verdict(refusal, _operations(patch) if patch and refusal is None else [], tuple(answer.warnings))
+    notes = {f"{hook.name}/{key}": value for key, value in answer.audit_annotations.items()}
+    operations = _operations(patch) if patch and refusal is None else []
+    return Verdict(refusal, operations, tuple(answer.warnings), notes)
 
 
 def _patch(answer: _Response, mutates: bool) -> str | None:

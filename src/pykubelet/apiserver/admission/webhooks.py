@@ -173,6 +173,7 @@ class Webhooks:
         body = encode(review_of(attempt, seen_as, obj, old, uid, version))
         verdict = verdict_of(hook, await self._client.call(hook, body), uid, version, mutates=mutates)
         attempt.warnings.extend(verdict.warnings)
+        attempt.notes.update(verdict.notes)
         return verdict
 
     async def _meant(self, hook: Hook, attempt: Attempt) -> Resource | None:

@@ -28,6 +28,8 @@ class Attempt(msgspec.Struct, frozen=True):
     dry_run: bool
     warnings: list[str]
     """What the client is told besides the answer."""
+    notes: dict[str, str]
+    """What the audit log is told."""
 
 
 class Mutation(msgspec.Struct, frozen=True):

@@ -25,6 +25,8 @@ class Call(msgspec.Struct, frozen=True):
     user_agent: str
     warnings: list[str]
     """What the client is told besides the answer."""
+    notes: dict[str, str] = {}
+    """What the audit log is told."""
     ahead: tuple[Json, list[str]] | None = None
     """What is in the body, and which names are in one map twice, where that was looked at before."""
 

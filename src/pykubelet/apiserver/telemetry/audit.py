@@ -81,7 +81,7 @@ def _annotations(seen: Seen) -> dict[str, str]:
     if seen.code == 401:
         return {"authentication.k8s.io/reason": "nobody is known by what the request brought"}
     decision = "forbid" if seen.code == 403 else "allow"
-    return {"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": ""}
+    return {"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": "", **seen.notes}
 
 
 def _sent(body: bytes, content_type: str) -> Any:

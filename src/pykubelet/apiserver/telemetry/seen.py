@@ -26,3 +26,5 @@ class Seen(msgspec.Struct):
     code: int = 0
     size: int = 0
     is_long: bool = False
+    notes: dict[str, str] = {}
+    """What those have to say of it who had a word in what is written."""

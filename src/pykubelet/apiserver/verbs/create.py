@@ -29,7 +29,7 @@ async def create_object(
 
 
 def writer_for(backend: Backend, call: Call, options: WriteOptions) -> Writer:
-    return Writer(backend, Author(call.user, options.manager, call.info, options.dry_run, call.warnings))
+    return Writer(backend, Author(call.user, options.manager, call.info, options.dry_run, call.warnings, call.notes))
 
 
 def _place(call: Call, metadata: dict[str, object]) -> None:

@@ -72,7 +72,7 @@ async def delete_collection(backend: Backend, call: Call) -> Answer:
 
 def deleter(backend: Backend, call: Call, options: DeleteOptions) -> Writer:
     """Who deletes owns nothing by it."""
-    return Writer(backend, Author(call.user, "", call.info, bool(options.dry_run), call.warnings))
+    return Writer(backend, Author(call.user, "", call.info, bool(options.dry_run), call.warnings, call.notes))
 
 
 def _options(call: Call) -> DeleteOptions:

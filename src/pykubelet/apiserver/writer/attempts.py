@@ -37,4 +37,5 @@ def attempt_of(
         options=whole,
         dry_run=author.dry_run,
         warnings=author.warnings if author.info is not None else [],  # inside, nobody listens
+        notes=author.notes if author.info is not None else {},
     )

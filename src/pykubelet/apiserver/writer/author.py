@@ -17,6 +17,8 @@ class Author(msgspec.Struct, frozen=True):
     dry_run: bool = False
     warnings: list[str] = msgspec.field(default_factory=list)
     """What the client is told besides the answer."""
+    notes: dict[str, str] = {}
+    """What the audit log is told."""
 
 
 def _component(user: str, manager: str) -> Author:
