@@ -20,6 +20,7 @@ from pykubelet.host.local import LocalHost
 from pykubelet.host.logs import PodLogs
 from pykubelet.host.threads import in_thread
 from pykubelet.host.user_namespaces import UserNamespaces, subordinate_ids
+from pykubelet.pod.container.dns import over_limits
 from pykubelet.pod.container.user_namespaces import checked_space
 from pykubelet.pod.ports.api import PodObjects
 from pykubelet.pod.ports.machine import PodCgroups
@@ -73,6 +74,8 @@ async def machine_parts(
         journal=base.journal,
     )
     dns = HostDns(config.dns)
+    if told := over_limits(config.dns.resolv_conf, dns.settings()):
+        base.recorder.node_event("Warning", "CheckLimitsForResolvConf", told)
     _tell_of_swap(base)
     cgroups, limitation = await _cgroups(base)
     return MachineParts(

@@ -26,7 +26,7 @@ from pykubelet.node.start_queue import StartQueue
 from pykubelet.pod import moments as m
 from pykubelet.pod.container.container_config import container_config
 from pykubelet.pod.container.container_moments import container_kind
-from pykubelet.pod.container.dns import pod_dns
+from pykubelet.pod.container.dns import missing_cluster_dns, pod_dns
 from pykubelet.pod.container.failures import missing_object
 from pykubelet.pod.container.field_path import field_path
 from pykubelet.pod.container.sandbox_config import sandbox_config
@@ -147,6 +147,8 @@ class KubeRuntime:
             config, left_out = self._sandbox_config(pod, attempt, handler, setup)
             for each in left_out:
                 self._recorder.event(pod, "Warning", "DNSConfigForming", each)
+            if missing := missing_cluster_dns(pod, self._node().dns):
+                self._recorder.event(pod, "Warning", "MissingClusterDNS", missing)
             await self._tell_unenforced(pod)
             made = partial(m.SandboxMade, attempt, handler, pod.spec.host_users is False)
             async with self._starts.turn(pod, "sandbox", begun=False):

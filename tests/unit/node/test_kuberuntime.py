@@ -12,6 +12,7 @@ from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.kuberuntime import KubeRuntime, PodSetup
 from pykubelet.node.pod_killer import PodKiller
+from pykubelet.pod.container.dns import DnsSettings
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.lifecycle.probe_results import ProbeResults
 from pykubelet.pod.moments import Journal
@@ -49,7 +50,12 @@ class Classes:
 
 class Node:
     def __init__(
-        self, classes: Classes | None, class_name: str | None = "sandboxed", *, refuse_unenforced: bool = False
+        self,
+        classes: Classes | None,
+        class_name: str | None = "sandboxed",
+        *,
+        refuse_unenforced: bool = False,
+        domain: str = "",
     ) -> None:
         now = loop_clock()
         self.runtime = Listening()
@@ -61,7 +67,7 @@ class Node:
             recorder=self.events,
             journal=Journal(),
             node=lambda: None,
-            node_info=NodeInfo,
+            node_info=lambda: NodeInfo(dns=DnsSettings(cluster_domain=domain)),
             classes=classes,
             refuse_unenforced=refuse_unenforced,
             now=now,
@@ -168,3 +174,10 @@ async def test_a_pod_that_gets_all_that_it_asks_for_is_not_spoken_of() -> None:
     node = Node(None, None, refuse_unenforced=True)
     assert await node.sync() == ""
     assert not [event for event in node.events.all if event[1] == "NotEnforced"]
+
+
+@virtual_time
+async def test_a_pod_hears_that_the_cluster_has_no_name_server() -> None:
+    node = Node(None, None, domain="cluster.local")
+    assert await node.sync() == ""
+    assert next(reason for _, reason, _ in node.events.all) == "MissingClusterDNS"

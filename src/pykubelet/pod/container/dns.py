@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import shown_pod
 from pykubelet.base.errors import Invalid
 
 _MOST_SERVERS: Final = 3
@@ -66,12 +67,39 @@ def pod_dns(pod: Pod, settings: DnsSettings) -> tuple[Dns, tuple[str, ...]]:
     return _fitting(dns)
 
 
-def _base(pod: Pod, settings: DnsSettings) -> Dns:
+def missing_cluster_dns(pod: Pod, settings: DnsSettings) -> str:
+    """What a pod is told that wants the cluster's name server where none is known, though its names have a domain. Empty
+    for others."""
+    if settings.cluster_servers or not settings.cluster_domain or not _is_in_cluster(pod):
+        return ""
+    return (
+        f'pod: "{shown_pod(pod)}". kubelet does not have ClusterDNS IP configured and cannot create Pod using '
+        '"ClusterFirst" policy. Falling back to "Default" policy.'
+    )
+
+
+def over_limits(path: str, settings: DnsSettings) -> str:
+    """What is said of a resolv.conf that names more domains than pods can be given; empty: nothing."""
+    searches, most = settings.host.searches, _MOST_SEARCHES - (3 if settings.cluster_domain else 0)
+    if len(searches) > most:
+        return f"Resolv.conf file '{path}' contains search line consisting of more than {most} domains!"
+    allowed = "which length is more than allowed"
+    if any(len(each) > _LONGEST_SEARCH for each in searches):
+        return f'Resolv.conf file "{path}" contains a search path {allowed} {_LONGEST_SEARCH} chars!'
+    if len(" ".join(searches)) > _LONGEST_LINE:
+        return f"Resolv.conf file '{path}' contains search line {allowed} {_LONGEST_LINE} chars!"
+    return ""
+
+
+def _is_in_cluster(pod: Pod) -> bool:
     policy = pod.spec.dns_policy
-    if policy == "None":
+    return policy == "ClusterFirstWithHostNet" or (policy not in ("Default", "None") and not pod.spec.host_network)
+
+
+def _base(pod: Pod, settings: DnsSettings) -> Dns:
+    if pod.spec.dns_policy == "None":
         return Dns()
-    in_cluster = policy == "ClusterFirstWithHostNet" or (policy != "Default" and not pod.spec.host_network)
-    if in_cluster and settings.cluster_servers:
+    if _is_in_cluster(pod) and settings.cluster_servers:
         return Dns(
             servers=settings.cluster_servers, searches=_cluster_searches(pod, settings), options=_CLUSTER_OPTIONS
         )

@@ -4,7 +4,14 @@ from kit.pods import make_pod
 from pykubelet.api.pod import Pod, PodDNSConfig, PodDNSConfigOption
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.container.dns import Dns, DnsSettings, parse_resolv_conf, pod_dns
+from pykubelet.pod.container.dns import (
+    Dns,
+    DnsSettings,
+    missing_cluster_dns,
+    over_limits,
+    parse_resolv_conf,
+    pod_dns,
+)
 
 HOST = Dns(servers=("192.0.2.1",), searches=("corp.example",), options=("timeout:2",))
 CLUSTER = DnsSettings(host=HOST, cluster_servers=("10.96.0.10",), cluster_domain="cluster.local")
@@ -93,3 +100,31 @@ def test_a_resolv_conf_is_read_as_a_resolver_reads_it() -> None:
 def test_a_name_server_line_without_one_is_a_fault() -> None:
     with pytest.raises(Invalid, match="line 2 names no name server"):
         parse_resolv_conf("search a\nnameserver\n")
+
+
+def test_a_pod_that_wants_a_server_of_the_cluster_is_told_where_there_is_none() -> None:
+    nameless = changed(CLUSTER, cluster_servers=())
+    assert missing_cluster_dns(pod(), nameless) == (
+        'pod: "web_default(uid-web)". kubelet does not have ClusterDNS IP configured and cannot create Pod using '
+        '"ClusterFirst" policy. Falling back to "Default" policy.'
+    )
+    assert missing_cluster_dns(pod("ClusterFirstWithHostNet", host_network=True), nameless)
+    for content in (pod("Default"), pod("None"), pod(host_network=True)):
+        assert missing_cluster_dns(content, nameless) == ""
+    assert missing_cluster_dns(pod(), CLUSTER) == ""
+    assert missing_cluster_dns(pod(), DnsSettings(host=HOST)) == "", "there is no cluster"
+
+
+@pytest.mark.parametrize(
+    ("searches", "said"),
+    [
+        (tuple(f"d{number}.example" for number in range(29)), ""),
+        (tuple(f"d{number}.example" for number in range(30)), "consisting of more than 29 domains!"),
+        (("a" * 254,), 'file "/r" contains a search path which length is more than allowed 253 chars!'),
+        (("a" * 250,) * 9, "contains search line which length is more than allowed 2048 chars!"),
+    ],
+)
+def test_a_resolv_conf_with_more_than_pods_can_be_given_is_told(searches: tuple[str, ...], said: str) -> None:
+    found = over_limits("/r", changed(CLUSTER, host=Dns(searches=searches)))
+    assert found.endswith(said)
+    assert bool(found) == bool(said)
