@@ -50,6 +50,12 @@ class _NotNow(_Refusal):
 class _Commands(click.Group):
     """Click tells of a wrong flag in four lines; here it is one, like any other wrong input."""
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Click cuts what does not fit into a line; here it goes on in the next."""
+        shown = [(name, self.commands[name]) for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(limit=1000)) for name, command in shown])
+
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _in_one_line():
             return super().make_context(*args, **extra)

@@ -136,3 +136,31 @@ print(*(name for name in ("aiohttp", "grpc", "msgspec", "yaml", "ssl") if name i
 def test_an_agent_that_reads_files_needs_no_http_client() -> None:
     code = "import sys, pykubelet.app.kubelet; sys.exit('aiohttp' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], timeout=30, check=True)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_help_is_whole_at_any_width(width: int) -> None:
+    text = CliRunner().invoke(main, ["--help"], prog_name="pykubelet", terminal_width=width).output
+    assert not [line for line in text.splitlines()[1:] if line.endswith("...")]
+    plain = " ".join(text.split())
+    for command in main.commands.values():
+        if not command.hidden:
+            first = " ".join((command.help or "").split("\n\n")[0].split()).removesuffix(".")
+            assert first.split(". ")[0] in plain
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [
+        (("upp",), "'up'"),
+        (("up", "--prot", "1"), "'--port'"),
+        (("run", "--kubeconfg", "x"), "--kubeconfig"),
+        (("down", "--dat", "x"), "'--data'"),
+        (("apiserver", "--store", "sqlit"), "'sqlite', 'memory', 'etcd'"),
+        (("completion", "bsh"), "'bash', 'zsh', 'fish'"),
+    ],
+)
+def test_what_was_probably_meant_is_named(args: tuple[str, ...], meant: str) -> None:
+    said = invoke(*args)
+    assert said.exit_code == 2
+    assert meant in said.output
