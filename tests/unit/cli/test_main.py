@@ -141,7 +141,7 @@ def test_an_agent_that_reads_files_needs_no_http_client() -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_help_is_whole_at_any_width(width: int) -> None:
     text = CliRunner().invoke(main, ["--help"], prog_name="pykubelet", terminal_width=width).output
-    assert not [line for line in text.splitlines()[1:] if line.endswith("...")]
+    assert "..." not in text.partition("Options:")[2]
     plain = " ".join(text.split())
     for command in main.commands.values():
         if not command.hidden:

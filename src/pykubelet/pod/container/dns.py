@@ -68,8 +68,7 @@ def pod_dns(pod: Pod, settings: DnsSettings) -> tuple[Dns, tuple[str, ...]]:
 
 
 def missing_cluster_dns(pod: Pod, settings: DnsSettings) -> str:
-    """What a pod is told that wants the cluster's name server where none is known, though names have a domain. Empty for
-    others."""
+    """What a pod is told that wants the cluster's name server where there is a domain and none. Empty: nothing."""
     if settings.cluster_servers or not settings.cluster_domain or not _is_in_cluster(pod):
         return ""
     return (
