@@ -18,6 +18,7 @@ from pykubelet.apiserver.store.port import Entry, Store
 from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.apiserver.strategies.all import strategy_for
 from pykubelet.apiserver.strategies.base import Strategy
+from pykubelet.apiserver.strategies.quota_rules import Charge
 
 T = TypeVar("T")
 
@@ -43,6 +44,11 @@ class Backend:
         self.access: AccessControl = AllowAll()
         self.admission: Admission = AdmitAll()
         self._strategies = {each.path: strategy_for(each) for each in (*self.resources, *self.resources.own_use)}
+        self.quotas: dict[str, dict[str, Entry]] = {}
+        """By namespace and key; most namespaces have none."""
+        cache.mirror(self.resources.of("", "resourcequotas").prefix, self._tell_quota)
+        self.charges: dict[str, list[Charge]] = {}
+        """What quotas were charged for, by namespace, that is not written yet."""
         self._beside: Beside | None = Beside()
         """None: this is the one for the thread."""
 
@@ -100,6 +106,16 @@ class Backend:
             obj = self.object_of(resource, value, revision)
             return encode({key: inner for key, inner in obj.items() if key not in ("apiVersion", "kind")})
         return listed(value, revision, resource.head)
+
+    def _tell_quota(self, key: str, entry: Entry | None) -> None:
+        namespace = key.rsplit("/", 2)[-2]
+        found = self.quotas.setdefault(namespace, {})
+        if entry is not None:
+            found[key] = entry
+        else:
+            found.pop(key, None)
+        if not found:
+            self.quotas.pop(namespace)
 
     # --- reading
 

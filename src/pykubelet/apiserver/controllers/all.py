@@ -23,6 +23,7 @@ from pykubelet.apiserver.controllers.leader_election import LeaderElection, iden
 from pykubelet.apiserver.controllers.namespaces import NamespaceController
 from pykubelet.apiserver.controllers.nodes import NodeLifecycle
 from pykubelet.apiserver.controllers.pods import PodGarbageCollector
+from pykubelet.apiserver.controllers.resource_quotas import ResourceQuotaController
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
@@ -77,6 +78,7 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "pod-garbage-collector-controller": lambda its: PodGarbageCollector(its.client),
     "replicaset-controller": lambda its: ReplicaSetController(its.client),
     "replicationcontroller-controller": lambda its: ReplicaSetController(its.client, REPLICATION_CONTROLLERS),
+    "resourcequota-controller": lambda its: ResourceQuotaController(its.client),
     "root-ca-certificate-publisher-controller": lambda its: RootCa(its.client, its.authority.pem.decode()),
     "serviceaccount-controller": lambda its: ServiceAccountController(its.client),
     "serviceaccount-token-controller": lambda its: TokenSecrets(its.client, its.tokens, its.authority.pem),

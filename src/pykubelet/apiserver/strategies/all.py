@@ -25,6 +25,7 @@ from pykubelet.apiserver.strategies.persistent_volumes import PersistentVolumeSt
 from pykubelet.apiserver.strategies.pods import PodStrategy
 from pykubelet.apiserver.strategies.priority_classes import PriorityClassStrategy
 from pykubelet.apiserver.strategies.replica_sets import ReplicaSetStrategy, ReplicationControllerStrategy
+from pykubelet.apiserver.strategies.resource_quotas import ResourceQuotaStrategy
 from pykubelet.apiserver.strategies.role_bindings import RoleBindingStrategy
 from pykubelet.apiserver.strategies.roles import RoleStrategy
 from pykubelet.apiserver.strategies.runtime_classes import RuntimeClassStrategy
@@ -45,6 +46,7 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "persistentvolumes"): PersistentVolumeStrategy,
     ("", "pods"): PodStrategy,
     ("", "replicationcontrollers"): ReplicationControllerStrategy,
+    ("", "resourcequotas"): ResourceQuotaStrategy,
     ("", "secrets"): SecretStrategy,
     ("", "services"): ServiceStrategy,
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): WebhookConfigurationStrategy,

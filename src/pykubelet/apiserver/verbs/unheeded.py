@@ -43,7 +43,6 @@ def _is_unsigned(obj: Object) -> bool:
 
 
 _TABLE: Final = (
-    _Unheeded("resourcequotas", "the quota is stored, but this API server does not enforce quotas"),
     _Unheeded("limitranges", "limits of type PersistentVolumeClaim are stored, but not enforced", _limits_claims),
     _Unheeded(
         "persistentvolumeclaims",

@@ -36,6 +36,7 @@ from pykubelet.apiserver.writer.checks import (
     is_same,
     update_faults,
 )
+from pykubelet.apiserver.writer.quotas import charging
 from pykubelet.base.errors import NotFound
 
 T = TypeVar("T")
@@ -120,18 +121,19 @@ class Writer:
         key = resource.key(metadata.get("namespace", ""), metadata["name"])
         if (strategy.allocates or author.dry_run) and await backend.store.get(key):
             raise status.already_exists(resource.plural, metadata["name"], resource.group)
-        await strategy.allocate(obj, None, self)
-        if author.dry_run:
-            await strategy.release(obj, None, self)
-            return obj
-        try:
-            revision = await backend.store.create(key, stored(await strategy.storable(obj)))
-        except AlreadyExists as taken:
-            await strategy.release(obj, None, self)
-            error = status.already_exists(resource.plural, metadata["name"], resource.group)
-            if at(loaded(taken.entry.value, 0), "metadata.deletionTimestamp"):
-                error.message = f"object is being deleted: {error.message}"
-            raise error from None
+        async with charging(backend, self._replace, resource, obj, None, "", dry_run=author.dry_run):
+            await strategy.allocate(obj, None, self)
+            if author.dry_run:
+                await strategy.release(obj, None, self)
+                return obj
+            try:
+                revision = await backend.store.create(key, stored(await strategy.storable(obj)))
+            except AlreadyExists as taken:
+                await strategy.release(obj, None, self)
+                error = status.already_exists(resource.plural, metadata["name"], resource.group)
+                if at(loaded(taken.entry.value, 0), "metadata.deletionTimestamp"):
+                    error.message = f"object is being deleted: {error.message}"
+                raise error from None
         created = _at_revision(obj, revision)
         await strategy.after_create(created, self)
         return created
@@ -200,7 +202,8 @@ class Writer:
                 if goes:
                     await self._remove(resource, entry)
                     return new
-                revision = await self._replace(resource, entry, stored(await strategy.storable(new)))
+                async with charging(backend, self._replace, resource, new, old, part):
+                    revision = await self._replace(resource, entry, stored(await strategy.storable(new)))
             except Stale as stale:
                 await strategy.release(new, old, self)
                 entry = stale.entry

@@ -32,7 +32,7 @@ async def told(api: Api, method: str, path: str, body: dict[str, Any], kind: str
 @pytest.mark.parametrize(
     ("path", "body", "words"),
     [
-        (f"{NS}/resourcequotas", {"spec": {"hard": {"pods": "1"}}}, "does not enforce quotas"),
+        (f"{NS}/resourcequotas", {"spec": {"hard": {"pods": "1"}}}, ""),
         (f"{NS}/limitranges", {"spec": {"limits": [{"type": "PersistentVolumeClaim"}]}}, "not enforced"),
         (f"{NS}/limitranges", {"spec": {"limits": [{"type": "Pod"}]}}, ""),
         (f"{NS}/persistentvolumeclaims", {"spec": CLAIM}, "it stays Pending"),
@@ -57,9 +57,10 @@ async def test_the_writer_is_warned_at_once(api: Api, path: str, body: dict[str,
 
 async def test_later_writes_are_warned_of_and_others_are_not(api: Api) -> None:
     merge = "application/merge-patch+json"
-    await told(api, "POST", f"{NS}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}})
-    assert await told(api, "PATCH", f"{NS}/resourcequotas/q", {"spec": {"hard": {"pods": "2"}}}, merge)
-    assert not await told(api, "PATCH", f"{NS}/resourcequotas/q/status", {"status": {"used": {"pods": "2"}}}, merge)
+    claims = f"{NS}/persistentvolumeclaims"
+    await told(api, "POST", claims, {"metadata": {"name": "c"}, "spec": CLAIM})
+    assert await told(api, "PATCH", f"{claims}/c", {"metadata": {"labels": {"a": "b"}}}, merge)
+    assert not await told(api, "PATCH", f"{claims}/c/status", {"status": {"phase": "Lost"}}, merge)
 
 
 async def test_a_pod_that_is_resized_says_that_it_is_not(api: Api) -> None:
