@@ -143,14 +143,20 @@ class ControllerClient:
             if error.code not in (404, 409):  # another one has its name by now, or it is on its way out
                 _log_refusal("deleted", kind, obj, error)
 
-    async def delete(self, kind: Kind, obj: Object, *, grace: int | None = None, policy: str = "Background") -> None:
-        """The same, for one who wants to know why it was refused: raises ApiError."""
+    async def delete(
+        self,
+        kind: Kind,
+        obj: Object,
+        *,
+        grace: int | None = None,
+        policy: str = "Background",
+        unchanged: bool = False,
+    ) -> None:
+        """The same, for one who wants to know why it was refused: raises ApiError. `unchanged`: just as it is given."""
         metadata = obj["metadata"]
-        options = DeleteOptions(
-            grace_period_seconds=grace,
-            preconditions=Preconditions(uid=metadata.get("uid", "")),
-            propagation_policy=policy,
-        )
+        version = metadata["resourceVersion"] if unchanged else None
+        meant = Preconditions(uid=metadata.get("uid", ""), resource_version=version)
+        options = DeleteOptions(grace_period_seconds=grace, preconditions=meant, propagation_policy=policy)
         await self.writer.delete(self.resource(kind), metadata.get("namespace", ""), metadata["name"], options)
 
 

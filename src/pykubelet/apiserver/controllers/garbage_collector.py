@@ -10,6 +10,7 @@ from msgspec import Struct
 from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.objects import Object, of_entry
 from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry, Event
 from pykubelet.apiserver.strategies.base import FOREGROUND, ORPHAN
 from pykubelet.apiserver.writer.checks import without_owners
@@ -20,6 +21,7 @@ _MARK: Final = b'"ownerReferences"'
 _HOLDS: Final = (b'"foregroundDeletion"', b'"orphan"')
 _LOOK_AGAIN: Final = 60.0
 _PAUSE: Final = 0.1
+_TRIES: Final = 5
 
 
 class Owner(Struct, frozen=True):
@@ -83,14 +85,28 @@ class GarbageCollector:
         if not ended:
             return
         if len(ended) == len(found.owners):
-            log.info("%s %s/%s goes with its owner", resource.kind, found.namespace, found.name)
             is_waited_for = any(standings[owner] == "waits" for owner in found.owners)
-            policy = "Foreground" if is_owner and is_waited_for else "Background"
-            await self._client.remove(kind, found.head(), policy=policy)
+            await self._end(resource, found, "Foreground" if is_owner and is_waited_for else "Background")
             return
         gone = {owner.uid for owner in found.owners if standings[owner] == "gone"}
         if gone:
             await self._client.change(kind, found.head(), lambda live: without_owners(live, gone))
+
+    async def _end(self, resource: Resource, found: Dependent, policy: str) -> None:
+        """Unless its owners are others by now: whoever set it free did so in time."""
+        kind = (resource.group, resource.plural)
+        for _ in range(_TRIES):
+            live = await self._client.find(kind, found.namespace, found.name)
+            if live is None or _dependent(live["metadata"]) != found:
+                return
+            try:
+                await self._client.delete(kind, live, policy=policy, unchanged=True)
+                log.info("%s %s/%s goes with its owner", resource.kind, found.namespace, found.name)
+                return
+            except ApiError as error:
+                if error.code != 409:
+                    log.info("%s %s/%s stays: %s", resource.kind, found.namespace, found.name, error.message)
+                    return
 
     async def _standing(self, owner: Owner, namespace: str) -> Standing:
         """Of a kind that we do not know, nothing can be said: it counts as there."""

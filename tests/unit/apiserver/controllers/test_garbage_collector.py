@@ -144,3 +144,20 @@ async def test_one_that_waits_waits_for_what_belongs_to_what_belongs_to_it() -> 
         await c.change(MAPS, last, lambda live: {**live, "metadata": {**live["metadata"], "finalizers": []}})
         await asyncio.sleep(5)
         assert await c.all(MAPS) == []
+
+
+@virtual_time
+async def test_what_is_set_free_in_between_does_not_go_with_its_owner() -> None:
+    async with cluster() as c:
+        metadata = {"name": "child", "namespace": "default"}
+        gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "gone"}
+        await c.add(*MAPS, {"metadata": {**metadata, "ownerReferences": [gone]}})
+
+        async def set_free() -> None:
+            live = await c.get("configmaps", "child")
+            bare = {key: value for key, value in live["metadata"].items() if key != "ownerReferences"}
+            await c.change(MAPS, live, lambda _: {**live, "metadata": bare})
+
+        c.store.before_write("configmaps/default/child", set_free)
+        await GarbageCollector(c).sync()
+        assert "ownerReferences" not in (await c.get("configmaps", "child"))["metadata"]

@@ -38,7 +38,6 @@ async def told(api: Api, method: str, path: str, body: dict[str, Any], kind: str
         (f"{NS}/persistentvolumeclaims", {"spec": CLAIM}, "it stays Pending"),
         (f"{NS}/secrets", {"type": "kubernetes.io/service-account-token", "metadata": ACCOUNT}, ""),
         (f"{NS}/secrets", {"stringData": {"a": "b"}}, ""),
-        (f"{NS}/services", service(ipFamilies=["IPv6"]), "no IPv6 address"),
         (f"{NS}/services", service(ipFamilyPolicy="PreferDualStack"), "no IPv6 address"),
         (f"{NS}/services", service(), ""),
         (CSRS, csr("kubernetes.io/legacy-unknown"), "nobody here issues certificates"),
