@@ -18,12 +18,12 @@ from pykubelet.api.volume_sources import (
     TypedObjectReference,
 )
 
-_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
 def validate_claim_template(template: PersistentVolumeClaimTemplate, path: str) -> Errors:
     yield from validate_template_meta(template.metadata, f"{path}.metadata")
-    yield from _claim_spec(template.spec, f"{path}.spec")
+    yield from validate_claim_spec(template.spec, f"{path}.spec")
 
 
 def validate_resource_claims(spec: PodSpec, meta: ObjectMeta | None, path: str) -> Errors:
@@ -52,13 +52,13 @@ def _resource_claim(claim: PodResourceClaim, path: str, seen: set[str]) -> Error
         yield from spelled(f"{path}.resourceClaimTemplateName", template_name, names.dns_subdomain(template_name))
 
 
-def _claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
+def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: str) -> Errors:
     if not spec.access_modes:
         yield required(f"{path}.accessModes", "must have at least one access mode")
     yield from validate_label_selector(spec.selector, f"{path}.selector")
     for mode in spec.access_modes:
-        yield from one_of(f"{path}.accessModes", mode, _ACCESS_MODES)
-    known = {*spec.access_modes} & {*_ACCESS_MODES}
+        yield from one_of(f"{path}.accessModes", mode, ACCESS_MODES)
+    known = {*spec.access_modes} & {*ACCESS_MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
         yield forbidden(f"{path}.accessModes", "must not have another mode beside ReadWriteOncePod")
     yield from _storage(spec, f"{path}.resources[storage]")

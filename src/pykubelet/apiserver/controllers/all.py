@@ -23,6 +23,7 @@ from pykubelet.apiserver.controllers.leader_election import LeaderElection, iden
 from pykubelet.apiserver.controllers.namespaces import NamespaceController
 from pykubelet.apiserver.controllers.nodes import NodeLifecycle
 from pykubelet.apiserver.controllers.pods import PodGarbageCollector
+from pykubelet.apiserver.controllers.protection import CLAIM, CLASS, VOLUME, Protection
 from pykubelet.apiserver.controllers.resource_quotas import ResourceQuotaController
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
@@ -75,6 +76,8 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "job-controller": lambda its: JobController(its.client),
     "namespace-controller": lambda its: NamespaceController(its.client),
     "node-lifecycle-controller": lambda its: NodeLifecycle(its.client),
+    "persistentvolume-protection-controller": lambda its: Protection(its.client, VOLUME),
+    "persistentvolumeclaim-protection-controller": lambda its: Protection(its.client, CLAIM),
     "pod-garbage-collector-controller": lambda its: PodGarbageCollector(its.client),
     "replicaset-controller": lambda its: ReplicaSetController(its.client),
     "replicationcontroller-controller": lambda its: ReplicaSetController(its.client, REPLICATION_CONTROLLERS),
@@ -85,6 +88,7 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "statefulset-controller": lambda its: StatefulSetController(its.client),
     "token-cleaner-controller": lambda its: TokenCleaner(its.client),
     "ttl-after-finished-controller": lambda its: TtlAfterFinished(its.client),
+    "volumeattributesclass-protection-controller": lambda its: Protection(its.client, CLASS),
 }
 
 

@@ -51,8 +51,9 @@ class Record(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def always(self) -> Mapping[str, Json]:
-        """The fields that are there even when nothing was said of them: zeros and empty objects."""
-        return {name: _filled(field.type) for name, field in self.fields.items() if field.is_filled}
+        """The fields that are there even when nothing was said of them: defaults, zeros and empty objects."""
+        defaults = {name: field.default for name, field in self.fields.items() if field.default is not None}
+        return defaults | {name: _filled(field.type) for name, field in self.fields.items() if field.is_filled}
 
 
 class Field(msgspec.Struct, frozen=True):

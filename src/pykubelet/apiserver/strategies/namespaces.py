@@ -1,11 +1,13 @@
 """Namespaces: each carries its own name as a label, and is kept by a finalizer until its content is gone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
+from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.api.struct import rfc3339
 from pykubelet.api.validation import names
+from pykubelet.api.validation.rules import spelled
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied
@@ -13,6 +15,7 @@ from pykubelet.apiserver.strategies.base import Claims, Strategy, keep, keep_all
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
 FINALIZER: Final = "kubernetes"
+_STANDARD_FINALIZERS: Final = (FINALIZER, "foregroundDeletion", "orphan")
 _IMMORTAL: Final = ("default", "kube-system", "kube-public")
 _IN_PROGRESS: Final = (
     "The system is ensuring all content is removed from this namespace.  "
@@ -54,6 +57,14 @@ class NamespaceStrategy(Strategy):
             case _:
                 keep(obj, old, "spec")
                 keep(obj, old, "status")
+
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
+        field = "spec.finalizers"
+        for name in at(obj, field, ()):
+            yield from spelled(field, name, names.qualified_name(name))
+            if "/" not in name and name not in _STANDARD_FINALIZERS:
+                detail = "name is neither a standard finalizer name nor is it fully qualified"
+                yield invalid(field, name, detail)
 
     def check_delete(self, name: str) -> None:
         if name in _IMMORTAL:

@@ -17,7 +17,8 @@ from pykubelet.api.validation.annotations import (
 from pykubelet.api.validation.meta import validate_annotations, validate_labels
 from pykubelet.api.validation.options import PodValidationOptions
 from pykubelet.api.validation.pod import validate_pod_spec
-from pykubelet.apiserver.objects import overlay
+from pykubelet.apiserver.objects import Object, overlay
+from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.pods import check_amount
 
 _OPTIONS: Final = PodValidationOptions(resource_is_pod=False)
@@ -60,3 +61,15 @@ def selection_faults(
     labels = (template.get("metadata") or {}).get("labels") or {}
     if found and not matches(found, labels):
         yield invalid(f"{path}.metadata.labels", labels, "`selector` does not match template `labels`")
+
+
+class PodTemplateStrategy(Strategy):
+    """Of a template that is stored by itself."""
+
+    def normal(self, obj: Object) -> Object:
+        result = super().normal(obj)
+        result["template"] = normal_template(result.get("template") or {}, "template")
+        return result
+
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
+        yield from template_faults(obj["template"], "template")

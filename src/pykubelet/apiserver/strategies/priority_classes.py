@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
+from pykubelet.api.validation.rules import one_of
 from pykubelet.apiserver import status
-from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.base import Lookup, Strategy
 
 _HIGHEST_PRIORITY: Final = 1_000_000_000
@@ -38,6 +39,13 @@ class PriorityClassStrategy(Strategy):
                 yield forbidden("metadata.name", "priority class names with 'system-' prefix are reserved")
         elif obj["value"] > _HIGHEST_PRIORITY:
             yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
+
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
+        yield from one_of("preemptionPolicy", obj["preemptionPolicy"], ("Never", "PreemptLowerPriority"))
+
+    def count_generation(self, obj: Object, old: Object) -> None:
+        """Nothing that matters can change."""
+        obj["metadata"]["generation"] = at(old, "metadata.generation", 1)
 
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from super().validate_update(obj, old, subresource)

@@ -3,9 +3,15 @@
 from collections.abc import Iterator
 from typing import ClassVar
 
-from pykubelet.api.field_errors import FieldError, invalid, required
+from pykubelet.api.codec import convert
+from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.api.quantity import parse as parse_quantity
+from pykubelet.api.scheduling import Toleration
 from pykubelet.api.validation import names
-from pykubelet.apiserver.objects import Object
+from pykubelet.api.validation.resources import validate_amount
+from pykubelet.api.validation.rules import spelled
+from pykubelet.api.validation.scheduling import validate_tolerations
+from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.base import Strategy
 
 
@@ -15,10 +21,17 @@ class RuntimeClassStrategy(Strategy):
 
     def validate(self, obj: Object) -> Iterator[FieldError]:
         yield from super().validate(obj)
-        if not obj.get("handler"):
-            yield required("handler", "")
-        for fault in names.dns_label(obj["handler"]) if obj.get("handler") else ():
-            yield invalid("handler", obj["handler"], fault)
+        yield from spelled("handler", obj["handler"], names.dns_label(obj["handler"]))
+
+    def content_faults(self, obj: Object) -> Iterator[FieldError]:
+        scheduling, overhead = obj.get("scheduling") or {}, at(obj, "overhead.podFixed", {})
+        for key, value in (scheduling.get("nodeSelector") or {}).items():
+            yield from spelled("scheduling.nodeSelector", key, names.qualified_name(key))
+            yield from spelled("scheduling.nodeSelector", value, names.label_value(value))
+        tolerations = convert(tuple[Toleration, ...], scheduling.get("tolerations") or [])
+        yield from validate_tolerations(tolerations, "scheduling.tolerations.tolerations")
+        for name, amount in overhead.items():
+            yield from validate_amount(name, parse_quantity(str(amount)), f"overhead.limits[{name}]")
 
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from super().validate_update(obj, old, subresource)

@@ -41,7 +41,7 @@ def spec_faults(spec: Spec) -> Iterator[FieldError]:
     yield from validate_labels(spec.get("selector") or {}, "spec.selector")
     yield from _affinity_faults(spec)
     for index, each in enumerate(spec.get("externalIPs") or ()):
-        yield from _outer_address_faults(each, f"spec.externalIPs[{index}]")
+        yield from outer_address_faults(each, f"spec.externalIPs[{index}]")
     yield from _balancer_faults(spec)
     yield from _traffic_faults(spec)
     if kind == "ExternalName":
@@ -105,7 +105,7 @@ def _affinity_faults(spec: Spec) -> Iterator[FieldError]:
         yield invalid(where, seconds, f"must be greater than 0 and less than {_LONGEST_STICKY}")
 
 
-def _outer_address_faults(text: str, field: str) -> Iterator[FieldError]:
+def outer_address_faults(text: str, field: str) -> Iterator[FieldError]:
     faults = names.ip_address(text)
     yield from spelled(field, text, faults)
     if faults:

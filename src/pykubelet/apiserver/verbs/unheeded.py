@@ -4,14 +4,13 @@ One line per wish. When something comes to act on it, its line goes.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
 from pykubelet.apiserver.objects import Object, at
 
 _UNSIGNED: Final = ("kubernetes.io/legacy-unknown",)
-_DUAL: Final = ("PreferDualStack", "RequireDualStack")
 
 
 class _Unheeded(Struct, frozen=True):
@@ -32,12 +31,6 @@ def _limits_claims(obj: Object) -> bool:
     return any(item.get("type") == "PersistentVolumeClaim" for item in at(obj, "spec.limits", ()))
 
 
-def _misses_a_family(obj: Object) -> bool:
-    spec: dict[str, Any] = obj.get("spec") or {}
-    wants = "IPv6" in (spec.get("ipFamilies") or ()) or spec.get("ipFamilyPolicy") in _DUAL
-    return wants and not any(":" in address for address in spec.get("clusterIPs") or ())
-
-
 def _is_unsigned(obj: Object) -> bool:
     return at(obj, "spec.signerName") in _UNSIGNED and not at(obj, "status.certificate")
 
@@ -48,11 +41,6 @@ _TABLE: Final = (
         "persistentvolumeclaims",
         "the claim is stored, but nothing here makes or binds volumes: it stays Pending, and pods that use it wait",
         lambda obj: at(obj, "status.phase") != "Bound",
-    ),
-    _Unheeded(
-        "services",
-        "addresses of services are IPv4 here: the service is stored, but gets no IPv6 address",
-        _misses_a_family,
     ),
     _Unheeded(
         "pods",

@@ -1,5 +1,6 @@
 """Persistent volume claims."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -42,11 +43,66 @@ def test_a_claim_says_how_much_and_for_whom() -> None:
     ("was", "now", "expected"),
     [
         ({}, {"volumeName": "v", "storageClassName": "s"}, []),
-        ({}, {"resources": {"requests": {"storage": "2Gi"}}}, []),
+        ({}, {"resources": {"requests": {"storage": "2Gi"}}}, ["spec"]),
+        ({}, {"volumeMode": "Block"}, ["spec", "volumeMode"]),
         ({"volumeName": "v"}, {"volumeName": "w"}, ["spec"]),
         ({"storageClassName": "s"}, {"storageClassName": "t"}, ["spec"]),
         ({}, {"accessModes": ["ReadWriteMany"]}, ["spec"]),
     ],
 )
-def test_once_made_a_claim_may_be_bound_and_grow(was: dict[str, Any], now: dict[str, Any], expected: list[str]) -> None:
+def test_once_made_a_claim_may_be_bound(was: dict[str, Any], now: dict[str, Any], expected: list[str]) -> None:
     assert faults(CLAIMS, made(CLAIMS, spec={**SPEC, **now}), made(CLAIMS, spec={**SPEC, **was})) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"accessModes": ["Sometimes"]}, ["spec.accessModes"]),
+        ({"resources": {"requests": {"storage": "-1"}}}, ["spec.resources[storage]"]),
+        ({"volumeMode": "Tape"}, ["spec.volumeMode"]),
+        ({"storageClassName": "Bad_"}, ["spec.storageClassName"]),
+    ],
+)
+def test_what_cannot_be_fulfilled_is_refused(spec: dict[str, Any], expected: list[str]) -> None:
+    assert faults(CLAIMS, made(CLAIMS, spec={**SPEC, **spec})) == expected
+
+
+def test_a_bound_claim_may_grow_and_not_shrink_below_what_it_has() -> None:
+    def claim(size: str) -> dict[str, Any]:
+        status = {"phase": "Bound", "capacity": {"storage": "2Gi"}}
+        return made(CLAIMS, spec={**SPEC, "resources": {"requests": {"storage": size}}}, status=status)
+
+    assert faults(CLAIMS, claim("4Gi"), claim("3Gi")) == []
+    assert faults(CLAIMS, claim("1Gi"), claim("3Gi")) == ["spec.resources.requests.storage"]
+
+
+@virtual_time
+async def test_a_claim_grows_if_its_class_lets_it_and_is_protected() -> None:
+    async with cluster() as c:
+        for name, grows in (("no", False), ("yes", True)):
+            await c.add(
+                "storage.k8s.io",
+                "storageclasses",
+                {"metadata": {"name": name}, "provisioner": "x.io/y", "allowVolumeExpansion": grows},
+            )
+            spec = {**SPEC, "storageClassName": name}
+            metadata = {"name": name, "namespace": "default"}
+            await c.create(("", "persistentvolumeclaims"), {"metadata": metadata, "spec": spec})
+            made_ = await c.get("persistentvolumeclaims", name)
+            assert made_["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+            bound = {"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
+            await c.change(("", "persistentvolumeclaims"), made_, lambda old, b=bound: {**old, **b}, part="status")  # type: ignore[misc]
+            larger = {**spec, "resources": {"requests": {"storage": "2Gi"}}}
+            changed = await c.change(("", "persistentvolumeclaims"), made_, lambda old, s=larger: {**old, "spec": s})  # type: ignore[misc]
+            assert (changed is not None) == grows
+
+
+def test_what_a_claim_is_filled_from_is_said_in_both_fields() -> None:
+    snapshot = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+    for given in ({"dataSource": snapshot}, {"dataSourceRef": snapshot}):
+        claim = made(CLAIMS, spec={**SPEC, **given})
+        CLAIMS.prepare_create(claim, datetime(2026, 1, 2, tzinfo=UTC))
+        assert claim["spec"]["dataSource"] == claim["spec"]["dataSourceRef"] == snapshot
+    claim = made(CLAIMS, spec={**SPEC, "dataSource": {"kind": "Strange", "name": "s"}})
+    CLAIMS.prepare_create(claim, datetime(2026, 1, 2, tzinfo=UTC))
+    assert "dataSource" not in claim["spec"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kit.strategies import faults, made, strategy_of
 from pykubelet.api.codec import DecodeError
 from pykubelet.apiserver.strategies.pod_templates import normal_template, selection_faults, template_faults
 
@@ -65,3 +66,12 @@ def test_a_selector_has_to_find_the_pods() -> None:
     assert list(selection_faults({"matchLabels": {"app": "web"}}, template)) == []
     (fault,) = selection_faults({"matchLabels": {"app": "db"}}, template)
     assert fault.field == "spec.template.metadata.labels"
+
+
+def test_a_template_that_is_stored_by_itself_is_filled_in_and_checked() -> None:
+    templates = strategy_of("", "podtemplates")
+    spec = {"containers": [{"name": "c", "image": "busybox"}]}
+    stored = made(templates, template={"metadata": {"labels": {"a": "b"}}, "spec": spec})
+    assert stored["template"]["spec"]["restartPolicy"] == "Always"
+    assert faults(templates, stored) == []
+    assert "template.spec.containers" in faults(templates, made(templates, template={}))

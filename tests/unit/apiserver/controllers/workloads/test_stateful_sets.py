@@ -10,6 +10,8 @@ from kit.virtual_time import virtual_time
 from kit.workloads import change_spec, make_ready, run_pods, template, until, workload
 from pykubelet.apiserver.controllers.client import PODS
 from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
+from pykubelet.apiserver.controllers.protection import CLAIM as CLAIM_OF_PODS
+from pykubelet.apiserver.controllers.protection import Protection
 from pykubelet.apiserver.controllers.workloads.revisions import CONTROLLER_REVISIONS
 from pykubelet.apiserver.controllers.workloads.stateful_sets import CLAIMS, STATEFUL_SETS, StatefulSetController
 from pykubelet.apiserver.objects import Object, at
@@ -224,7 +226,7 @@ async def test_each_pod_has_claims_of_its_own_which_outlive_it() -> None:
 
 @virtual_time
 async def test_claims_go_with_their_pod_when_it_is_no_longer_wanted_and_with_the_set() -> None:
-    async with controlled() as c:
+    async with controlled() as c, running(Protection(c, CLAIM_OF_PODS)):
         policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
         made = stateful(replicas=2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy)
         obj = await c.make(STATEFUL_SETS, made)

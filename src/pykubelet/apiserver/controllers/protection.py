@@ -1,0 +1,84 @@
+"""Lets go of volumes, claims and classes that are to be deleted, once nobody uses them any longer."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.strategies.persistent_volume_claims import CLAIM_PROTECTION
+from pykubelet.apiserver.strategies.persistent_volumes import VOLUME_PROTECTION
+from pykubelet.apiserver.strategies.storage_classes import CLASS_PROTECTION
+
+CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
+VOLUMES: Final[Kind] = ("", "persistentvolumes")
+CLASSES: Final[Kind] = ("storage.k8s.io", "volumeattributesclasses")
+
+
+class Protected(NamedTuple):
+    kind: Kind
+    finalizer: str
+    users: tuple[Kind, ...]
+
+
+CLAIM: Final = Protected(CLAIMS, CLAIM_PROTECTION, (PODS,))
+VOLUME: Final = Protected(VOLUMES, VOLUME_PROTECTION, ())
+CLASS: Final = Protected(CLASSES, CLASS_PROTECTION, (CLAIMS, VOLUMES))
+
+
+class Protection:
+    def __init__(self, client: ControllerClient, what: Protected) -> None:
+        self._client = client
+        self._what = what
+
+    async def run(self) -> None:
+        await self._client.follow(self.sync, self._what.kind, *self._what.users)
+
+    async def sync(self) -> None:
+        kind, finalizer, users = self._what
+        leaving = [
+            obj
+            for obj in await self._client.all(kind)
+            if at(obj, "metadata.deletionTimestamp") and finalizer in at(obj, "metadata.finalizers", ())
+        ]
+        if not leaving:
+            return
+        by_kind = {each: await self._client.all(each) for each in users}
+        for obj in leaving:
+            if not is_used(kind, obj, by_kind):
+                await self._client.change(kind, obj, partial(let_go, finalizer=finalizer))
+
+
+def is_used(kind: Kind, obj: Object, users: Mapping[Kind, Iterable[Object]]) -> bool:
+    name, namespace = obj["metadata"]["name"], obj["metadata"].get("namespace", "")
+    if kind == VOLUMES:
+        return bool(at(obj, "status.phase") == "Bound")
+    if kind == CLAIMS:
+        return any(name in _claims_of(pod) for pod in users[PODS] if pod["metadata"].get("namespace") == namespace)
+    return any(_names_class(each, name) for every in users.values() for each in every)
+
+
+def _claims_of(pod: Object) -> set[str]:
+    """The claims that a pod holds: one that has ended holds none."""
+    if at(pod, "status.phase") in ("Succeeded", "Failed"):
+        return set()
+    volumes: list[dict[str, Any]] = at(pod, "spec.volumes", [])
+    named = {at(each, "persistentVolumeClaim.claimName", "") for each in volumes}
+    made = {f"{pod['metadata']['name']}-{each['name']}" for each in volumes if "ephemeral" in each}
+    return named | made
+
+
+def _names_class(obj: Object, name: str) -> bool:
+    paths = (
+        "spec.volumeAttributesClassName",
+        "status.currentVolumeAttributesClassName",
+        "status.modifyVolumeStatus.targetVolumeAttributesClassName",
+    )
+    return any(at(obj, path) == name for path in paths)
+
+
+def let_go(obj: Object, finalizer: str) -> Object | None:
+    finalizers = at(obj, "metadata.finalizers", [])
+    if finalizer not in finalizers:
+        return None
+    return {**obj, "metadata": {**obj["metadata"], "finalizers": [each for each in finalizers if each != finalizer]}}

@@ -1,0 +1,51 @@
+"""What is in use stays until it is not."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kit.cluster import cluster, running
+from kit.virtual_time import virtual_time
+from pykubelet.apiserver.controllers.client import PODS, Kind
+from pykubelet.apiserver.controllers.protection import CLAIM, CLAIMS, CLASSES, VOLUMES, Protection, is_used
+
+CLAIM_SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def pod(namespace: str = "default", phase: str = "Running", **volume: Any) -> dict[str, Any]:
+    metadata = {"name": "p", "namespace": namespace}
+    return {"metadata": metadata, "spec": {"volumes": [{"name": "v", **volume}]}, "status": {"phase": phase}}
+
+
+MOUNTED: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "c"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "users", "expected"),
+    [
+        (CLAIMS, {"metadata": {"name": "c", "namespace": "default"}}, {PODS: [pod(**MOUNTED)]}, True),
+        (CLAIMS, {"metadata": {"name": "c", "namespace": "default"}}, {PODS: [pod("other", **MOUNTED)]}, False),
+        (CLAIMS, {"metadata": {"name": "c", "namespace": "default"}}, {PODS: [pod(phase="Failed", **MOUNTED)]}, False),
+        (CLAIMS, {"metadata": {"name": "p-v", "namespace": "default"}}, {PODS: [pod(ephemeral={})]}, True),
+        (VOLUMES, {"metadata": {"name": "v"}, "status": {"phase": "Bound"}}, {}, True),
+        (VOLUMES, {"metadata": {"name": "v"}, "status": {"phase": "Released"}}, {}, False),
+        (CLASSES, {"metadata": {"name": "k"}}, {CLAIMS: [{"spec": {"volumeAttributesClassName": "k"}}]}, True),
+        (CLASSES, {"metadata": {"name": "k"}}, {CLAIMS: [{"spec": {}}], VOLUMES: []}, False),
+    ],
+)
+def test_who_uses_what(kind: Kind, obj: dict[str, Any], users: dict[Kind, list[Any]], expected: bool) -> None:
+    assert is_used(kind, obj, users) == expected
+
+
+@virtual_time
+async def test_a_claim_goes_after_the_last_pod_that_mounts_it() -> None:
+    async with cluster() as c, running(Protection(c, CLAIM)):
+        await c.create(CLAIMS, {"metadata": {"name": "c", "namespace": "default"}, "spec": CLAIM_SPEC})
+        mounting = await c.pod("p", spec={"volumes": [{"name": "v", **MOUNTED}]})
+        await c.remove(CLAIMS, await c.get("persistentvolumeclaims", "c"))
+        await asyncio.sleep(2)
+        assert "deletionTimestamp" in (await c.get("persistentvolumeclaims", "c"))["metadata"]
+        await c.remove(PODS, mounting, grace=0)
+        await asyncio.sleep(2)
+        assert await c.all(CLAIMS) == []
