@@ -16,6 +16,7 @@ from pykubelet.apiserver.strategies.workloads import (
     percent_faults,
     pods_faults,
     selector_faults,
+    unselected,
 )
 
 GENERATION: Final = "deprecated.daemonset.template.generation"
@@ -61,8 +62,11 @@ class DaemonSetStrategy(WorkloadStrategy):
 
     def content_faults(self, obj: Object) -> Iterator[FieldError]:
         spec = obj["spec"]
-        yield from selector_faults(spec, "daemonset")
-        yield from pods_faults(spec, "DaemonSet", spec.get("selector"))
+        if spec.get("selector") is None:
+            yield unselected(spec)
+        else:
+            yield from selector_faults(spec, "daemonset")
+        yield from pods_faults(spec, "DaemonSet")
         yield from not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
         yield from _strategy_faults(spec.get("updateStrategy") or {})
         yield from not_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))

@@ -26,6 +26,7 @@ class DeploymentStrategy(WorkloadStrategy):
         "availableReplicas",
         "unavailableReplicas",
     )
+    condition_times: ClassVar[tuple[str, ...]] = ("lastUpdateTime", "lastTransitionTime")
 
     def fill(self, obj: Object) -> None:
         spec = obj["spec"]
@@ -55,7 +56,7 @@ class DeploymentStrategy(WorkloadStrategy):
         spec = obj["spec"]
         yield from not_negative("spec.replicas", spec.get("replicas"))
         yield from selector_faults(spec, "deployment")
-        yield from pods_faults(spec, "ReplicaSet", spec.get("selector"))
+        yield from pods_faults(spec, "ReplicaSet")
         yield from _strategy_faults(spec.get("strategy") or {})
         least, deadline = spec.get("minReadySeconds", 0), spec.get("progressDeadlineSeconds")
         yield from not_negative("spec.minReadySeconds", least)

@@ -7,6 +7,7 @@ from pykubelet.api.field_errors import FieldError, required
 from pykubelet.api.validation.meta import validate_labels
 from pykubelet.api.validation.rules import not_negative
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.strategies.pod_templates import selection_faults
 from pykubelet.apiserver.strategies.workloads import WorkloadStrategy, pods_faults, selector_faults
 
 
@@ -23,11 +24,12 @@ class ReplicaSetStrategy(WorkloadStrategy):
         yield from not_negative("spec.replicas", spec.get("replicas"))
         yield from not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
         yield from selector_faults(spec, "deployment")
-        yield from pods_faults(spec, "ReplicaSet", spec.get("selector"))
+        yield from pods_faults(spec, "ReplicaSet")
 
 
 class ReplicationControllerStrategy(ReplicaSetStrategy):
     orphans_by_default: ClassVar[bool] = True
+    needs_template: ClassVar[bool] = True
 
     def fill(self, obj: Object) -> None:
         super().fill(obj)
@@ -45,7 +47,11 @@ class ReplicationControllerStrategy(ReplicaSetStrategy):
             yield required("spec.selector")
         yield from validate_labels(selector, "spec.selector")
         yield from not_negative("spec.replicas", spec.get("replicas"))
-        yield from pods_faults(spec, "ReplicationController", {"matchLabels": selector})
+        if spec.get("template") is None:
+            yield required("spec.template")
+            return
+        yield from selection_faults({"matchLabels": selector}, spec["template"])
+        yield from pods_faults(spec, "ReplicationController")
 
     def change_faults(self, obj: Object, old: Object) -> Iterator[FieldError]:
         return iter(())

@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
-from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
+from pykubelet.api.codec import convert
+from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported
 from pykubelet.api.validation import names
+from pykubelet.api.validation.claims import validate_claim_spec
 from pykubelet.api.validation.rules import not_negative, spelled
+from pykubelet.api.volume_sources import PersistentVolumeClaimSpec
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.strategies.workloads import (
@@ -76,10 +79,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         spec = obj["spec"]
         for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
             path = f"spec.volumeClaimTemplates[{index}].spec"
-            if not at(claim, "spec.accessModes"):
-                yield required(f"{path}.accessModes", "at least 1 access mode is required")
-            if not at(claim, "spec.resources.requests.storage"):
-                yield required(f"{path}.resources[storage]", "")
+            yield from validate_claim_spec(convert(PersistentVolumeClaimSpec, claim.get("spec") or {}), path)
         if service := spec.get("serviceName"):
             yield from spelled("spec.serviceName", service, names.dns_label(service))
 
@@ -96,7 +96,7 @@ class StatefulSetStrategy(WorkloadStrategy):
         yield from not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
         yield from not_negative("spec.ordinals.start", at(spec, "ordinals.start"))
         yield from selector_faults(spec, "statefulset")
-        yield from pods_faults({**spec, "template": _as_made(spec)}, "StatefulSet", spec.get("selector"))
+        yield from pods_faults({**spec, "template": _as_made(spec)}, "StatefulSet")
 
     def change_faults(self, obj: Object, old: Object) -> Iterator[FieldError]:
         new, was = ({k: v for k, v in each["spec"].items() if k not in _CHANGEABLE} for each in (obj, old))

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Final
 from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from pykubelet.api.meta import LabelSelector
-from pykubelet.api.selectors import from_struct
 from pykubelet.api.validation.meta import validate_label_selector
 from pykubelet.api.validation.rules import not_negative
 from pykubelet.apiserver.objects import Object, at
@@ -26,14 +25,23 @@ class WorkloadStrategy(Strategy):
     always_counted: ClassVar[tuple[str, ...]] = ()
     """Those of them that are there even when they are 0."""
 
+    condition_times: ClassVar[tuple[str, ...]] = ("lastTransitionTime",)
+    """What each condition of the status has, if only as null."""
+    needs_template: ClassVar[bool] = False
+    """Whether one that is not there is told from an empty one."""
+
     def normal(self, obj: Object) -> Object:
         result = super().normal(obj)
         spec = result.setdefault("spec", {})
-        spec["template"] = normal_template(spec.get("template") or {}, TEMPLATE)
+        if spec.get("template") is not None or not self.needs_template:
+            spec["template"] = normal_template(spec.get("template") or {}, TEMPLATE)
         self.fill(result)
         if (status := result.get("status")) is not None:
             for name in self.always_counted:
                 status.setdefault(name, 0)
+            for condition in status.get("conditions", ()):
+                for name in self.condition_times:
+                    condition.setdefault(name, None)
         return result
 
     def fill(self, obj: Object) -> None:
@@ -78,28 +86,37 @@ class WorkloadStrategy(Strategy):
 
 
 def selector_faults(spec: Mapping[str, Any], what: str) -> Iterator[FieldError]:
-    """What is wrong with the selector of a kind that has to have one."""
+    """What is wrong with the selector of a kind that has to have one, and with pods that it does not find."""
     given = spec.get("selector")
     if given is None:
         yield required("spec.selector")
+        yield unselected(spec)
         return
-    try:
-        selector = convert(LabelSelector, given)
-        faults = list(validate_label_selector(selector, "spec.selector"))
-        if not faults:
-            from_struct(selector)
-    except (DecodeError, ValueError):
-        yield invalid("spec.selector", given, "invalid label selector")
-        return
+    faults = list(spelling_faults(given))
     yield from faults
-    if not selector.match_labels and not selector.match_expressions:
+    if not given.get("matchLabels") and not given.get("matchExpressions"):
         yield invalid("spec.selector", given, f"empty selector is invalid for {what}")
+    if faults:
+        yield invalid("spec.selector", given, "invalid label selector")
+    else:
+        yield from selection_faults(given, spec.get("template") or {})
 
 
-def pods_faults(spec: Mapping[str, Any], what: str, selector: dict[str, Any] | None) -> Iterator[FieldError]:
+def spelling_faults(selector: Mapping[str, Any]) -> Iterator[FieldError]:
+    try:
+        yield from validate_label_selector(convert(LabelSelector, selector), "spec.selector")
+    except DecodeError as error:
+        yield invalid("spec.selector", selector, error.reason)
+
+
+def unselected(spec: Mapping[str, Any]) -> FieldError:
+    labels = at(spec, "template.metadata.labels")
+    return invalid(f"{TEMPLATE}.metadata.labels", labels, "`selector` does not match template `labels`")
+
+
+def pods_faults(spec: Mapping[str, Any], what: str) -> Iterator[FieldError]:
     """What is wrong with the template of a kind whose pods run for ever."""
     template = spec.get("template") or {}
-    yield from selection_faults(selector, template)
     yield from template_faults(template, TEMPLATE)
     policy = at(template, "spec.restartPolicy", "")
     if policy != "Always":

@@ -15,6 +15,7 @@ from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
 from pykubelet.apiserver.verbs.pod_warnings import pod_warnings
 from pykubelet.apiserver.verbs.unheeded import unheeded
+from pykubelet.apiserver.verbs.workload_warnings import workload_warnings
 from pykubelet.base.errors import Invalid
 
 MOST_YAML: Final = 3 << 20
@@ -76,6 +77,8 @@ def _besides(call: Call, answer: Answer) -> Iterator[str]:
     yield from unheeded(resource, info.subresource, obj)
     if resource == "pods" and answer.code == 201 and not info.subresource:
         yield from islice(pod_warnings(obj), _MOST_WARNINGS)
+    if answer.code == 201 and not info.subresource:
+        yield from islice(workload_warnings(resource, obj), _MOST_WARNINGS)
 
 
 def _transformed(backend: Backend, call: Call, obj: Object) -> Object:

@@ -74,6 +74,7 @@ def test_a_replication_controller_takes_its_selector_and_labels_from_the_templat
     bare = made(strategy, spec={"template": {"spec": TEMPLATE["spec"]}})
     assert "spec.selector" in faults(strategy, bare)
     assert strategy.orphans_by_default
+    assert faults(strategy, made(strategy, spec={"selector": {"app": "web"}})) == ["spec.template"]
 
 
 @pytest.mark.parametrize("plural", KINDS)
@@ -133,7 +134,11 @@ def test_what_is_wrong_is_named(plural: str, spec: dict[str, Any], field: str) -
     if spec.get("selector", True) is None:
         without = obj(plural)
         del without["spec"]["selector"]
-        assert field in faults(strategy_of("apps", plural), without)
+        found = faults(strategy_of("apps", plural), without)
+        assert (field in found) == (plural != "daemonsets"), (
+            "a daemon set without one is only told that it finds nothing"
+        )
+        assert "spec.template.metadata.labels" in found
     else:
         assert field in rules_of(plural, **spec)
 
@@ -291,6 +296,24 @@ def test_unavailable_replicas_may_be_more_than_there_are() -> None:
     strategy, old = strategy_of("apps", "deployments"), obj("deployments")
     new = {**old, "status": {"replicas": 1, "unavailableReplicas": 3}}
     assert list(strategy.validate_update(new, old, "status")) == []
+
+
+@pytest.mark.parametrize(
+    ("plural", "times"),
+    [(plural, ("lastTransitionTime",)) for plural in KINDS[1:]]
+    + [("deployments", ("lastUpdateTime", "lastTransitionTime"))],
+)
+def test_conditions_have_their_times_if_only_as_null(plural: str, times: tuple[str, ...]) -> None:
+    status = {"conditions": [{"type": "X", "status": "True"}]}
+    (condition,) = strategy_of("apps", plural).normal({**obj(plural), "status": status})["status"]["conditions"]
+    assert condition == {"type": "X", "status": "True", **dict.fromkeys(times)}
+
+
+def test_claims_are_checked_as_claims_are() -> None:
+    spec = {"accessModes": ["Wrong"], "resources": {"requests": {"storage": "-1"}}}
+    found = rules_of("statefulsets", volumeClaimTemplates=[{"metadata": {"name": "d"}, "spec": spec}])
+    where = "spec.volumeClaimTemplates[0].spec"
+    assert found == [f"{where}.accessModes", f"{where}.resources[storage]"]
 
 
 # --- revisions
