@@ -35,6 +35,10 @@ class Told:
     def now(self) -> Any:
         raise NotImplementedError
 
+    @property
+    def settings(self) -> Any:
+        raise NotImplementedError
+
 
 @pytest.mark.parametrize(
     ("address", "why"),

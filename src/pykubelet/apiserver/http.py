@@ -8,6 +8,7 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Final, cast
 
+import msgspec
 from aiohttp import web
 
 from pykubelet.api.codec import DecodeError
@@ -17,7 +18,7 @@ from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.in_flight import LASTING, READING, WRITING, InFlight
-from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, Accept, accepted, content_type
+from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, Accept, accepted, content_type, is_for_people
 from pykubelet.apiserver.requests.request_body import read_body
 from pykubelet.apiserver.requests.request_info import RequestInfo, request_info
 from pykubelet.apiserver.requests.surrogates import whole
@@ -370,4 +371,6 @@ def _failure(request: web.Request, error: ApiError) -> web.Response:
         body = encode(error.status())
     except UnicodeEncodeError:  # it quotes what a client sent
         body = json.dumps(error.status()).encode()
+    if is_for_people(request.query.get("pretty"), request.headers.get("User-Agent", "")):
+        body = msgspec.json.format(body, indent=2)
     return web.Response(status=error.code, body=body + b"\n", headers=headers)

@@ -1,6 +1,8 @@
 """What whoever runs the API server may choose."""
 
 import ipaddress
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Final
 
 import msgspec
@@ -10,6 +12,29 @@ from pykubelet.base.errors import Invalid
 _SMALLEST_RANGE: Final = 8
 _LARGEST_RANGE: Final = 20
 """In bits: for all services, and not more than can be reckoned with, as upstream."""
+
+
+SWITCHABLE_ADMISSION: Final = (
+    "DefaultTolerationSeconds",
+    "LimitRanger",
+    "MutatingAdmissionWebhook",
+    "PodSecurity",
+    "Priority",
+    "RuntimeClass",
+    "ServiceAccount",
+    "ValidatingAdmissionWebhook",
+)
+"""What may be left out of admission, by upstream's names."""
+
+
+def without_admission(given: Sequence[str]) -> frozenset[str]:
+    """The parts of admission that are left out. Raises Invalid."""
+    for name in given:
+        if name not in SWITCHABLE_ADMISSION:
+            near = get_close_matches(name, SWITCHABLE_ADMISSION, 1)
+            hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(SWITCHABLE_ADMISSION)}"
+            raise Invalid(f"--disable-admission-plugins: {name!r} cannot be switched off here; {hint}")
+    return frozenset(given)
 
 
 def service_range(text: str) -> str:
@@ -42,3 +67,4 @@ class ApiSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a watch lasts at least when the client does not say."""
     event_seconds: float = 3600.0
     """How long events are kept."""
+    without_admission: frozenset[str] = frozenset()

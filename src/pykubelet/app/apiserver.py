@@ -22,7 +22,7 @@ from pykubelet.apiserver.security.pki import ADMIN
 from pykubelet.apiserver.security.serving import apiserver_tls, serving_hosts
 from pykubelet.apiserver.security.tokens import ServiceAccountTokens
 from pykubelet.apiserver.server import ApiServer
-from pykubelet.apiserver.settings import ApiSettings, first_service, service_range
+from pykubelet.apiserver.settings import ApiSettings, first_service, service_range, without_admission
 from pykubelet.apiserver.store.memory import MemoryStore
 from pykubelet.apiserver.store.moving import move
 from pykubelet.apiserver.store.port import Store
@@ -67,6 +67,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             advertise_address=_advertised(config),
             advertise_port=config.port,
             service_range=services,
+            without_admission=without_admission(config.without_admission),
             dns_address=config.cluster_dns,
         )
         static = {pki.admin_token(): authenticated(ADMIN, (MASTERS,))}

@@ -42,6 +42,12 @@ _COUNT = click.IntRange(min=0)
     metavar="CIDR",
     help="Which addresses services get; nothing else in reach may have them.",
 )
+@click.option(
+    "--disable-admission-plugins",
+    default="",
+    metavar="NAME[,NAME]",
+    help="Which parts of admission are left out, by upstream's names, such as PodSecurity.",
+)
 @click.option("--audit-log-path", default="", type=PATH, metavar="FILE", help="Log who did what; - is the output.")
 @click.option("--audit-policy-file", default="", type=PATH, metavar="FILE", help="How much of what [Metadata of all].")
 @click.option("--audit-log-maxage", type=_COUNT, default=0, metavar="DAYS", help="Keep older logs so long [for ever].")
@@ -88,6 +94,7 @@ def apiserver(
         cluster_dns=given["cluster_dns"],
         insecure_kubelets=given["insecure_kubelets"],
         service_range=given["service_cluster_ip_range"],
+        without_admission=words(given["disable_admission_plugins"]),
         audit_policy=given["audit_policy_file"],
         audit_log=given["audit_log_path"],
         audit_most_days=given["audit_log_maxage"],

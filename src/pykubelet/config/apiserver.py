@@ -42,6 +42,7 @@ class ApiServerConfig(Struct, frozen=True, kw_only=True):
     """Whether kubelets are believed whose serving certificate is not ours."""
 
     service_range: str = "10.96.0.0/16"
+    without_admission: tuple[str, ...] = ()
     audit_policy: str = ""
     audit_log: str = ""
     """Where the audit log is written; `-` is the standard output."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.apiserver.settings import first_service, service_range
+from pykubelet.apiserver.settings import first_service, service_range, without_admission
 from pykubelet.base.errors import Invalid
 
 
@@ -19,3 +19,11 @@ def test_a_range_of_services(text: str, first: str) -> None:
 def test_what_is_none(text: str) -> None:
     with pytest.raises(Invalid, match="--service-cluster-ip-range"):
         service_range(text)
+
+
+def test_admission_may_be_left_out_in_parts_that_are_known() -> None:
+    assert without_admission(["PodSecurity", "Priority"]) == {"PodSecurity", "Priority"}
+    with pytest.raises(Invalid, match="did you mean PodSecurity"):
+        without_admission(["PodSecurityy"])
+    with pytest.raises(Invalid, match="'NamespaceLifecycle' cannot be switched off here"):
+        without_admission(["NamespaceLifecycle"])

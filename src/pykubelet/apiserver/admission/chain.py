@@ -15,6 +15,10 @@ class AdmissionChain:
         self.client = WebhookClient(backend, fault) if fault is not None else WebhookClient(backend)
         self._webhooks = Webhooks(backend, self.client)
         self._pod_security = PodSecurity(backend)
+        without = backend.settings.without_admission
+        self._mutates = "MutatingAdmissionWebhook" not in without
+        self._asks_validators = "ValidatingAdmissionWebhook" not in without
+        self._secures = "PodSecurity" not in without
 
     async def close(self) -> None:
         await self.client.close()
@@ -23,11 +27,13 @@ class AdmissionChain:
         return self._webhooks.waits(resource)
 
     async def mutate(self, attempt: Attempt) -> Mutation | None:
-        return await self._webhooks.mutate(attempt)
+        return await self._webhooks.mutate(attempt) if self._mutates else None
 
     async def mutate_again(self, attempt: Attempt, before: Mutation) -> Object:
         return await self._webhooks.mutate_again(attempt, before)
 
     async def validate(self, attempt: Attempt) -> None:
-        await self._pod_security.validate(attempt)
-        await self._webhooks.validate(attempt)
+        if self._secures:
+            await self._pod_security.validate(attempt)
+        if self._asks_validators:
+            await self._webhooks.validate(attempt)

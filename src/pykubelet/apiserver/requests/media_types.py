@@ -12,6 +12,8 @@ YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _TRANSFORMS: Final = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 
+_PEOPLES: Final = ("curl", "Wget", "Mozilla/5.0")
+
 
 class Accept(msgspec.Struct, frozen=True):
     """The form in which the client wants its answer."""
@@ -49,3 +51,10 @@ def _first(header: str, offered: tuple[str, ...]) -> Accept | None:
 
 def content_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
+
+
+def is_for_people(pretty: str | None, user_agent: str) -> bool:
+    """Whether JSON is to be indented: when asked for, and for what people have in their hands, as upstream."""
+    if pretty is not None:
+        return pretty not in ("0", "false")
+    return user_agent.startswith(_PEOPLES)

@@ -36,6 +36,9 @@ class Lookup(Protocol):
     @property
     def now(self) -> Callable[[], datetime]: ...
 
+    @property
+    def settings(self) -> ApiSettings: ...
+
     async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
         """One object, or None."""
         ...

@@ -17,13 +17,19 @@ _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2000000000, "system-node
 
 
 async def admit(pod: Object, lookup: Lookup) -> None:
-    add_default_tolerations(pod)
-    await _set_priority(pod, lookup)
-    await _set_account(pod, lookup)
-    await _set_runtime_class(pod, lookup)
+    without = lookup.settings.without_admission
+    add_default_tolerations(pod, lookup)
+    if "Priority" not in without:
+        await _set_priority(pod, lookup)
+    if "ServiceAccount" not in without:
+        await _set_account(pod, lookup)
+    if "RuntimeClass" not in without:
+        await _set_runtime_class(pod, lookup)
 
 
-def add_default_tolerations(pod: Object) -> None:
+def add_default_tolerations(pod: Object, lookup: Lookup) -> None:
+    if "DefaultTolerationSeconds" in lookup.settings.without_admission:
+        return
     tolerations: list[dict[str, Any]] = pod["spec"].setdefault("tolerations", [])
     for taint in _TOLERATED:
         if not any(_covers(each, taint) for each in tolerations):

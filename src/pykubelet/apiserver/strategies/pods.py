@@ -63,9 +63,10 @@ class PodStrategy(Strategy):
     async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
         if old is None:
             await pod_admission.admit(obj, lookup)
-            await apply_limit_ranges(obj, lookup)
+            if "LimitRanger" not in lookup.settings.without_admission:
+                await apply_limit_ranges(obj, lookup)
         elif not subresource:
-            pod_admission.add_default_tolerations(obj)
+            pod_admission.add_default_tolerations(obj, lookup)
             for name in ("priority", "preemptionPolicy"):
                 if name in old["spec"]:
                     obj["spec"].setdefault(name, old["spec"][name])

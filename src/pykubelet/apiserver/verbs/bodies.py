@@ -198,7 +198,7 @@ def _misfits(value: Json, schema: Schema, path: str) -> Iterator[str]:
         else:
             yield from _misfit_items(value, schema, path)
     elif not isinstance(value, dict):
-        yield f"{place}: has to be an object"
+        yield f"{place}: has to be an object: cannot restore map from {_NAMES.get(type(value), 'slice')}"
     else:
         for name, inner in value.items():
             yield from _misfits(inner, member(schema, name), f"{path}.{name}")
@@ -211,6 +211,8 @@ def _misfit_items(values: list[Json], schema: ListOf, path: str) -> Iterator[str
         yield from _misfits(inner, schema.items, f"{path}[{index}]")
 
 
+_NAMES: Final = {str: "string", bool: "bool", int: "int64", float: "float64"}
+"""What people look for who have seen upstream's message."""
 _WANTED: Final = {
     "string": "text",
     "integer": "a whole number",

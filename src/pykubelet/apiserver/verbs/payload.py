@@ -9,7 +9,7 @@ import msgspec
 from pykubelet.apiserver.backend import LIGHT, Backend
 from pykubelet.apiserver.objects import Object, encode
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML
+from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, is_for_people
 from pykubelet.apiserver.schema.protobuf_writing import to_protobuf
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
@@ -36,7 +36,11 @@ def payload_weight(call: Call, answer: Answer) -> int:
     """How many bytes have to be worked on to make it."""
     if call.accept.media in (YAML, PROTOBUF):
         return LIGHT + 1 if call.accept.media == YAML else len(answer.data or b"")
-    return len(answer.data or b"") if call.query.get("pretty") else 0
+    return len(answer.data or b"") if _is_pretty(call) else 0
+
+
+def _is_pretty(call: Call) -> bool:
+    return is_for_people(call.query.get("pretty"), call.user_agent)
 
 
 def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
@@ -44,7 +48,7 @@ def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
     told = dict.fromkeys([*call.warnings, *_besides(call, answer)])
     headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(told)]
     headers.append(("Content-Type", call.accept.media))
-    if answer.data is not None and call.accept.media == JSON and not call.query.get("pretty"):
+    if answer.data is not None and call.accept.media == JSON and not _is_pretty(call):
         return Payload(answer.code, _ended(answer.data), headers)
     obj = answer.obj if answer.obj is not None else msgspec.json.decode(answer.data or b"{}")
     obj = _transformed(backend, call, obj)
@@ -58,7 +62,7 @@ def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
         if len(body) > MOST_YAML:
             raise ApiError(406, "NotAcceptable", f"{len(body)} bytes are too many to be written as YAML: ask for JSON")
         body = msgspec.yaml.encode(obj)
-    elif call.query.get("pretty") not in (None, "", "0", "false"):
+    elif _is_pretty(call):
         body = msgspec.json.format(body, indent=2)
     return Payload(answer.code, _ended(body), headers)
 

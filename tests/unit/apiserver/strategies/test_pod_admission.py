@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from kit.api_process import Api
+from kit.api_process import Api, serving_api
+from pykubelet.apiserver.settings import SWITCHABLE_ADMISSION, ApiSettings
 
 NS = "/api/v1/namespaces/default"
 PODS = f"{NS}/pods"
@@ -29,6 +30,14 @@ async def test_a_new_pod_gets_an_account_a_token_a_priority_and_tolerations(api:
     assert volume.startswith("kube-api-access-")
     assert spec["containers"][0]["volumeMounts"][0]["name"] == volume
     assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+
+
+async def test_what_is_left_out_of_admission_changes_nothing() -> None:
+    left_out = frozenset(SWITCHABLE_ADMISSION)
+    async with serving_api(settings=ApiSettings(without_admission=left_out)) as api:
+        code, made = await api.ask("POST", PODS, pod(serviceAccountName="ghost", priorityClassName="ghost"))
+        assert code == 201
+        assert not {"tolerations", "volumes", "priority"} & made["spec"].keys()
 
 
 async def test_a_pod_whose_account_does_not_exist_is_refused(api: Api) -> None:

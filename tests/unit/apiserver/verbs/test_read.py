@@ -80,3 +80,20 @@ async def test_an_answer_is_a_line_of_text(api: Api, path: str) -> None:
     await api.ask("POST", MAPS, config_map("a"))
     async with api.session.get(f"{api.url}{path}") as answer:
         assert (await answer.read()).endswith(b"}\n")
+
+
+@pytest.mark.parametrize(
+    ("agent", "query", "lines"),
+    [
+        ("curl/8", "", 2),
+        ("Mozilla/5.0 (X11)", "", 2),
+        ("kubectl/v1", "", 1),
+        ("curl/8", "pretty=0", 1),
+        ("x", "pretty=1", 2),
+    ],
+)
+async def test_people_get_it_indented(api: Api, agent: str, query: str, lines: int) -> None:
+    await api.ask("POST", MAPS, config_map("a"))
+    for path in (f"{MAPS}/a", MAPS, f"{MAPS}/none"):
+        async with api.session.get(f"{api.url}{path}?{query}", headers={"User-Agent": agent}) as answer:
+            assert min(2, (await answer.text()).count("\n")) == lines
