@@ -24,8 +24,9 @@ _MOST_SELECTABLE: Final = 8
 _APPROVAL: Final = "api-approved.kubernetes.io"
 _PROTECTED: Final = (".k8s.io", ".kubernetes.io")
 _AT_ROOT: Final = (
-    "$schema", "description", "externalDocs", "properties", "required", "title", "type", "x-kubernetes-validations",
-    "x-kubernetes-preserve-unknown-fields",
+    "description", "example", "exclusiveMaximum", "exclusiveMinimum", "externalDocs", "format", "items", "maxItems",
+    "maxLength", "maximum", "minItems", "minLength", "minimum", "multipleOf", "pattern", "properties", "required",
+    "title", "type", "uniqueItems", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
 )  # fmt: skip
 """What a schema may say at its root when the status is written on its own."""
 
@@ -125,9 +126,9 @@ def _schema_faults(schema: Mapping[str, Any], path: str, *, has_status: bool) ->
             yield invalid(path, more[0], f"only {', '.join(_AT_ROOT)} {said}")
     faults = list(structural_faults(schema, path))
     if not faults:
-        faults += default_faults(schema, path)
-    if not faults:
         faults += rules_faults(schema, path)
+    if not faults:
+        faults += default_faults(schema, path)
     yield from faults
 
 

@@ -5,17 +5,20 @@ more about values that the spine knows. Whatever is not checked is not accepted.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
+from pykubelet.apiserver.cel.program import Budget, TooExpensive
 from pykubelet.apiserver.cel.regex import BadPattern, compiled
 from pykubelet.apiserver.custom.declarations import Schema
 from pykubelet.apiserver.custom.pruning import ALWAYS, pruned
+from pykubelet.apiserver.custom.rules import rule_faults, rule_tree
 from pykubelet.apiserver.custom.validation import checker, faults
 from pykubelet.apiserver.schema.schema import copied
 
 DEEPEST: Final = 60
 """Levels of a schema."""
+_DEFAULT_BUDGET: Final = 20_000
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
 _BESIDE: Final = ("allOf", "anyOf", "oneOf")
@@ -54,6 +57,22 @@ def structural_faults(schema: Schema, path: str) -> Iterator[FieldError]:
     yield from _spine(schema, path, "root")
     for part, place in _everywhere(schema, path):
         yield from _word_faults(part, place)
+    yield from _meta_faults(schema, path, is_object=True)
+
+
+def _meta_faults(schema: Schema, path: str, *, is_object: bool) -> Iterator[FieldError]:
+    """About what is said of the metadata of objects inside others."""
+    is_object = is_object or bool(schema.get(_EMBEDDED))
+    for part, place in inside(schema, path):
+        if is_object and place in [f"{path}.properties[{name}]" for name in ALWAYS]:
+            for inner, where in _everywhere(part, place):
+                if inner.get(_EMBEDDED):
+                    yield forbidden(f"{where}.{_EMBEDDED}", "must not be used inside of resource meta")
+                if inner.get("default") is not None and ".additionalProperties" in where.removeprefix(place):
+                    what = "must not be set inside additionalProperties applying to object metadata"
+                    yield forbidden(f"{where}.default", what)
+        else:
+            yield from _meta_faults(part, place, is_object=False)
 
 
 def _is_too_deep(schema: Schema) -> bool:
@@ -294,7 +313,16 @@ def default_faults(schema: Schema, path: str) -> Iterator[FieldError]:
             pruned({"value": default}, {"properties": {"value": part}}, unknown)
             if unknown:
                 yield invalid(f"{place}.default", part["default"], "must not have unknown fields")
-        yield from _moved(faults(checker(part), default), f"{place}.default")
+        found = faults(checker(part), default)
+        yield from _moved(found or _rule_faults(part, default), f"{place}.default")
+
+
+def _rule_faults(schema: Schema, default: Any) -> list[FieldError]:
+    rules = rule_tree(schema, is_root=False)
+    try:
+        return rule_faults(rules, default, None, Budget(_DEFAULT_BUDGET)) if rules else []
+    except TooExpensive:
+        return [invalid("", "default", "it takes too long to see whether the rules hold for it")]
 
 
 def _moved(found: list[FieldError], place: str) -> Iterator[FieldError]:

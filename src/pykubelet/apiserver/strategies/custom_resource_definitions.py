@@ -59,7 +59,9 @@ class CustomResourceDefinitionStrategy(Strategy):
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         if subresource == "status" or same(spec, before):
             return
-        yield from definition_faults(spec)
+        faults = list(definition_faults(spec))
+        kept = {_sort(each) for each in definition_faults(before)} if faults else set()
+        yield from (each for each in faults if _sort(each) not in kept)
         yield from change_faults(spec, before, is_established=is_established(old))
 
     def validate_meta(self, obj: Object) -> Iterator[FieldError]:
@@ -74,6 +76,11 @@ class CustomResourceDefinitionStrategy(Strategy):
         if not metadata.get("deletionTimestamp") and FINALIZER not in metadata.get("finalizers", ()):
             obj = {**obj, "metadata": {**metadata, "finalizers": [*metadata.get("finalizers", ()), FINALIZER]}}
         return super().marked(obj, wanted, now, hold=hold)
+
+
+def _sort(fault: FieldError) -> tuple[str, str, str]:
+    """What was wrong before, because another server let it pass, may be so again, wherever it is."""
+    return fault.type, fault.field.rpartition(".")[2], fault.detail
 
 
 def _note_storage(obj: Object) -> None:
