@@ -17,6 +17,7 @@ _HERE = "unit/runtime/process"
 _ATTACKS = (
     *("capabilities", "credentials", "device_nodes", "device_rules", "escape_by_spec", "mount_races", "profiles"),
     "secrets_at_rest",
+    "hostile_images",
     "abstract_sockets",
 )
 
