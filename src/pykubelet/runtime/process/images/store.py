@@ -9,6 +9,7 @@ record names holds it alone. `names` is held for as long as records are read and
 import fcntl
 import logging
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -34,7 +35,8 @@ from pykubelet.runtime.process.store import read, remove_tree, write
 log = logging.getLogger(__name__)
 
 _FACTS: Final = "layer.json"
-_SHORTEST_ID: Final = 4
+_ID: Final = re.compile(r"[a-f0-9]{64}")
+_DIGITS: Final = re.compile(r"(sha256:)?[a-f0-9]{4,64}")
 _TICK: Final = 1_000_000_000
 """Nanoseconds after which a change is sure to be told from the one before."""
 
@@ -102,14 +104,9 @@ class ImageStore:
         return found
 
     def find(self, name: str) -> StoredImage | None:
-        """By name, or by id, of which the first digits do for a person. Raises Invalid when several begin with them."""
-        wanted = name.removeprefix("sha256:")
-        if name.startswith("sha256:") or (len(wanted) >= _SHORTEST_ID and set(wanted) <= set("0123456789abcdef")):
-            found = [each for each in self.all() if each.id.startswith(f"sha256:{wanted}")]
-            if len(found) > 1:
-                raise Invalid(f"{name} are the first digits of several images")
-            if found or name.startswith("sha256:"):
-                return found[0] if found else None
+        """By name or id. Raises Invalid for what is neither."""
+        if name.startswith("sha256:"):
+            return next((each for each in self.all() if each.id == name), None)
         try:
             full = str(parse_image(name))
         except ValueError as error:
@@ -227,9 +224,9 @@ class ImageStore:
         while a container is made from it."""
         with self._locked("names", fcntl.LOCK_EX):
             image = self._existing(name)
-            full = "" if image.id.removeprefix("sha256:").startswith(name.removeprefix("sha256:")) else name
-            left = tuple(each for each in image.names if full and each != str(parse_image(full)))
-            if full and left and left != image.names:
+            by_name = not image.id.removeprefix("sha256:").startswith(name.removeprefix("sha256:"))
+            left = tuple(each for each in image.names if by_name and each != str(parse_image(name)))
+            if left and left != image.names:
                 write(self._path(image.id), changed(image, names=left))
                 return image.id, False
             if image.id in self.used():
@@ -255,7 +252,14 @@ class ImageStore:
     # --- inside
 
     def _existing(self, name: str) -> StoredImage:
-        image = self.find(name)
+        """As a person calls it: by its id, the first digits do. Raises Invalid when several begin with them."""
+        image = self.find(name) if not _ID.fullmatch(name) else None
+        if image is None and _DIGITS.fullmatch(name):
+            wanted = f"sha256:{name.removeprefix('sha256:')}"
+            found = [each for each in self.all() if each.id.startswith(wanted)]
+            if len(found) > 1:
+                raise Invalid(f"{name} are the first digits of several images")
+            image = next(iter(found), None)
         if image is None:
             raise NotFound(f"there is no image {name} here")
         return image
