@@ -15,6 +15,7 @@ from pykubelet.apiserver.controllers.choice import SCHEDULER, chosen
 from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from pykubelet.apiserver.controllers.csr import CsrController
+from pykubelet.apiserver.controllers.disruption import DisruptionController
 from pykubelet.apiserver.controllers.endpoint_slices import EndpointSlices
 from pykubelet.apiserver.controllers.endpoints import EndpointsController
 from pykubelet.apiserver.controllers.expiry import EventExpiry, RequestCleaner, TokenCleaner
@@ -70,6 +71,7 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "cronjob-controller": lambda its: CronJobController(its.client),
     "daemonset-controller": lambda its: DaemonSetController(its.client),
     "deployment-controller": lambda its: DeploymentController(its.client),
+    "disruption-controller": lambda its: DisruptionController(its.client),
     "endpoints-controller": lambda its: EndpointsController(its.client),
     "endpointslice-controller": lambda its: EndpointSlices(its.client),
     "garbage-collector-controller": lambda its: GarbageCollector(its.client),

@@ -36,6 +36,7 @@ from pykubelet.apiserver.strategies.network_policies import (
 from pykubelet.apiserver.strategies.nodes import NodeStrategy
 from pykubelet.apiserver.strategies.persistent_volume_claims import PersistentVolumeClaimStrategy
 from pykubelet.apiserver.strategies.persistent_volumes import PersistentVolumeStrategy
+from pykubelet.apiserver.strategies.pod_disruption_budgets import PodDisruptionBudgetStrategy
 from pykubelet.apiserver.strategies.pod_templates import PodTemplateStrategy
 from pykubelet.apiserver.strategies.pods import PodStrategy
 from pykubelet.apiserver.strategies.priority_classes import PriorityClassStrategy
@@ -93,6 +94,7 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("networking.k8s.io", "networkpolicies"): NetworkPolicyStrategy,
     ("networking.k8s.io", "servicecidrs"): ServiceCidrStrategy,
     ("node.k8s.io", "runtimeclasses"): RuntimeClassStrategy,
+    ("policy", "poddisruptionbudgets"): PodDisruptionBudgetStrategy,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): RoleBindingStrategy,
     ("rbac.authorization.k8s.io", "clusterroles"): RoleStrategy,
     ("rbac.authorization.k8s.io", "rolebindings"): RoleBindingStrategy,
