@@ -2,6 +2,7 @@
 
 from pykubelet.apiserver.admission.client import Fault, WebhookClient
 from pykubelet.apiserver.admission.pod_security import PodSecurity
+from pykubelet.apiserver.admission.policies import ValidatingPolicies
 from pykubelet.apiserver.admission.webhooks import Webhooks
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
@@ -15,10 +16,12 @@ class AdmissionChain:
         self.client = WebhookClient(backend, fault) if fault is not None else WebhookClient(backend)
         self._webhooks = Webhooks(backend, self.client)
         self._pod_security = PodSecurity(backend)
+        self._policies = ValidatingPolicies(backend)
         without = backend.settings.without_admission
         self._mutates = "MutatingAdmissionWebhook" not in without
         self._asks_validators = "ValidatingAdmissionWebhook" not in without
         self._secures = "PodSecurity" not in without
+        self._asks_policies = "ValidatingAdmissionPolicy" not in without
 
     async def close(self) -> None:
         await self.client.close()
@@ -35,5 +38,7 @@ class AdmissionChain:
     async def validate(self, attempt: Attempt) -> None:
         if self._secures:
             await self._pod_security.validate(attempt)
+        if self._asks_policies:
+            await self._policies.validate(attempt)
         if self._asks_validators:
             await self._webhooks.validate(attempt)

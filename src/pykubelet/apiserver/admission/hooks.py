@@ -30,6 +30,16 @@ class HookRule(msgspec.Struct, frozen=True):
     """Of objects, for policies; empty: all."""
 
 
+class Match(msgspec.Struct, frozen=True):
+    """Which writes are meant."""
+
+    rules: tuple[HookRule, ...] = ()
+    excluded: tuple[HookRule, ...] = ()
+    namespaces: Selector = ()
+    objects: Selector = ()
+    takes_equivalents: bool = True
+
+
 class ServiceRef(msgspec.Struct, frozen=True):
     namespace: str
     name: str
@@ -46,9 +56,7 @@ class Hook(msgspec.Struct, frozen=True):
     service: ServiceRef | None
     authorities: bytes
     """PEM; empty: those that this machine trusts."""
-    rules: tuple[HookRule, ...]
-    namespaces: Selector
-    objects: Selector
+    match: Match
     conditions: tuple[tuple[str, str], ...]
     """Name and expression."""
     versions: tuple[str, ...]
@@ -56,7 +64,6 @@ class Hook(msgspec.Struct, frozen=True):
     seconds: int
     is_closed: bool
     """When it cannot be asked, nobody may."""
-    takes_equivalents: bool
     wants_again: bool
     can_dry_run: bool
 
@@ -86,14 +93,11 @@ def _hook(configuration: str, number: int, given: Mapping[str, Any]) -> Hook:
         url=client.get("url") or "",
         service=_service(client["service"]) if client.get("service") else None,
         authorities=authorities,
-        rules=tuple(map(rule_of, given.get("rules") or ())),
-        namespaces=selector_of(given.get("namespaceSelector")),
-        objects=selector_of(given.get("objectSelector")),
+        match=match_of(given, "rules"),
         conditions=tuple((each["name"], each["expression"]) for each in given.get("matchConditions") or ()),
         versions=tuple(given.get("admissionReviewVersions") or ()),
         seconds=given.get("timeoutSeconds") or 10,
         is_closed=given.get("failurePolicy") != "Ignore",
-        takes_equivalents=given.get("matchPolicy") != "Exact",
         wants_again=given.get("reinvocationPolicy") == "IfNeeded",
         can_dry_run=given.get("sideEffects") in ("None", "NoneOnDryRun"),
     )
@@ -101,6 +105,17 @@ def _hook(configuration: str, number: int, given: Mapping[str, Any]) -> Hook:
 
 def _service(given: Mapping[str, Any]) -> ServiceRef:
     return ServiceRef(given["namespace"], given["name"], given.get("path") or "", given.get("port") or 443)
+
+
+def match_of(given: Mapping[str, Any], rules: str) -> Match:
+    """`rules`: the field that they are in. Raises ValueError."""
+    return Match(
+        rules=tuple(map(rule_of, given.get(rules) or ())),
+        excluded=tuple(map(rule_of, given.get("excludeResourceRules") or ())),
+        namespaces=selector_of(given.get("namespaceSelector")),
+        objects=selector_of(given.get("objectSelector")),
+        takes_equivalents=given.get("matchPolicy") != "Exact",
+    )
 
 
 def rule_of(given: Mapping[str, Any]) -> HookRule:

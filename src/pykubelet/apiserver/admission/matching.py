@@ -1,6 +1,6 @@
 """Whether a webhook or a policy is meant by a write. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pykubelet.api.selectors import Selector, matches
@@ -22,18 +22,14 @@ EXEMPT: Final = frozenset(
 _NAMESPACES: Final = ("", "v1", "namespaces")
 
 
-def meant_as(
-    rules: Sequence[HookRule], attempt: Attempt, equivalents: Iterable[Resource], *, takes_equivalents: bool
-) -> Resource | None:
-    """The resource as which a write is meant; None: it is not meant at all."""
+def meant_as(rules: Sequence[HookRule], attempt: Attempt, equivalents: Sequence[Resource]) -> Resource | None:
+    """The resource as which a write is meant, which may be an equivalent one; None: it is not meant at all."""
     if any(rule_matches(rule, attempt, attempt.resource) for rule in rules):
         return attempt.resource
-    if takes_equivalents:
-        others = list(equivalents)
-        for rule in rules:
-            for other in others:
-                if rule_matches(rule, attempt, other):
-                    return other
+    for rule in rules:
+        for other in equivalents:
+            if rule_matches(rule, attempt, other):
+                return other
     return None
 
 

@@ -3,17 +3,15 @@ those that only refuse all at once."""
 
 import asyncio
 import logging
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
-from pykubelet.api.selectors import matches
 from pykubelet.apiserver import status
 from pykubelet.apiserver.admission import matching
 from pykubelet.apiserver.admission.client import WebhookClient
-from pykubelet.apiserver.admission.hooks import GROUP, MUTATING, VALIDATING, Hook, hooks_of, labels_of
+from pykubelet.apiserver.admission.hooks import GROUP, MUTATING, VALIDATING, Hook, hooks_of
 from pykubelet.apiserver.admission.review import (
     CallFailed,
     Verdict,
@@ -23,6 +21,7 @@ from pykubelet.apiserver.admission.review import (
     unfit_for_dry_run,
     verdict_of,
 )
+from pykubelet.apiserver.admission.sight import Sight
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, encode, new_uid, of_entry
 from pykubelet.apiserver.patch.errors import PatchRefused
@@ -45,6 +44,7 @@ class Webhooks:
     def __init__(self, backend: Backend, client: WebhookClient) -> None:
         self._backend = backend
         self._client = client
+        self._sight = Sight(backend)
         self._known: dict[str, dict[str, tuple[Hook, ...]]] = {MUTATING: {}, VALIDATING: {}}
         self._hooks: dict[str, tuple[Hook, ...]] = {MUTATING: (), VALIDATING: ()}
         for plural in (MUTATING, VALIDATING):
@@ -65,8 +65,8 @@ class Webhooks:
         if resource.group == GROUP and resource.plural in matching.EXEMPT:
             return False
         every = (*self._hooks[MUTATING], *self._hooks[VALIDATING])
-        groups = {each.group for each in (resource, *self._equivalents(resource))} | {"*"} if every else set()
-        return any(rule.groups & groups for hook in every for rule in hook.rules)
+        groups = {each.group for each in (resource, *self._sight.equivalents(resource))} | {"*"} if every else set()
+        return any(rule.groups & groups for hook in every for rule in hook.match.rules)
 
     # --- those who change
 
@@ -122,14 +122,14 @@ class Webhooks:
             what = "attempted to modify the object, which is not supported for this operation"
             raise status.internal(f'admission webhook "{hook.name}" {what}')
         try:
-            patched = apply_json_patch(self._converted(old, attempt.resource, seen_as), patch)
+            patched = apply_json_patch(self._sight.converted(old, attempt.resource, seen_as), patch)
         except PatchRefused as error:
             raise status.internal(f'admission webhook "{hook.name}": {error}') from None
         if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
             raise status.internal(f'admission webhook "{hook.name}" leaves something that is not an object')
         if (patched.get("apiVersion"), patched.get("kind")) != (seen_as.api_version, seen_as.kind):
             raise status.internal(f'admission webhook "{hook.name}" changed the kind of the object')
-        new = self._converted(patched, seen_as, attempt.resource)
+        new = self._sight.converted(patched, seen_as, attempt.resource)
         kept = {name: old["metadata"][name] for name in _KEPT if name in old["metadata"]}
         free = {name: value for name, value in new["metadata"].items() if name not in _KEPT}
         if attempt.operation == "UPDATE":
@@ -167,9 +167,7 @@ class Webhooks:
         if attempt.dry_run and not hook.can_dry_run:
             raise unfit_for_dry_run(hook.name)
         version, uid = review_version(hook), new_uid()
-        obj, old = (
-            self._converted(each, attempt.resource, seen_as) if each else None for each in (attempt.obj, attempt.old)
-        )
+        obj, old = self._sight.both(attempt, seen_as)
         body = encode(review_of(attempt, seen_as, obj, old, uid, version))
         verdict = verdict_of(hook, await self._client.call(hook, body), uid, version, mutates=mutates)
         attempt.warnings.extend(verdict.warnings)
@@ -178,48 +176,18 @@ class Webhooks:
 
     async def _meant(self, hook: Hook, attempt: Attempt) -> Resource | None:
         """As which resource the hook wants to see the write; None: it does not. Raises 403 and 404."""
-        if attempt.resource.group == GROUP and attempt.resource.plural in matching.EXEMPT:
-            return None
-        if not matching.of_objects(hook.objects, attempt):
-            return None
-        equivalents = self._equivalents(attempt.resource) if hook.takes_equivalents else ()
-        seen_as = matching.meant_as(hook.rules, attempt, equivalents, takes_equivalents=hook.takes_equivalents)
-        if seen_as is None or not await self._in_namespaces(hook, attempt):
+        seen_as = await self._sight.meant_as(hook.match, attempt)
+        if seen_as is None:
             return None
         if not hook.conditions:
             return seen_as
         # Only now: few write expressions, and what reads them takes a tenth of a second to load.
         from pykubelet.apiserver.admission.conditions import unmet, values_of
 
-        obj, old = (
-            self._converted(each, attempt.resource, seen_as) if each else None for each in (attempt.obj, attempt.old)
-        )
+        obj, old = self._sight.both(attempt, seen_as)
         is_unmet, fault = unmet(hook.conditions, values_of(attempt, seen_as, obj, old))
         if is_unmet or (fault and not hook.is_closed):
             return None
         if fault:
             raise status.forbidden(attempt.resource.plural, attempt.name, fault, attempt.resource.group)
         return seen_as
-
-    async def _in_namespaces(self, hook: Hook, attempt: Attempt) -> bool:
-        if not matching.asks_namespace(hook.namespaces, attempt):
-            return True
-        labels: Mapping[str, str] | None = matching.own_labels(attempt)
-        if labels is None:
-            namespace = await self._backend.find("", "namespaces", "", attempt.namespace)
-            if namespace is None:
-                raise status.not_found("namespaces", attempt.namespace)
-            labels = labels_of(namespace)
-        return matches(hook.namespaces, labels)
-
-    def _equivalents(self, resource: Resource) -> list[Resource]:
-        """Other ways to the same objects."""
-        return [
-            each for each in self._backend.resources if each.prefix == resource.prefix and each.path != resource.path
-        ]
-
-    def _converted(self, obj: Object, given: Resource, wanted: Resource) -> Object:
-        if given.path == wanted.path:
-            return obj
-        stored = self._backend.strategy(given).to_storage(obj)
-        return self._backend.strategy(wanted).from_storage(stored)

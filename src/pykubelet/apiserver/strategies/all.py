@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.strategies.admission_policies import (
+    ValidatingAdmissionPolicyBindingStrategy,
+    ValidatingAdmissionPolicyStrategy,
+)
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.certificate_signing_requests import CertificateSigningRequestStrategy
 from pykubelet.apiserver.strategies.config_maps import ConfigMapStrategy
@@ -72,6 +76,8 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "secrets"): SecretStrategy,
     ("", "services"): ServiceStrategy,
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): WebhookConfigurationStrategy,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): ValidatingAdmissionPolicyStrategy,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): ValidatingAdmissionPolicyBindingStrategy,
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): WebhookConfigurationStrategy,
     ("apiextensions.k8s.io", "customresourcedefinitions"): CustomResourceDefinitionStrategy,
     ("apps", "controllerrevisions"): ControllerRevisionStrategy,

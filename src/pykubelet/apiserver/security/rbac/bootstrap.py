@@ -14,8 +14,10 @@ from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
 from pykubelet.apiserver.requests.users import BOOTSTRAPPERS, KUBELET_CLIENT, NODES
 from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.security.rbac.policy import BINDINGS, ROLES
 from pykubelet.apiserver.security.rbac.rules import GROUP, rules_of, uncovered
 from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.store.port import Entry
 from pykubelet.apiserver.strategies.base import normal
 from pykubelet.apiserver.writer.author import KUBE_APISERVER
 from pykubelet.apiserver.writer.writer import Writer
@@ -62,22 +64,26 @@ def _with_common(metadata: dict[str, Any]) -> dict[str, Any]:
 async def reconcile_policy(backend: Backend) -> None:
     """All at once: a store that is told of many writes together bears them together. What cannot be put right stands in
     nobody else's way."""
-    writer = Writer(backend, KUBE_APISERVER)
-    await asyncio.gather(*(_try(writer, each) for each in bootstrap_policy()))
+    writer, there = Writer(backend, KUBE_APISERVER), {}
+    for plural in (*ROLES, *BINDINGS):
+        for entry in (await backend.cache.list_newest(backend.resources.of(GROUP, plural).prefix)).entries:
+            there[entry.key] = entry
+    await asyncio.gather(*(_try(writer, each, there) for each in bootstrap_policy()))
 
 
-async def _try(writer: Writer, wanted: Object) -> None:
+async def _try(writer: Writer, wanted: Object, there: Mapping[str, Entry]) -> None:
     try:
-        await _reconcile(writer, wanted)
+        await _reconcile(writer, wanted, there)
     except ApiError as error:
         log.warning("%s %s is not as it should be: %s", wanted["kind"], wanted["metadata"]["name"], error.message)
 
 
-async def _reconcile(writer: Writer, wanted: Object) -> None:
+async def _reconcile(writer: Writer, wanted: Object, there: Mapping[str, Entry]) -> None:
     resource = writer.backend.resources.of(GROUP, f"{wanted['kind'].lower()}s")
     namespace, name = wanted["metadata"].get("namespace", ""), wanted["metadata"]["name"]
     for attempt in range(_TRIES):
-        entry = await writer.backend.store.get(resource.key(namespace, name))
+        key = resource.key(namespace, name)
+        entry = await writer.backend.store.get(key) if attempt else there.get(key)
         if entry is None:
             if await writer.ensure(resource, wanted):
                 return
