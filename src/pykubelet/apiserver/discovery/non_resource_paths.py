@@ -1,6 +1,5 @@
 """Paths that are about the server, not about objects: its version, its health, what it serves and how that looks."""
 
-import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 from aiohttp import web
 
 from pykubelet.apiserver import status
-from pykubelet.apiserver.discovery import discovery, openapi
-from pykubelet.apiserver.discovery.openapi_protobuf import CONTENT_TYPE, is_wanted, v2_protobuf
+from pykubelet.apiserver.discovery import discovery
+from pykubelet.apiserver.discovery.openapi_documents import OpenApiDocuments, is_known, tag_of
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.settings import ApiSettings
@@ -22,46 +21,13 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _HEALTH = ("/healthz", "/livez", "/readyz")
 
 
-class _OpenApi:
-    """Each document is made when it is first asked for, and made again when what it tells of has changed."""
-
-    def __init__(self, resources: Resources, version: str) -> None:
-        self._resources = resources
-        self._version = version
-        self._made: dict[str, tuple[object, bytes]] = {}
-
-    def index(self) -> dict[str, Any]:
-        return openapi.v3_index(openapi.roots(self._resources), version=self._version)
-
-    def v3(self, path: str) -> bytes | None:
-        here = openapi.roots(self._resources).get(path)
-        if here is None:
-            return None
-        return self._once(path, here, lambda: openapi.v3_document(here, version=self._version))
-
-    def v2(self) -> bytes:
-        return self._once("v2", list(self._resources), lambda: encode(self._v2_document()))
-
-    def v2_protobuf(self) -> bytes:
-        return self._once("v2 protobuf", list(self._resources), lambda: v2_protobuf(self._v2_document()))
-
-    def _v2_document(self) -> dict[str, Any]:
-        return openapi.v2_document(self._resources, version=self._version)
-
-    def _once(self, name: str, of: object, make: Callable[[], bytes]) -> bytes:
-        found = self._made.get(name)
-        if found is None or found[0] != of:
-            found = self._made[name] = of, make()
-        return found[1]
-
-
 class NonResourcePaths:
     def __init__(
         self, settings: ApiSettings, resources: Resources, checks: Mapping[str, Check], metrics: Measured
     ) -> None:
         self._settings = settings
         self._resources = resources
-        self._openapi = _OpenApi(resources, settings.version)
+        self._openapi = OpenApiDocuments(resources, settings.version)
         self._checks = checks
         self._metrics = metrics
         self.documents: dict[str, tuple[str, bytes]] = {}
@@ -91,7 +57,7 @@ class NonResourcePaths:
             case ["api" | "apis" as root]:
                 if version := discovery.aggregated_version(accept):
                     body = discovery.aggregated(self._resources, is_core=root == "api", version=version)
-                    return _json(body, discovery.aggregated_content_type(version))
+                    return _tagged(request, encode(body), discovery.aggregated_content_type(version))
                 if root == "apis":
                     return _json(discovery.group_list(self._resources))
                 address = f"{self._settings.advertise_address}:{self._settings.advertise_port}"
@@ -102,28 +68,14 @@ class NonResourcePaths:
                 return _json(discovery.group(self._resources, group))
             case ["apis", group, version_name]:
                 return _json(discovery.resource_list(self._resources, group, version_name))
-            case ["openapi", "v2"]:
-                return await self._openapi_v2(accept)
-            case ["openapi", "v3", *rest]:
-                return await self._openapi_v3("/".join(rest))
+            case ["openapi", version_name, *rest]:
+                return await self._openapi.answer(request, version_name, "/".join(rest))
             case [""]:
                 return _json(
                     {"paths": ["/api", "/apis", *_HEALTH, "/metrics", "/openapi/v2", "/openapi/v3", "/version"]}
                 )
             case _:
                 return None
-
-    async def _openapi_v2(self, accept: str) -> web.Response:
-        if is_wanted(accept):
-            body = await asyncio.to_thread(self._openapi.v2_protobuf)
-            return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE})
-        return web.Response(body=await asyncio.to_thread(self._openapi.v2), content_type="application/json")
-
-    async def _openapi_v3(self, path: str) -> web.Response | None:
-        if not path:
-            return _json(self._openapi.index())
-        document = await asyncio.to_thread(self._openapi.v3, path)
-        return None if document is None else web.Response(body=document, content_type="application/json")
 
     async def _health(self, request: web.Request, path: str, one: str) -> web.Response:
         if one and one not in self._checks:
@@ -165,6 +117,15 @@ def _json(body: Mapping[str, Any] | None, content_type: str = "application/json"
     if body is None:
         raise status.unknown_path()
     return web.Response(body=encode(body) + b"\n", headers={"Content-Type": content_type})
+
+
+def _tagged(request: web.Request, body: bytes, content_type: str) -> web.Response:
+    """For a client that asks often, and mostly for what it has."""
+    tag = tag_of(body)
+    headers = {"ETag": tag, "Vary": "Accept", "Cache-Control": "public", "Content-Type": content_type}
+    if is_known(request, tag):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=body, headers=headers)
 
 
 def _text(text: str, code: int = 200) -> web.Response:

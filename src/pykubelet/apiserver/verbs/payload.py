@@ -45,7 +45,7 @@ def _is_pretty(call: Call) -> bool:
 
 def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
     headers = [("Cache-Control", "no-cache, private")]
-    told = dict.fromkeys([*call.warnings, *_besides(call, answer)])
+    told = dict.fromkeys([*_of_kind(call), *call.warnings, *_besides(call, answer)])
     headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(told)]
     headers.append(("Content-Type", call.accept.media))
     if answer.data is not None and call.accept.media == JSON and not _is_pretty(call):
@@ -70,6 +70,11 @@ def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
 def _ended(body: bytes) -> bytes:
     """As a line of text, which it is for people and for programs that read lines."""
     return body if body.endswith(b"\n") else body + b"\n"
+
+
+def _of_kind(call: Call) -> Iterator[str]:
+    if call.resource.deprecation:
+        yield call.resource.deprecation
 
 
 def _besides(call: Call, answer: Answer) -> Iterator[str]:
