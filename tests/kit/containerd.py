@@ -272,6 +272,7 @@ class Containerd:
             "type": "bridge",
             "bridge": self.bridge,
             "isGateway": True,
+            "hairpinMode": True,
             "ipam": {
                 "type": "host-local",
                 "dataDir": f"{self.root}/ipam",

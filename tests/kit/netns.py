@@ -12,12 +12,14 @@ from typing import Final
 import pytest
 
 ADDRESS: Final = "198.51.100.5"
+OTHER: Final = "198.51.100.1"
 _CLONE_NEWNET: Final = 0x40000000
 
 
 @contextmanager
 def own_network() -> Iterator[str]:
-    """This thread, and whatever it starts, is in a network with one address and a route to nowhere. -> its name"""
+    """This thread, and whatever it starts, is in a network with one address. -> the name of the network of the only
+    other machine that there is, by way of which everything else would be"""
     lacking = [name for name in ("ip", "nft") if shutil.which(name) is None]
     if os.geteuid() != 0 or lacking:
         why = f"not installed: {', '.join(lacking)}" if lacking else "only root can make networks"
@@ -25,23 +27,23 @@ def own_network() -> Iterator[str]:
             pytest.fail(f"the tests of services cannot run: {why}")
         pytest.skip(f"needs a network of its own: {why}")
     name = f"pykubelet-{uuid.uuid4().hex[:8]}"
+    other = f"{name}-other"
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
-        _ip("netns", "add", name)
-        for line in (
-            "link set lo up",
-            "link add here type veth peer name there",
-            f"address add {ADDRESS}/24 dev here",
-            "link set here up",
-            "link set there up",
-            "route add default via 198.51.100.1",
-        ):
-            _ip("-n", name, *line.split())
+        for each in (name, other):
+            _ip("netns", "add", each)
+            _ip("-n", each, "link", "set", "lo", "up")
+        _ip("-n", name, "link", "add", "here", "type", "veth", "peer", "name", "there", "netns", other)
+        for each, link, address in ((name, "here", ADDRESS), (other, "there", OTHER)):
+            _ip("-n", each, "address", "add", f"{address}/24", "dev", link)
+            _ip("-n", each, "link", "set", link, "up")
+        _ip("-n", name, "route", "add", "default", "via", OTHER)
         _enter(os.open(f"/run/netns/{name}", os.O_RDONLY))
-        yield name
+        yield other
     finally:
         _enter(before)
-        subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)
+        for each in (name, other):
+            subprocess.run(["ip", "netns", "delete", each], check=False, capture_output=True)
 
 
 def nft_tables() -> list[str]:
