@@ -146,6 +146,9 @@ def too_large_version(wanted: int, current: int) -> ApiError:
 
 
 def unavailable(message: str, after: int = 1) -> ApiError:
+    """`after`: seconds after which it may work; 0: it takes more than time."""
+    if not after:
+        return ApiError(503, "ServiceUnavailable", message)
     details = {"retryAfterSeconds": after}
     return ApiError(503, "ServiceUnavailable", message, details, {"Retry-After": str(after)})
 

@@ -69,6 +69,7 @@ class KubeletProxy:
             ("", "pods", "portforward"): self.port_forward,
             ("", "pods", "proxy"): self.pod,
             ("", "nodes", "proxy"): self.node,
+            ("", "services", "proxy"): self.service,
         }
 
     async def log(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
@@ -105,12 +106,14 @@ class KubeletProxy:
         """To the pod itself. Its name may be `scheme:name:port`."""
         scheme, name, port = proxied(call.info.name)
         pod = await backend.live("pods", call.info.namespace, name)
-        to = await self._targets.pod(backend, pod, port)
-        context = unverified_context() if scheme == "https" else None  # nobody can vouch for a pod's certificate
-        target = _rest(request, call)
-        if wants_upgrade(request):
-            return await _tunnel(request, to, target, context)
-        return await _stream(request, to, target, context)
+        return await _proxy(request, call, scheme, await self._targets.pod(backend, pod, port))
+
+    async def service(self, request: web.Request, call: Call, backend: Backend) -> web.StreamResponse:
+        """To one of the pods behind it. Its name may be `scheme:name:port`."""
+        scheme, name, port = proxied(call.info.name)
+        return await _proxy(
+            request, call, scheme, await self._targets.service(backend, call.info.namespace, name, port)
+        )
 
     async def text(self, backend: Backend, node: str, target: str) -> str:
         """What the kubelet of a node answers us, for ourselves. Raises ApiError."""
@@ -186,7 +189,7 @@ def proxied(text: str) -> tuple[str, str, str]:
             return "http", name, port
         case ["http" | "https" | "" as scheme, name, port]:
             return scheme or "http", name, port
-    raise status.bad_request(f'invalid pod request "{text}": it has to be name, name:port or https:name:port')
+    raise status.bad_request(f'invalid request "{text}": it has to be name, name:port or https:name:port')
 
 
 def _node_of(pod: Object) -> str:
@@ -209,6 +212,14 @@ def _rest(request: web.Request, call: Call) -> str:
     path = path or "/"
     query = request.rel_url.raw_query_string
     return f"{path}?{query}" if query else path
+
+
+async def _proxy(request: web.Request, call: Call, scheme: str, to: Target) -> web.StreamResponse:
+    context = unverified_context() if scheme == "https" else None  # nobody can vouch for a pod's certificate
+    target = _rest(request, call)
+    if wants_upgrade(request):
+        return await _tunnel(request, to, target, context)
+    return await _stream(request, to, target, context)
 
 
 async def _tunnel(

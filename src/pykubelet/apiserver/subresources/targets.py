@@ -5,6 +5,7 @@ its machine can reach; and since a kubelet has to prove to be that of its node, 
 """
 
 import asyncio
+import random
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
@@ -83,6 +84,26 @@ class Targets:
         where = f"pod {metadata['namespace']}/{metadata['name']}"
         return Target(str(address), port, shown(address, port), where)
 
+    async def service(self, backend: Backend, namespace: str, name: str, wanted: str) -> Target:
+        """One of the pods behind a service, by the number or the name of the service's port; empty: the one that has no
+        name. What people have written down as endpoints is not believed. Raises 400, 404 and 503."""
+        service = await backend.live("services", namespace, name)
+        if wanted.isascii() and wanted.isdigit():
+            ports = [each for each in at(service, "spec.ports", []) if each["port"] == int(wanted)]
+            if not ports:
+                raise status.unavailable(f'no service port {wanted} found for service "{name}"', after=0)
+            wanted = ports[0].get("name", "")
+        endpoints = await backend.find("", "endpoints", namespace, name)
+        found = list(_endpoints(endpoints or {}, wanted))
+        random.shuffle(found)
+        for address, port in found:
+            reference = address.get("targetRef") or {}
+            is_pod = reference.get("kind") == "Pod" and reference.get("namespace", namespace) == namespace
+            pod = await backend.find("", "pods", namespace, reference.get("name", "")) if is_pod else None
+            if pod is not None and at(pod, "status.podIP", "") == address["ip"]:
+                return await self.pod(backend, pod, str(port))
+        raise status.unavailable(f'no endpoints available for service "{name}"', after=0)
+
     async def _told(self, node: Object) -> Endpoint:
         """Where a node says that its kubelet is. A name is resolved once: what was looked at is what is called."""
         port = at(node, "status.daemonEndpoints.kubeletEndpoint.Port", 0) or _PORT
@@ -130,6 +151,13 @@ def port_number(pod: Object, wanted: str) -> int:
     if not wanted:
         return 80
     raise status.bad_request(f'pod {pod["metadata"]["name"]} has no port "{wanted}"')
+
+
+def _endpoints(endpoints: Object, port: str) -> Iterator[tuple[Object, int]]:
+    for subset in endpoints.get("subsets") or ():
+        numbers = [each["port"] for each in subset.get("ports") or () if each.get("name", "") == port]
+        for address in subset.get("addresses") or () if numbers else ():
+            yield address, numbers[0]
 
 
 def _declared(pod: Object) -> set[int]:

@@ -148,3 +148,58 @@ async def test_what_a_mirror_pod_declares_counts_where_its_node_is_known_to_be_h
                 continue
             with pytest.raises(ApiError, match="that of another node"):
                 await known.pod(c.backend, mirror, "2379")
+
+
+async def behind(c: TestCluster, *addresses: dict[str, Any], pod_ip: str = "10.1.0.7") -> None:
+    """A service with a pod that is there, and these endpoints."""
+    meta = {"name": "web", "namespace": "default"}
+    await c.pod("web", status={"podIP": pod_ip})
+    await c.add("", "services", {"metadata": meta, "spec": {"ports": [{"name": "http", "port": 80}]}})
+    subset = {"addresses": list(addresses), "ports": [{"name": "http", "port": 8080}]}
+    await c.add("", "endpoints", {"metadata": meta, "subsets": [subset] if addresses else []})
+
+
+POD = {"kind": "Pod", "namespace": "default", "name": "web"}
+
+
+@pytest.mark.parametrize("wanted", ["80", "http"])
+@virtual_time
+async def test_a_service_is_reached_at_one_of_its_pods(wanted: str) -> None:
+    async with cluster() as c:
+        await behind(c, {"ip": "10.1.0.9"}, {"ip": "10.1.0.7", "targetRef": POD})
+        found = await targets().service(c.backend, "default", "web", wanted)
+        assert (found.shown, found.where) == ("10.1.0.7:8080", "pod default/web")
+
+
+@pytest.mark.parametrize(
+    ("addresses", "wanted", "why"),
+    [
+        ([], "80", 'no endpoints available for service "web"'),
+        ([{"ip": "10.1.0.7", "targetRef": POD}], "81", 'no service port 81 found for service "web"'),
+        ([{"ip": "10.1.0.7", "targetRef": POD}], "https", "no endpoints available"),
+        ([{"ip": "10.1.0.7"}], "80", "no endpoints available"),
+        ([{"ip": "10.1.0.8", "targetRef": POD}], "80", "no endpoints available"),
+        ([{"ip": "10.1.0.7", "targetRef": {**POD, "namespace": "kube-system"}}], "80", "no endpoints available"),
+        ([{"ip": "10.1.0.7", "targetRef": {**POD, "kind": "Node"}}], "80", "no endpoints available"),
+    ],
+)
+@virtual_time
+async def test_endpoints_that_are_no_pods_are_not_believed(
+    addresses: list[dict[str, Any]], wanted: str, why: str
+) -> None:
+    async with cluster() as c:
+        await behind(c, *addresses)
+        with pytest.raises(ApiError, match=why) as caught:
+            await targets().service(c.backend, "default", "web", wanted)
+        assert (caught.value.code, caught.value.headers) == (503, {})
+
+
+@virtual_time
+async def test_what_a_pod_may_not_lead_to_its_service_may_not_either() -> None:
+    async with cluster() as c:
+        await behind(c, {"ip": "10.0.0.5", "targetRef": POD}, pod_ip="10.0.0.5")
+        with pytest.raises(ApiError, match="does not declare"):
+            await targets().service(c.backend, "default", "web", "80")
+        with pytest.raises(ApiError) as caught:
+            await targets().service(c.backend, "default", "gone", "80")
+        assert caught.value.code == 404
