@@ -180,6 +180,23 @@ def test_a_client_stays_with_its_endpoint(cluster: UpCluster) -> None:
     assert reached(ip) == first
 
 
+def test_services_and_pods_are_reached_through_the_api_server(cluster: UpCluster) -> None:
+    wait_for_both(cluster)
+    proxy = "/api/v1/namespaces/default"
+    for port in ("http", "80"):
+        assert re.match(r"web-[12] ", cluster.kubectl("get", "--raw", f"{proxy}/services/web:{port}/proxy/a?b=c"))
+    assert cluster.kubectl("get", "--raw", f"{proxy}/services/http:web:http/proxy/a?b=c").endswith(" /a?b=c")
+    for name in ("web-1", "web-1:8081", "http:web-1:http"):
+        assert cluster.kubectl("get", "--raw", f"{proxy}/pods/{name}/proxy/").startswith("web-1 ")
+    assert "no endpoints available" in cluster.kubectl(
+        "get", "--raw", f"{proxy}/services/kubernetes:443/proxy/", code=1
+    )
+    with cluster.started("port-forward", "service/web", "18080:http") as forwarding:
+        assert forwarding.stdout is not None
+        assert "Forwarding from 127.0.0.1:18080" in forwarding.stdout.readline()
+        assert re.match(r"web-[12] ", get("127.0.0.1:18080"))
+
+
 def test_the_api_servers_address_answers(cluster: UpCluster) -> None:
     said = cluster.kubectl(
         "exec", "client", "--", "curl", "-sS", "--cacert", "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",

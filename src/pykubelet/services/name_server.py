@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, cast
 
+from msgspec import Struct
+
 from pykubelet.base.errors import Retry
 from pykubelet.services import dns_wire as wire
 from pykubelet.services.dns_wire import Query, Record
@@ -24,7 +26,8 @@ MOST_WAITING: Final = 512
 """Datagrams whose answer has to come from elsewhere."""
 _IDLE: Final = 10.0
 _TRIES: Final = 10
-_DEEPEST: Final = 8
+_LONGEST_WAY: Final = 8
+"""From name to name."""
 _NEVER: Final = frozenset((251, 252, 253, 254, 255))
 """Transfers of a zone, and everything at once: small questions with large answers."""
 
@@ -125,36 +128,50 @@ class NameServer:
         if query.type in _NEVER:
             return wire.written(query, wire.REFUSED, is_ours=False)
         zone = self._zone()
-        found = zone.find(query.text, query.type)
-        if found is None:
+        found = followed(zone, query.text, query.type)
+        if found is None or found.elsewhere:
             return None
-        records = list(found.records)
-        for _ in range(_DEEPEST):
-            if not records or records[-1].type != wire.CNAME or query.type == wire.CNAME:
-                break
-            further = zone.find(str(records[-1].data[0]), query.type)
-            if further is None:
-                return None
-            if not further.records:
-                break
-            records += further.records
         code = wire.NO_ERROR if found.exists else wire.NO_SUCH_NAME
-        records = [_renamed(each, query) for each in records]
+        records = [_renamed(each, query) for each in found.records]
         return wire.written(query, code, records, () if records else (zone.authority,), limit=limit)
 
     async def _answer(self, data: bytes, query: Query, limit: int, *, by_tcp: bool) -> bytes:
         """To what is not ours alone. Never raises."""
-        found = self._zone().find(query.text, query.type)
+        found = followed(self._zone(), query.text, query.type)
         try:
             if found is None:
                 return await self._forwarder.ask(data, by_tcp=by_tcp)
             # A name of ours that stands for one of somebody else: clients want all of it in one answer.
             records = [_renamed(each, query) for each in found.records]
-            if query.type in (wire.A, wire.AAAA):
-                records += await self._forwarder.addresses(str(records[-1].data[0]), query.type)
+            records += await self._forwarder.addresses(found.elsewhere, query.type)
             return wire.written(query, wire.NO_ERROR, records, limit=limit)
         except Retry:
             return wire.written(query, wire.SERVER_FAILURE, is_ours=False)
+
+
+class Followed(Struct, frozen=True):
+    exists: bool
+    records: list[Record]
+    elsewhere: str = ""
+    """The name that it all comes down to, if others have to be asked for its addresses."""
+
+
+def followed(zone: Zone, name: str, kind: int) -> Followed | None:
+    """What is found under a name, and under those that it stands for. None: it is for others to say."""
+    found = zone.find(name, kind)
+    if found is None:
+        return None
+    records = list(found.records)
+    while records and records[-1].type == wire.CNAME != kind and len(records) < _LONGEST_WAY:
+        target = str(records[-1].data[0])
+        further = zone.find(target, kind)
+        if further is None:
+            return Followed(found.exists, records, target if kind in (wire.A, wire.AAAA) else "")
+        new = [each for each in further.records if each not in records]  # one may stand for itself
+        if not new:
+            break
+        records += new
+    return Followed(found.exists, records)
 
 
 class _Datagrams(asyncio.DatagramProtocol):
