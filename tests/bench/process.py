@@ -18,8 +18,11 @@ from typing import TypeVar
 
 import pykubelet
 from kit.nobody import as_nobody
+from kit.oci import PackedLayer, busybox_layer, image_of, layer_of, tar_entry, write_layout
 from kit.pods import make_pod
 from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
+from pykubelet.runtime.process.images.archive import import_archive
+from pykubelet.runtime.process.images.images import image_store
 from pykubelet.runtime.process.runtime import ProcessRuntime
 
 T = TypeVar("T")
@@ -27,6 +30,7 @@ T = TypeVar("T")
 ROUNDS = int(os.environ.get("ROUNDS", "40"))
 _WARM = 3
 _STEPS = ("sandbox", "create", "start", "exec", "stop", "remove")
+_IMAGE = "busybox:1.36"
 _PROGRAM = ("sh", "-c", "trap 'exit 0' TERM; echo up; while :; do sleep 1000 & wait; done")
 
 
@@ -46,35 +50,48 @@ def run() -> None:
 def _run_here() -> None:
     folder = Path(tempfile.mkdtemp(prefix="pykubelet-bench-"))
     try:
-        asyncio.run(_measure(folder))
+        for image in ("host", _IMAGE):
+            asyncio.run(_measure(folder, image))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _measure(folder: Path) -> None:
+async def _measure(folder: Path, image: str) -> None:
+    """On this machine's programs, and on an image of two layers that is here."""
     runtime = ProcessRuntime(folder / "root", log_root=folder / "logs")
+    if image == _IMAGE:
+        await _import(folder)
     limitations = (await runtime.status()).limitations
     kind = "plain" if any("plain processes" in sentence for sentence in limitations) else "isolated"
     taken: dict[str, list[float]] = {name: [] for name in ("run", *_STEPS)}
     try:
         for number in range(_WARM + ROUNDS):
-            times = await _one(runtime, folder / "logs", f"web-{number}")
+            times = await _one(runtime, folder / "logs", f"{image[:4]}-{number}", image)
             for name in taken if number >= _WARM else ():
                 taken[name].append(times[name] * 1000)
     finally:
         await runtime.close()
-    print(f"{'user ' + str(os.getuid()) + ', ' + kind:>22} {'p50':>8} {'p90':>8} {'min':>8}")
+    print(f"{f'user {os.getuid()}, {kind}, {image[:4]}':>26} {'p50':>8} {'p90':>8} {'min':>8}")
     for name, values in taken.items():
         p90 = statistics.quantiles(values, n=10)[8]
-        print(f"{name:>22} {statistics.median(values):>8.1f} {p90:>8.1f} {min(values):>8.1f}")
+        print(f"{name:>26} {statistics.median(values):>8.1f} {p90:>8.1f} {min(values):>8.1f}")
     print(flush=True)
 
 
-async def _one(runtime: ProcessRuntime, logs: Path, name: str) -> dict[str, float]:
+async def _import(folder: Path) -> None:
+    base, store = busybox_layer(), image_store(folder / "root")
+    layers = [PackedLayer(base, base.digest), layer_of(tar_entry("etc/motd", b"hello"))]
+    write_layout([image_of(_IMAGE, layers)], folder / "image.tar")
+    store.open()
+    with open(folder / "image.tar", "rb") as file:  # noqa: ASYNC230 - nothing else is going on
+        await import_archive(store, file)
+
+
+async def _one(runtime: ProcessRuntime, logs: Path, name: str, image: str) -> dict[str, float]:
     times: dict[str, float] = {}
     began = time.perf_counter()
     sandbox = await _timed(times, "sandbox", runtime.run_sandbox(SandboxConfig(pod=make_pod(name), hostname=name)))
-    config = ContainerConfig(name="c", image="busybox:1.36", command=_PROGRAM)
+    config = ContainerConfig(name="c", image=image, command=_PROGRAM)
     container = await _timed(times, "create", runtime.create_container(sandbox.id, config))
     await _timed(times, "start", runtime.start_container(container))
     await _spoken(logs, name)
