@@ -1,8 +1,9 @@
 """`image`: the images of the embedded runtime, for people; the agent need not run, and need not stop."""
 
 import sys
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pykubelet.runtime.process.images.store import ImageStore
+
+T = TypeVar("T")
 
 _root_dir_option: Final = click.option(
     "--root-dir", type=PATH, metavar="PATH", help="The state of an agent that was started with `run`."
@@ -84,7 +87,8 @@ def pull(name: str, data: str | None, root_dir: str | None, username: str, passw
         credentials = PullCredentials(username=username, password=asked.rstrip("\n"))
     with saying(quiet) as say:
         say(f"Pulling {name} ...")
-        pulled = asyncio.run(Puller(store, store.root.parent.parent / REGISTRIES).pull(name, credentials))
+        puller = Puller(store, store.root.parent.parent / REGISTRIES)
+        pulled = _known(lambda: asyncio.run(puller.pull(name, credentials)))
         say(f"{next(iter((*pulled.names, *pulled.digests)))} is here ({_size(pulled.size)}).")
 
 
@@ -104,7 +108,7 @@ def import_images(file: str, data: str | None, root_dir: str | None, name: str, 
 
     store = _store(data, root_dir)
     with saying(quiet) as say:
-        with store.spooled(sys.stdin.buffer) if file == "-" else open(file, "rb") as archive:
+        with store.spooled(sys.stdin.buffer) if file == "-" else _opened(file) as archive:
             try:
                 found = asyncio.run(import_archive(store, archive, name))
             except Invalid as error:
@@ -138,13 +142,20 @@ def remove(names: tuple[str, ...], data: str | None, root_dir: str | None, quiet
             say(f"{name} is gone." if is_gone else f"{name} is no name of the image any more.")
 
 
-def _known(work: Any) -> Any:
+def _known(work: Callable[[], T]) -> T:
     from pykubelet.base.errors import NotFound
 
     try:
         return work()
     except NotFound as error:
-        raise Invalid(f"{error}; see `pykubelet image ls`") from None
+        raise Invalid(str(error)) from None
+
+
+def _opened(file: str) -> IO[bytes]:
+    try:
+        return open(file, "rb")
+    except OSError as error:
+        raise Invalid(f"{file}: {error.strerror}") from None
 
 
 def _store(data: str | None, root_dir: str | None) -> "ImageStore":

@@ -261,7 +261,7 @@ class ImageStore:
                 raise Invalid(f"{name} are the first digits of several images")
             image = next(iter(found), None)
         if image is None:
-            raise NotFound(f"there is no image {name} here")
+            raise NotFound(f"there is no image {name} here; see `pykubelet image ls`")
         return image
 
     def _read_all(self) -> Iterator[StoredImage]:
