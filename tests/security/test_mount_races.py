@@ -4,16 +4,19 @@ in there starts again and again: nothing outside of the volume is ever shown or 
 
 import os
 import secrets
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from contract.runtime import container_config, ended, sandbox_config
+from kit.oci import OciImage, folder, image_of, layer_of, tar_entry
 from kit.waiting import eventually
 from pykubelet.base.errors import PykubeletError
 from pykubelet.pod.ports.runtime import Mount
 from unit.runtime.process.machine import UID, Machine
 
+EVIL = "docker.io/library/evil:1"
 STARTS = 25
 TOKEN = f"stolen-{secrets.token_hex(8)}"
 SWAP = """
@@ -113,23 +116,25 @@ async def test_nothing_is_mounted_over_proc_or_the_root(isolated: Machine, volum
 
 
 async def test_links_of_an_image_lead_nowhere_but_inside_of_it(isolated: Machine, tmp_path: Path) -> None:
-    image = tmp_path / "images" / "evil:1"
     outside = tmp_path / "outside"
     outside.mkdir()
-    (image / "bin").mkdir(parents=True)
-    for name, target in (("out", str(outside)), ("up", "../../../../../../.."), ("proc-link", "/proc/self/root")):
-        (image / name).symlink_to(target)
+    links = (("out", str(outside)), ("up", "../../../../../../.."), ("proc-link", "/proc/self/root"))
+    await isolated.has(evil_image(*links))
     for name in ("out", "up/out", f"up{outside}", "proc-link/out"):
         mounts = (Mount(host_path=str(tmp_path / "root"), container_path=f"/{name}/deep"),)
         with pytest.raises(PykubeletError, match=r"exec: |cannot open"):  # there is no program in it
-            await isolated.start("true", image="evil:1", mounts=mounts)
+            await isolated.start("true", image=EVIL, mounts=mounts)
     assert list(outside.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["proc", "sys", "dev"])
-async def test_an_image_cannot_have_the_kernels_folders_elsewhere(isolated: Machine, tmp_path: Path, name: str) -> None:
-    image = tmp_path / "images" / "evil:1"
-    (image / "bin").mkdir(parents=True)
-    (image / name).symlink_to("/bin")
+async def test_an_image_cannot_have_the_kernels_folders_elsewhere(isolated: Machine, name: str) -> None:
+    await isolated.has(evil_image((name, "/bin")))
     with pytest.raises(PykubeletError, match=rf"{name}|Not a directory"):
-        await isolated.start("true", image="evil:1")
+        await isolated.start("true", image=EVIL)
+
+
+def evil_image(*links: tuple[str, str]) -> OciImage:
+    """Without a program, but with links to where they should not lead."""
+    entries = [tar_entry(name, type=tarfile.SYMTYPE, linkname=target) for name, target in links]
+    return image_of(EVIL, [layer_of(folder("bin"), *entries)])

@@ -1,5 +1,6 @@
 """Registries that want to know who we are, that send us elsewhere, and that are not to be trusted."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.ports.runtime import PullCredentials, RegistryUnreachable
 from pykubelet.runtime.process.images import pull, registry
 from pykubelet.runtime.process.images.hosts import Endpoint
-from pykubelet.runtime.process.images.images import image_store
+from pykubelet.runtime.process.images.images import Images, image_store
 from pykubelet.runtime.process.images.manifest import Descriptor
 from pykubelet.runtime.process.images.pull import Puller
 from pykubelet.runtime.process.images.registry import Registry, new_session
@@ -230,3 +231,41 @@ async def test_nothing_leads_from_tls_to_none(tmp_path: Path) -> None:
                 await strict.manifest("1")
             assert not isinstance(refusal.value, RegistryUnreachable)  # somebody answers, if not the right one
     assert [authorization for _, authorization in served.asked] == ["", ""]
+
+
+async def test_pulls_of_one_image_are_one_pull_of_its_layers(tmp_path: Path) -> None:
+    served = Served()
+    images = Images(tmp_path / "root", "registry")
+    images.open()
+    async with serving(served.handle) as port:
+        name = f"127.0.0.1:{port}/team/app:1"
+        found = await asyncio.gather(*(images.pull(name, None) for _ in range(4)))
+    assert len(set(found)) == 1
+    layer = IMAGE.blobs[1].digest
+    assert [path for path, _ in served.asked].count(f"/v2/team/app/blobs/{layer}") == 1
+
+
+async def test_a_pull_that_nobody_waits_for_leaves_nothing_behind(tmp_path: Path) -> None:
+    halfway = asyncio.Event()
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        if not request.path.endswith(IMAGE.blobs[1].digest):
+            return await Served().handle(request)
+        answer = web.StreamResponse(headers={"Content-Length": str(len(IMAGE.blobs[1].data))})
+        await answer.prepare(request)
+        await answer.write(IMAGE.blobs[1].data[:100])
+        halfway.set()
+        await asyncio.sleep(1000)
+        return answer
+
+    store = image_store(tmp_path / "root")
+    store.open()
+    async with serving(handle) as port:
+        puller = Puller(store, tmp_path / "registries.yaml")
+        pulled = asyncio.create_task(puller.pull(f"127.0.0.1:{port}/team/app:1", None))
+        await halfway.wait()
+        pulled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await pulled
+    assert nothing_is_left(store)
+    store.sweep()  # nobody holds it any more
