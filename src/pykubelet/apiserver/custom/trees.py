@@ -19,7 +19,7 @@ _RELATIONS: Final[Mapping[str, Literal["atomic", "set", "map"]]] = {"atomic": "a
 
 def schema_tree(given: Given, name: str) -> Schema:
     """Of a whole object."""
-    return Record(name, {**_fields(given), **_always()})
+    return Record(name, {**_fields(given), **_always()}, is_open=_is_open(given))
 
 
 def _always() -> dict[str, Field]:
@@ -47,10 +47,14 @@ def _tree(given: Given) -> Schema:
             if given.get("x-kubernetes-embedded-resource"):
                 fields |= _always()
             if fields:
-                return Record("", fields, is_atomic=is_atomic)
+                return Record("", fields, is_atomic=is_atomic, is_open=_is_open(given))
             return MapOf(ANYTHING, is_atomic=True) if is_atomic else ANYTHING
         case kind:
             return _SCALARS.get(kind or "", ANYTHING)
+
+
+def _is_open(given: Given) -> bool:
+    return bool(given.get("x-kubernetes-preserve-unknown-fields"))
 
 
 def _fields(given: Given) -> dict[str, Field]:

@@ -313,7 +313,7 @@ def check(value: Json, schema: Schema, path: str = "") -> None:
         raise PatchRefused(f"{path}: expected {schema.kind}, got {_spelled(value)}", INTERNAL)
     if isinstance(value, dict):
         for name, inner in value.items():
-            if isinstance(schema, Record) and name not in schema.fields:
+            if isinstance(schema, Record) and name not in schema.fields and not schema.is_open:
                 raise PatchRefused(f"{path}.{name}: field not declared in schema", INTERNAL)
             check(inner, member(schema, name), f"{path}.{name}")
     elif isinstance(value, list) and isinstance(schema, ListOf):

@@ -48,6 +48,8 @@ class Record(msgspec.Struct, frozen=True, dict=True):
     fields: Mapping[str, "Field"]
     description: str = ""
     is_atomic: bool = False
+    is_open: bool = False
+    """Whether it may have further fields, of which nothing is known."""
 
     @cached_property
     def always(self) -> Mapping[str, Json]:

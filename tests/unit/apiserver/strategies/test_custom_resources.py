@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from kit.api_process import Api
 from kit.custom_resources import CRDS, NAME, WIDGETS, define, definition, widget
 from kit.loop_hold import watched_loop
@@ -153,3 +155,17 @@ async def test_expensive_rules_keep_nobody_waiting(api: Api) -> None:
 
     assert (code, "running out of cost budget" in told["message"]) == (422, True)
     assert hold.step < 0.2, hold.where
+
+
+@pytest.mark.parametrize("properties", [{}, {"spec": {"type": "object", "properties": {"known": {"type": "string"}}}}])
+async def test_what_may_have_anything_in_it_is_applied_with_anything_in_it(
+    api: Api, properties: dict[str, Any]
+) -> None:
+    open_ = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    parts = {name: {**each, "x-kubernetes-preserve-unknown-fields": True} for name, each in properties.items()}
+    await define(api, definition({**open_, "properties": parts}))
+    body = widget("w", spec={"known": "a", "other": {"deep": [1, {"x": "y"}]}}, extra={"a": 1})
+    code, made = await api.ask("PATCH", f"{WIDGETS}/w?fieldManager=me", body, kind=APPLY)
+    assert (code, made["spec"], made["extra"]) == (201, body["spec"], {"a": 1})
+    code, made = await api.ask("PATCH", f"{WIDGETS}/w?fieldManager=me", widget("w", extra={"a": 2}), kind=APPLY)
+    assert (code, made.get("spec"), made["extra"]) == (200, None, {"a": 2})
