@@ -16,10 +16,11 @@ def with_canonical_bytes(obj: dict[str, Any], part: str) -> dict[str, Any]:
     values = obj.get(part)
     if not isinstance(values, dict):
         return obj
-    return {**obj, part: {key: _canonical(value, f"{part}[{key}]") for key, value in values.items()}}
+    return {**obj, part: {key: canonical_bytes(value, f"{part}[{key}]") for key, value in values.items()}}
 
 
-def _canonical(value: Any, field: str) -> Any:
+def canonical_bytes(value: Any, field: str) -> Any:
+    """The value of one field in one line. Raises DecodeError."""
     if not isinstance(value, str):
         return value  # what else it is, its type says
     try:

@@ -110,6 +110,8 @@ class IngressClassStrategy(Strategy):
         yield from needed("spec.controller", controller, _domain_path)
         if (given := spec.get("parameters")) is None:
             return
+        if group := given.get("apiGroup"):
+            yield from spelled("spec.parameters.apiGroup", group, names.dns_subdomain(group))
         for name in ("kind", "name"):
             if not given.get(name):
                 yield required(f"spec.parameters.{name}", "")

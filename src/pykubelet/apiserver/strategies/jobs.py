@@ -34,9 +34,8 @@ class JobStrategy(WorkloadStrategy):
     selectable = {"status.successful": "status.succeeded"}
 
     def fill(self, obj: Object) -> None:
-        labels = at(obj, "spec.template.metadata.labels", {})
-        if labels and not at(obj, "metadata.labels"):
-            obj.setdefault("metadata", {})["labels"] = dict(labels)
+        if at(obj, "spec.selector") or at(obj, "spec.manualSelector"):
+            _take_labels(obj)
         fill_spec(obj["spec"])
         obj["spec"].setdefault("manualSelector", False)
 
@@ -44,6 +43,7 @@ class JobStrategy(WorkloadStrategy):
         obj["status"] = {}
         if not obj["spec"].get("manualSelector"):
             _generate_selector(obj)
+        _take_labels(obj)
 
     def fields(self, obj: Object) -> dict[str, str]:
         found = super().fields(obj)
@@ -87,6 +87,13 @@ class JobStrategy(WorkloadStrategy):
             yield from change_faults(obj, old)
         else:
             yield from super().validate_update(obj, old, subresource)
+
+
+def _take_labels(job: Object) -> None:
+    """One that has no labels has those of its pods, the generated ones too."""
+    labels = at(job, "spec.template.metadata.labels", {})
+    if labels and not at(job, "metadata.labels"):
+        job.setdefault("metadata", {})["labels"] = dict(labels)
 
 
 def _generate_selector(job: Object) -> None:

@@ -10,7 +10,7 @@ from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.rules.qos import Demand, qos_class_of
 from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
-from pykubelet.api.struct import changed
+from pykubelet.api.struct import changed, rfc3339
 from pykubelet.api.validation.options import PodValidationOptions
 from pykubelet.api.validation.pod import validate_pod
 from pykubelet.apiserver.objects import Object, at, clean, overlay
@@ -82,7 +82,7 @@ class PodStrategy(Strategy):
                     "reason": "SchedulingGated",
                     "message": "Scheduling is blocked due to non-empty scheduling gates",
                     "lastProbeTime": None,
-                    "lastTransitionTime": None,
+                    "lastTransitionTime": rfc3339(now),
                 }
             ]
         obj["status"] = status

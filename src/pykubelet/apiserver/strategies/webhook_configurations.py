@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from pykubelet.api.base64_text import canonical_bytes
 from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required
 from pykubelet.api.validation import names
 from pykubelet.apiserver.objects import Object
@@ -29,8 +30,10 @@ class WebhookConfigurationStrategy(Strategy):
                 hook.setdefault("reinvocationPolicy", "Never")
             for rule in hook.get("rules") or ():
                 rule.setdefault("scope", "*")
-            service = (hook.get("clientConfig") or {}).get("service")
-            if isinstance(service, dict):
+            client = hook.get("clientConfig") or {}
+            if "caBundle" in client:
+                client["caBundle"] = canonical_bytes(client["caBundle"], "caBundle")
+            if isinstance(service := client.get("service"), dict):
                 service.setdefault("port", 443)
         return result
 

@@ -180,8 +180,7 @@ def told_unknown(
     if not faults:
         return
     if validation == "Strict":
-        text = ", ".join(sorted(faults))
-        raise status.unfit(kind, api_version.rpartition("/")[2], f"strict decoding error: {text}")
+        raise status.unfit(kind, api_version.rpartition("/")[2], f"strict decoding error: {', '.join(faults)}")
     call.warnings.extend(faults)
 
 

@@ -13,6 +13,7 @@ from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, is_fo
 from pykubelet.apiserver.schema.protobuf_writing import to_protobuf
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
+from pykubelet.apiserver.verbs.kind_warnings import DEPRECATED, kind_warnings
 from pykubelet.apiserver.verbs.pod_warnings import pod_warnings
 from pykubelet.apiserver.verbs.unheeded import unheeded
 from pykubelet.apiserver.verbs.workload_warnings import workload_warnings
@@ -80,14 +81,17 @@ def _of_kind(call: Call) -> Iterator[str]:
 def _besides(call: Call, answer: Answer) -> Iterator[str]:
     """What whoever wrote the object should know of it."""
     info, obj = call.info, answer.obj
+    resource = f"{info.resource}.{info.group}" if info.group else info.resource
+    if resource in DEPRECATED:
+        yield DEPRECATED[resource]
     if info.verb not in _WRITES or obj is None or obj.get("kind") != call.resource.kind:
         return
-    resource = f"{info.resource}.{info.group}" if info.group else info.resource
     yield from unheeded(resource, info.subresource, obj)
     if resource == "pods" and answer.code == 201 and not info.subresource:
         yield from islice(pod_warnings(obj), _MOST_WARNINGS)
     if answer.code == 201 and not info.subresource:
         yield from islice(workload_warnings(resource, obj), _MOST_WARNINGS)
+        yield from kind_warnings(resource, obj)
 
 
 def _transformed(backend: Backend, call: Call, obj: Object) -> Object:

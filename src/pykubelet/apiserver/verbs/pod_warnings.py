@@ -55,6 +55,8 @@ def pod_warnings(pod: Object) -> Iterator[str]:
     yield from (f"metadata.annotations[{key}]: {_OLD_ANNOTATIONS[key]}" for key in _OLD_ANNOTATIONS if key in notes)
     for path, volume in _each(spec, "volumes"):
         yield from (f"{path}.{kind}: {why}" for kind, why in _OLD_VOLUMES.items() if kind in volume)
+        if not all(at(volume, "projected.sources", ())):
+            yield f"volume {_quoted(volume['name'])} (Projected) has no sources provided"
     yield from _repeated(_each(spec, "hostAliases"), "ip")
     yield from _repeated(_each(spec, "imagePullSecrets"), "name")
     for path, secret in _each(spec, "imagePullSecrets"):

@@ -59,6 +59,10 @@ def test_a_class_is_named_once() -> None:
     [
         ({"controller": "a.b/c"}, []),
         ({}, ["spec.controller"]),
+        (
+            {"controller": "a.b/c", "parameters": {"kind": "K", "name": "n", "apiGroup": "k8s.example.com/v1"}},
+            ["spec.parameters.apiGroup"],
+        ),
         ({"controller": "x"}, ["spec.controller"]),
         ({"controller": "a/" + "b" * 300}, ["spec.controller"]),
         (

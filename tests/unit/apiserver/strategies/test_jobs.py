@@ -164,3 +164,14 @@ async def test_a_cron_job_that_makes_no_sense_is_refused(api: Api, spec: dict[st
 async def test_the_name_of_a_cron_job_leaves_room_for_the_time(api: Api) -> None:
     assert (await api.ask("POST", CRON_JOBS, cron_job("x" * 53)))[0] == 422
     assert (await api.ask("POST", CRON_JOBS, cron_job("x" * 52, timeZone="Europe/Berlin")))[0] == 201
+
+
+@pytest.mark.parametrize(("own", "of_pods"), [({}, {}), ({}, {"x": "y"}), ({"z": "1"}, {"x": "y"})])
+async def test_a_job_without_labels_has_those_of_its_pods(
+    api: Api, own: dict[str, str], of_pods: dict[str, str]
+) -> None:
+    wanted = job()
+    wanted["metadata"]["labels"] = own
+    wanted["spec"]["template"]["metadata"] = {"labels": of_pods}
+    _, made = await api.ask("POST", JOBS, wanted)
+    assert made["metadata"]["labels"] == (own or made["spec"]["template"]["metadata"]["labels"])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from kit.strategies import faults, made, strategy_of
+from pykubelet.api.codec import DecodeError
 
 GROUP = "admissionregistration.k8s.io"
 VALIDATING = strategy_of(GROUP, "validatingwebhookconfigurations")
@@ -83,3 +84,11 @@ def test_what_a_webhook_says_of_itself(change: dict[str, Any], expected: list[st
 
 def test_no_two_have_one_name() -> None:
     assert faults(VALIDATING, made(VALIDATING, webhooks=[HOOK, HOOK])) == ["webhooks[1].name"]
+
+
+def test_a_certificate_is_base64_that_may_be_wrapped() -> None:
+    client = {"url": "https://example.com/x", "caBundle": "YWJj\nZGVm"}
+    (hook,) = made(MUTATING, webhooks=[{**HOOK, "clientConfig": client}])["webhooks"]
+    assert hook["clientConfig"]["caBundle"] == "YWJjZGVm"
+    with pytest.raises(DecodeError, match="illegal base64 data at input byte 3"):
+        MUTATING.normal({"webhooks": [{**HOOK, "clientConfig": {**client, "caBundle": "not base64"}}]})

@@ -63,3 +63,10 @@ async def test_a_pod_of_more_containers_than_any_node_runs_is_refused(api: Api) 
     pod = {"metadata": {"name": "a"}, "spec": {"containers": [{}] * 1001}}
     code, told = await api.ask("POST", "/api/v1/namespaces/default/pods", pod)
     assert (code, "spec: has more than 1,000 containers" in told["message"]) == (400, True)
+
+
+async def test_unknown_fields_are_named_in_their_order(api: Api) -> None:
+    body = {"zeta": 1, "metadata": {"name": "m", "bb": 1, "aa": 2}, "alpha": 2}
+    _, said = await api.ask("POST", "/api/v1/namespaces/default/configmaps?fieldValidation=Strict", body)
+    named = [f'unknown field "{name}"' for name in ("zeta", "metadata.bb", "metadata.aa", "alpha")]
+    assert said["message"].endswith(f"strict decoding error: {', '.join(named)}")
