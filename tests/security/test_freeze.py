@@ -90,7 +90,7 @@ def test_nobody_makes_the_server_read_a_body_without_saying_who_he_is(server: He
     connection.putheader("Content-Length", str(LARGEST))
     connection.endheaders()
     answer = connection.getresponse()  # although not a byte of it was sent
-    assert answer.status == 401
+    assert answer.status == 403
     connection.close()
 
 

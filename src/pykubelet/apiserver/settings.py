@@ -22,6 +22,7 @@ SWITCHABLE_ADMISSION: Final = (
     "Priority",
     "RuntimeClass",
     "ServiceAccount",
+    "ValidatingAdmissionPolicy",
     "ValidatingAdmissionWebhook",
 )
 """What may be left out of admission, by upstream's names."""

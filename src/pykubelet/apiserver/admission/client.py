@@ -5,6 +5,7 @@ the API server itself, and has to show a certificate for its name. Nobody is fol
 """
 
 import asyncio
+import os
 import ssl
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -56,7 +57,7 @@ class WebhookClient:
         except TimeoutError:
             raise CallFailed(f'failed to call webhook: Post "{target}": context deadline exceeded') from None
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
-            raise CallFailed(f'failed to call webhook: Post "{target}": {error}') from None
+            raise CallFailed(f'failed to call webhook: Post "{target}": {_told(error)}') from None
 
     async def _post(self, hook: Hook, target: Target, body: bytes) -> bytes:
         if self._session is None:
@@ -110,6 +111,16 @@ class WebhookClient:
             faults.append(f"{address}:{number} is {fault}")
         why = f": {faults[0]}" if faults else ""
         raise CallFailed(f"failed to call webhook: no endpoints available for {where}{why}")
+
+
+def _told(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"tls: failed to verify certificate: {error.certificate_error}"
+        case aiohttp.ClientConnectorError():
+            why = os.strerror(error.os_error.errno).lower() if error.os_error.errno else str(error.os_error)
+            return f"dial tcp {error.host}:{error.port}: connect: {why}"
+    return str(error) or type(error).__name__
 
 
 def ready(endpoints: Object, port: str) -> Iterator[tuple[str, int]]:

@@ -93,11 +93,10 @@ def expression_fault(expression: str, variables: Sequence[str], result: str = ""
     """Why an expression cannot be used; empty: it can."""
     # Only now: few write expressions, and what reads them takes a tenth of a second to load.
     from pykubelet.apiserver.cel.program import CompileError, compile_expression
-    from pykubelet.apiserver.cel.types import BOOL, DYN, STRING
+    from pykubelet.apiserver.cel.types import DYN, Type
 
-    wanted = {"bool": BOOL, "string": STRING}.get(result)
     try:
-        compile_expression(expression, dict.fromkeys(variables, DYN), wanted)
+        found = compile_expression(expression, dict.fromkeys(variables, DYN)).type
     except CompileError as error:
         return f"compilation failed: {error}"
-    return ""
+    return f"must evaluate to {result} but got {found}" if result and found not in (DYN, Type(result)) else ""

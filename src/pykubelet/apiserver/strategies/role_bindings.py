@@ -47,7 +47,9 @@ class RoleBindingStrategy(Strategy):
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from super().validate_update(obj, old, subresource)
         if obj.get("roleRef") != old.get("roleRef"):
-            yield invalid("roleRef", obj.get("roleRef"), "cannot change roleRef")
+            role = obj.get("roleRef") or {}
+            shown = {name: role.get(name[0].lower() + name[1:], "") for name in ("Kind", "Name")}
+            yield invalid("roleRef", {"APIGroup": role.get("apiGroup", ""), **shown}, "cannot change roleRef")
 
 
 def _subject_faults(subject: dict[str, Any], path: str, namespaced: bool) -> Iterator[FieldError]:

@@ -14,6 +14,12 @@ from pykubelet.apiserver.strategies.base import Strategy
 class RoleStrategy(Strategy):
     creates_on_update: ClassVar[bool] = True
 
+    def normal(self, obj: Object) -> Object:
+        result = super().normal(obj)
+        if not result.get("rules"):
+            result["rules"] = None
+        return result
+
     def name_faults(self, name: str) -> Iterable[str]:
         return path_segment_faults(name)
 

@@ -127,12 +127,12 @@ def _url_faults(url: str, path: str) -> Iterator[FieldError]:
 
 
 def _service_faults(service: dict[str, Any], path: str) -> Iterator[FieldError]:
-    for field in ("name", "namespace"):
-        if not service.get(field):
+    for field, other in (("name", "namespace"), ("namespace", "name")):  # upstream names the one for the other
+        if not service.get(other):
             yield required(f"{path}.{field}")
     port = service.get("port", 443)
     for fault in names.port_number(port):
-        yield invalid(f"{path}.port", port, f"port is not valid: {fault}")
+        yield invalid(f"{path}.port", port, f"port is not valid: {fault}, inclusive")
     where = service.get("path") or ""
     if where in ("", "/"):
         return

@@ -113,7 +113,7 @@ class Reviews:
         namespace = _spec(body, _Rules).namespace
         if not namespace:
             raise status.bad_request("no namespace on request")
-        return _answer(body, self._control.authorizer.rules(call.user, namespace))
+        return _answer({**body, "spec": {}}, self._control.authorizer.rules(call.user, namespace))
 
     async def _access(self, body: Object, asked: _Access, user: User) -> Answer:
         if (asked.resource_attributes is None) == (asked.non_resource_attributes is None):

@@ -61,7 +61,7 @@ def test_what_is_left_out_is_filled_in() -> None:
         ({"clientConfig": {"service": {**SERVICE, "path": "xy"}}}, ["clientConfig.service.path"]),
         ({"clientConfig": {"service": {**SERVICE, "path": "/a//b"}}}, ["clientConfig.service.path"]),
         ({"clientConfig": {"service": {**SERVICE, "port": 0}}}, ["clientConfig.service.port"]),
-        ({"clientConfig": {"service": {"name": "a"}}}, ["clientConfig.service.namespace"]),
+        ({"clientConfig": {"service": {"name": "a"}}}, ["clientConfig.service.name"]),
         ({"rules": [{**RULE, "operations": ["*", "CREATE"]}]}, ["rules[0].operations"]),
         ({"rules": [{**RULE, "operations": ["LOOK"]}]}, ["rules[0].operations[0]"]),
         ({"rules": [{**RULE, "apiGroups": []}]}, ["rules[0].apiGroups"]),

@@ -11,7 +11,6 @@ from pykubelet.apiserver.requests.users import MASTERS, User
 from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.security.rbac.policy import BINDINGS, ROLES, Policy, RoleRef, absent
 from pykubelet.apiserver.security.rbac.rules import EVERYTHING, GROUP, Rule, described, quoted, rules_of, uncovered
-from pykubelet.apiserver.status import ApiError
 
 _OF_COLLECTOR: Final = ("ownerReferences", "finalizers", "managedFields", "selfLink")
 _AGGREGATES: Final = "must have cluster-admin privileges to use the aggregationRule"
@@ -54,7 +53,7 @@ def _check_binding(policy: Policy, user: User, info: RequestInfo, binding: Objec
     if rules is None:
         if place is None:
             raise status.internal(absent(role))
-        raise ApiError(404, "NotFound", absent(role), {"name": role.name, "group": GROUP, "kind": role.kind.lower()})
+        raise status.not_found(info.resource, role.name, GROUP)
     if why := more_than_held(policy, user, namespace, rules):
         raise status.forbidden(info.resource, str(at(binding, "metadata.name", "")), why, GROUP)
 
