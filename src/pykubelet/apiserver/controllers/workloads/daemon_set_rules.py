@@ -132,7 +132,7 @@ class Daemons:
         self._surges = scaled(given.get("maxSurge"), 1, up=True) > 0
         self._surge = scaled(given.get("maxSurge"), self._desired, up=True)
         unavailable = scaled(given.get("maxUnavailable"), self._desired, up=True)
-        self._unavailable = 1 if not self._surge and not unavailable else unavailable
+        self._unavailable = 1 if self._desired and not self._surge and not unavailable else unavailable
 
     def _is_new(self, pod: PodView) -> bool:
         if pod.labels.get(HASH_LABEL) == self._hash:
@@ -190,12 +190,12 @@ class Daemons:
     # --- another template
 
     def _roll(self, found: DaemonPlan) -> None:
-        places = {
-            node: self._pods.get(node, []) for node, (runs, _) in self._nodes.items() if runs or node in self._pods
-        }
-        states = [(node, self._old_and_new(pods)) for node, pods in places.items()]
+        """A pod on a node that is gone is one that is not there; with a surge it is left to the pod collector."""
+        wanted = [node for node, (runs, _) in self._nodes.items() if runs]
+        places = dict.fromkeys((*self._pods, *wanted))
+        states = [(node, self._old_and_new(self._pods.get(node, []))) for node in places]
         if self._surge:
-            self._roll_with_surge(found, states)
+            self._roll_with_surge(found, [each for each in states if each[0] in self._nodes])
         else:
             self._roll_without(found, states)
 

@@ -163,6 +163,21 @@ def _fraction(deployment: Object, one: ReplicaSetView) -> int:
     return int(size + 0.5) - one.replicas
 
 
+def without_unwell(old: Sequence[ReplicaSetView], most: int) -> tuple[dict[str, int], bool]:
+    """The sizes, by uid, without pods that are not well, and whether that is all there is to know: a replica set that
+    counts more pods than it wants has not come to it yet, and nothing can be said of the others."""
+    sizes, cleaned = {each.uid: each.replicas for each in old}, 0
+    for each in old:
+        if cleaned >= most:
+            break
+        unwell = min(most - cleaned, each.replicas - each.available)
+        if unwell < 0:
+            return sizes, False
+        sizes[each.uid] -= unwell
+        cleaned += unwell
+    return sizes, True
+
+
 def is_saturated(deployment: Object, one: ReplicaSetView | None) -> bool:
     wanted = replicas_of(deployment)
     return one is not None and one.replicas == one.available == wanted == _number(one.annotations.get(DESIRED, ""))

@@ -176,8 +176,8 @@ class _Step:
             only = active[0] if active else self._new or newest
             if only is not None and only.replicas != wanted:
                 self._resize(only, wanted)
-            elif only is not None and active:
-                self._resize(only, only.replicas)
+            elif only is not None and rules.is_scaled(self._deployment, active):
+                self._resize(only, only.replicas)  # it has the size already, and only has to know that this is meant
         elif rules.is_saturated(self._deployment, self._new):
             for each in self._old:
                 if each.replicas > 0:
@@ -209,21 +209,15 @@ class _Step:
         room = total - least - (new.replicas - new.available)
         if not old or room <= 0:
             return False
-        sizes = {each.uid: each.replicas for each in old}
-        for each in old:
-            unwell = min(room, each.replicas - each.available)
-            if unwell > 0:
-                sizes[each.uid] -= unwell
-                room -= unwell
-        spare = sum(each.available for each in self.everyone()) - least
-        for each in old:
-            if spare <= 0:
-                break
-            some = min(sizes[each.uid], spare)
-            sizes[each.uid] -= some
-            spare -= some
+        sizes, is_known = rules.without_unwell(old, room)
+        if is_known:
+            spare = sum(each.available for each in (*old, new)) - least
+            for each in old:
+                some = max(min(sizes[each.uid], spare), 0)
+                sizes[each.uid] -= some
+                spare -= some
         shrunk = [self._resize(each, sizes[each.uid]) for each in old if sizes[each.uid] != each.replicas]
-        return bool(shrunk)
+        return bool(shrunk) and is_known
 
     def recreate(self, pods: Sequence[PodView]) -> None:
         """All old pods have to be gone before the first new one is made."""

@@ -115,7 +115,7 @@ class _Step:
             if self._tend(number, pod) and self._one_by_one:
                 return
         for pod in self._condemned:
-            self._tend_claims(pod, parent_and_ordinal(pod.name)[1], is_wanted=False)
+            self._tend_claims(pod.head(), parent_and_ordinal(pod.name)[1], is_wanted=False)
         first = self._first_unavailable()
         for pod in self._condemned:
             if self._dismiss(pod, first) and self._one_by_one:
@@ -143,13 +143,16 @@ class _Step:
             if not pod.is_leaving:
                 self.plan.deletes.append(pod)
             return True
-        if pod.phase == "Pending" and any(name not in self._claims for name in claim_names(self._obj, number).values()):
-            self.plan.claims.append(number)
+        if pod.phase == "Pending":
+            if any(name not in self._claims for name in claim_names(self._obj, number).values()):
+                self.plan.claims.append(number)
+            self._tend_claims(pod.head(), number, is_wanted=True)
         if self._one_by_one and (self._is_unavailable(pod) or pod.phase != "Running"):
             return True
         if pod.labels.get(POD_NAME_LABEL) != pod.name:
             self.plan.repairs.append(pod)
-        self._tend_claims(pod, number, is_wanted=True)
+        if pod.phase != "Pending":
+            self._tend_claims(pod.head(), number, is_wanted=True)
         return False
 
     def _create(self, number: int) -> None:
@@ -160,6 +163,7 @@ class _Step:
         if len(there) < len(claims):
             self.plan.claims.append(number)
         self.plan.creates.append(new_pod(self._obj, self._revision_of(number), number))
+        self._tend_claims({"metadata": {"name": name}}, number, is_wanted=True)
 
     def _revision_of(self, number: int) -> Revision:
         """Below the partition, a pod that is made anew is what it was before."""
@@ -171,8 +175,8 @@ class _Step:
             is_current = is_rolling and number < self._start + at(self._obj, "status.currentReplicas", 0)
         return self._current if is_current else self._update
 
-    def _tend_claims(self, pod: PodView, number: int, *, is_wanted: bool) -> None:
-        whole = {"apiVersion": "v1", "kind": "Pod", **pod.head()}
+    def _tend_claims(self, head: Object, number: int, *, is_wanted: bool) -> None:
+        whole = {"apiVersion": "v1", "kind": "Pod", **head}
         for name in claim_names(self._obj, number).values():
             claim = self._claims.get(name)
             if claim is None:

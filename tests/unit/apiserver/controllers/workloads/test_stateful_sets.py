@@ -249,6 +249,22 @@ async def test_claims_go_with_their_pod_when_it_is_no_longer_wanted_and_with_the
 
 
 @virtual_time
+async def test_a_pod_that_waits_has_its_claims_put_right() -> None:
+    async with controlled(pods=False) as c:
+        await c.make(STATEFUL_SETS, stateful(replicas=1, volumeClaimTemplates=[CLAIM]))
+        await asyncio.sleep(2)
+        (claim,) = await c.all(CLAIMS)
+        key = "/registry/persistentvolumeclaims/default/data-web-0"
+        await c.store.delete(key, revision=int(claim["metadata"]["resourceVersion"]))
+        policy = {"whenDeleted": "Delete", "whenScaled": "Retain"}
+        await change_spec(c, STATEFUL_SETS, "web", persistentVolumeClaimRetentionPolicy=policy)
+        await asyncio.sleep(2)
+        (again,) = await c.all(CLAIMS)
+        assert again["metadata"]["uid"] != claim["metadata"]["uid"]
+        assert [each["kind"] for each in again["metadata"]["ownerReferences"]] == ["StatefulSet"]
+
+
+@virtual_time
 async def test_only_so_much_history_is_kept_and_what_is_used() -> None:
     async with controlled() as c:
         await c.make(STATEFUL_SETS, stateful(replicas=1, revisionHistoryLimit=1))
