@@ -9,7 +9,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.controllers.all import Controller
+from pykubelet.apiserver.controllers.all import Controller, Means
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.objects import Object, stored
 from pykubelet.apiserver.schema.resources import ROOT
@@ -21,6 +21,7 @@ from pykubelet.apiserver.store.port import Entry, Listing
 from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.base.errors import Retry
 from pykubelet.base.tasks import supervise
+from pykubelet.web.authority import Authority
 
 ADDRESSES = ClusterAddresses(
     lambda: ("api.example", "kubernetes", "kubernetes.default.svc", "10.0.0.5", "127.0.0.1"), 6443, "10.96.0.0/16", {}
@@ -138,6 +139,15 @@ class TestCluster(ControllerClient):
 
     async def events(self) -> list[tuple[str, str]]:
         return [(each["reason"], each["message"]) for each in await self.all(("", "events"))]
+
+
+def means(c: TestCluster) -> Means:
+    """What controllers are made of; nobody knows what pods use."""
+
+    async def measure(pods: list[Object]) -> list[Object]:
+        return []
+
+    return Means(c, Authority.make(START), ADDRESSES, tokens(c), measure)
 
 
 def tokens(c: TestCluster) -> ServiceAccountTokens:

@@ -7,20 +7,21 @@ import logging
 import resource
 import signal
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
 from pykubelet import __version__
-from pykubelet.apiserver.controllers.all import check_choice, run_all
+from pykubelet.apiserver.controllers.all import Means, check_choice, run_all
+from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.security.addresses import ClusterAddresses, kubelet_endpoints
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
-from pykubelet.apiserver.security.pki import ADMIN
+from pykubelet.apiserver.security.pki import ADMIN, Pki
 from pykubelet.apiserver.security.serving import apiserver_tls, serving_hosts
-from pykubelet.apiserver.security.tokens import ServiceAccountTokens
 from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.settings import ApiSettings, first_service, service_range, without_admission
 from pykubelet.apiserver.store.memory import MemoryStore
@@ -34,7 +35,6 @@ from pykubelet.apiserver.telemetry.observer import Auditing
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepare_pki, url
-from pykubelet.web.authority import Authority
 from pykubelet.web.serving import Limits, serving
 from pykubelet.web.tls import ServingTls
 
@@ -89,10 +89,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             auditing=auditing,
             service_fault=addresses.fault_at,
         )
-        access = server.backend.access
-        assert isinstance(access, ClusterAccess)
-        found_at = f"{settings.advertise_address}:{config.port}"
-        register_all(server, access, pki, addresses, found_at=found_at, insecure_kubelets=config.insecure_kubelets)
+        means = _registered(server, pki, addresses, config)
         await _serve(server.application(), config, tls, stack)
         gc.collect()
         gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find
@@ -100,7 +97,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(supervise("serving certificate", tls.run)),
-                tasks.create_task(_run_controllers(server, pki.authority, addresses, access.tokens, config)),
+                tasks.create_task(_run_controllers(means, config)),
             ]
             if auditing is not None:
                 running.append(tasks.create_task(auditing.log.run()))
@@ -112,16 +109,21 @@ async def run_apiserver(config: ApiServerConfig) -> None:
                 task.cancel()
 
 
-async def _run_controllers(
-    server: ApiServer,
-    authority: Authority,
-    addresses: ClusterAddresses,
-    tokens: ServiceAccountTokens,
-    config: ApiServerConfig,
-) -> None:
+def _registered(server: ApiServer, pki: Pki, addresses: ClusterAddresses, config: ApiServerConfig) -> Means:
+    """Have everything answered. -> what the controllers are made of"""
+    backend, access = server.backend, server.backend.access
+    assert isinstance(access, ClusterAccess)
+    found_at = f"{backend.settings.advertise_address}:{config.port}"
+    metrics = register_all(
+        server, access, pki, addresses, found_at=found_at, insecure_kubelets=config.insecure_kubelets
+    )
+    measure = partial(metrics.of_pods, backend)
+    return Means(ControllerClient(backend), pki.authority, addresses, access.tokens, measure)
+
+
+async def _run_controllers(means: Means, config: ApiServerConfig) -> None:
     """Only an etcd can be another server's, too: whoever has a store alone works at once, and asks nobody."""
-    elects = config.store == "etcd"
-    await run_all(server.backend, authority, addresses, tokens, wanted=config.controllers, elects=elects)
+    await run_all(means, wanted=config.controllers, elects=config.store == "etcd")
 
 
 def _auditing(config: ApiServerConfig) -> Auditing | None:

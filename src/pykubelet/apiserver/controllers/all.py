@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.controllers.autoscaling.autoscalers import AutoscalerController, Measure
 from pykubelet.apiserver.controllers.batch.cron_jobs import CronJobController
 from pykubelet.apiserver.controllers.batch.jobs import JobController
 from pykubelet.apiserver.controllers.batch.ttl import TtlAfterFinished
@@ -57,6 +57,7 @@ class Means(Struct, frozen=True):
     authority: Authority
     addresses: ClusterAddresses
     tokens: ServiceAccountTokens
+    measure: Measure
 
 
 _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
@@ -75,6 +76,7 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "endpoints-controller": lambda its: EndpointsController(its.client),
     "endpointslice-controller": lambda its: EndpointSlices(its.client),
     "garbage-collector-controller": lambda its: GarbageCollector(its.client),
+    "horizontal-pod-autoscaler-controller": lambda its: AutoscalerController(its.client, its.measure),
     "job-controller": lambda its: JobController(its.client),
     "namespace-controller": lambda its: NamespaceController(its.client),
     "node-lifecycle-controller": lambda its: NodeLifecycle(its.client),
@@ -99,19 +101,11 @@ def check_choice(wanted: Sequence[str]) -> None:
     chosen(wanted, (*_CONTROLLERS, SCHEDULER))
 
 
-async def run_all(
-    backend: Backend,
-    authority: Authority,
-    addresses: ClusterAddresses,
-    tokens: ServiceAccountTokens,
-    *,
-    wanted: Sequence[str] = EVERY,
-    elects: bool = False,
-) -> None:
+async def run_all(means: Means, *, wanted: Sequence[str] = EVERY, elects: bool = False) -> None:
     """Until cancelled; each starts again when it breaks. `elects`: others may have the same store, and one works."""
     names = chosen(wanted, (*_CONTROLLERS, SCHEDULER))
-    client, scheduling = ControllerClient(backend), ControllerClient(backend, KUBE_SCHEDULER)
-    means = Means(client, authority, addresses, tokens)
+    client = means.client
+    scheduling = ControllerClient(client.backend, KUBE_SCHEDULER)
     made = {name: make(means) for name, make in _CONTROLLERS.items() if name in names}
     works = [("kube-controller-manager", client, made)]
     if SCHEDULER in names:

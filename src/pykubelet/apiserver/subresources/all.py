@@ -34,9 +34,9 @@ def register_all(
     *,
     found_at: str,
     insecure_kubelets: bool = False,
-) -> None:
+) -> Metrics:
     """`found_at`: host and port where others find this server; `insecure_kubelets`: the serving certificates of
-    kubelets are not verified."""
+    kubelets are not verified. -> for those who want to know from inside what pods use"""
     server.publish(DISCOVERY_PATH, JSON, encode(access.tokens.discovery(found_at)))
     server.publish(JWKS_PATH, "application/jwk-set+json", encode(access.tokens.keys()))
     for (group, plural), verb in _reviews(access).items():
@@ -47,8 +47,10 @@ def register_all(
     )
     for (group, plural, part), handler in proxy.connections().items():
         server.connect(group, plural, part, handler)
-    for (group, plural), verb in Metrics(proxy.text).verbs().items():
+    metrics = Metrics(proxy.text)
+    for (group, plural), verb in metrics.verbs().items():
         server.answer(group, plural, "", verb)
+    return metrics
 
 
 def _reviews(access: ClusterAccess) -> Mapping[tuple[str, str], Verb]:

@@ -73,7 +73,7 @@ class Metrics:
         return await self._answer(backend, call, "nodes", self._of_nodes)
 
     async def pods(self, backend: Backend, call: Call) -> Answer:
-        return await self._answer(backend, call, "pods", self._of_pods)
+        return await self._answer(backend, call, "pods", self.of_pods)
 
     async def _answer(
         self,
@@ -110,7 +110,7 @@ class Metrics:
             if (usage := used[each["metadata"]["name"]].get(_NODE)) is not None
         ]
 
-    async def _of_pods(self, backend: Backend, pods: Iterable[Object]) -> list[Object]:
+    async def of_pods(self, backend: Backend, pods: Iterable[Object]) -> list[Object]:
         running = [each for each in pods if at(each, "status.phase") == "Running" and at(each, "spec.nodeName")]
         used = await self._ask(backend, {each["spec"]["nodeName"] for each in running})
         items = []

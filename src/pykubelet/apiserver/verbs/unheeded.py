@@ -27,6 +27,10 @@ def unheeded(resource: str, subresource: str, obj: Object) -> Iterator[str]:
             yield each.sentence
 
 
+def _has_foreign_metrics(obj: Object) -> bool:
+    return any(item.get("type") in ("Pods", "Object", "External") for item in at(obj, "spec.metrics", ()))
+
+
 def _limits_claims(obj: Object) -> bool:
     return any(item.get("type") == "PersistentVolumeClaim" for item in at(obj, "spec.limits", ()))
 
@@ -36,6 +40,11 @@ def _is_unsigned(obj: Object) -> bool:
 
 
 _TABLE: Final = (
+    _Unheeded(
+        "horizontalpodautoscalers.autoscaling",
+        "metrics of the types Pods, Object and External are stored, but no API that has them is served here",
+        _has_foreign_metrics,
+    ),
     _Unheeded("limitranges", "limits of type PersistentVolumeClaim are stored, but not enforced", _limits_claims),
     _Unheeded(
         "persistentvolumeclaims",

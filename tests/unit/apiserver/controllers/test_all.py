@@ -2,10 +2,9 @@
 
 import asyncio
 
-from kit.cluster import ADDRESSES, START, cluster, tokens
+from kit.cluster import cluster, means
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.all import run_all
-from pykubelet.web.authority import Authority
 
 LEASES = ("coordination.k8s.io", "leases")
 
@@ -13,7 +12,7 @@ LEASES = ("coordination.k8s.io", "leases")
 @virtual_time
 async def test_all_of_them_run_together() -> None:
     async with cluster() as c:
-        everything = asyncio.create_task(run_all(c.backend, Authority.make(START), ADDRESSES, tokens(c)))
+        everything = asyncio.create_task(run_all(means(c)))
         try:
             await c.node("n1")
             lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {}}
@@ -31,7 +30,7 @@ async def test_all_of_them_run_together() -> None:
 async def test_a_controller_that_is_switched_off_leaves_its_work_to_others() -> None:
     async with cluster() as c:
         wanted = ("*", "-kube-scheduler", "-root-ca-certificate-publisher-controller")
-        everything = asyncio.create_task(run_all(c.backend, Authority.make(START), ADDRESSES, tokens(c), wanted=wanted))
+        everything = asyncio.create_task(run_all(means(c), wanted=wanted))
         try:
             await c.node("n1")
             await c.pod("web")
@@ -48,10 +47,7 @@ async def test_a_controller_that_is_switched_off_leaves_its_work_to_others() -> 
 @virtual_time
 async def test_of_two_servers_on_one_store_one_works_and_each_part_has_its_lease() -> None:
     async with cluster() as c:
-        servers = [
-            asyncio.create_task(run_all(c.backend, Authority.make(START), ADDRESSES, tokens(c), elects=True))
-            for _ in range(2)
-        ]
+        servers = [asyncio.create_task(run_all(means(c), elects=True)) for _ in range(2)]
         try:
             await c.node("n1")
             await c.pod("web")

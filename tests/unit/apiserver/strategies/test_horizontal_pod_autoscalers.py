@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from kit.api_process import Api
 from pykubelet.apiserver.strategies.autoscaler_versions import v1_of, v2_of
 from unit.apiserver.verbs.bodies import MERGE
@@ -80,3 +82,48 @@ async def test_both_versions_are_one_object(api: Api) -> None:
     _, first = await api.ask("GET", FIRST)
     assert first["items"][0]["spec"]["maxReplicas"] == 9
     assert first["items"][0]["spec"]["targetCPUUtilizationPercentage"] == 70
+
+
+async def test_an_autoscaler_gets_its_defaults_in_both_versions(api: Api) -> None:
+    spec = {"scaleTargetRef": TARGET, "maxReplicas": 3, "behavior": {"scaleDown": {"selectPolicy": "Min"}}}
+    code, made = await api.ask("POST", SECOND, {"metadata": {"name": "a"}, "spec": spec})
+    assert code == 201, made
+    assert made["spec"]["minReplicas"] == 1
+    assert made["spec"]["metrics"][0]["resource"]["target"] == {"type": "Utilization", "averageUtilization": 80}
+    assert [each["value"] for each in made["spec"]["behavior"]["scaleUp"]["policies"]] == [4, 100]
+    assert made["spec"]["behavior"]["scaleDown"]["selectPolicy"] == "Min"
+    old = {"scaleTargetRef": TARGET, "maxReplicas": 3}
+    code, made = await api.ask("POST", FIRST, {"metadata": {"name": "b"}, "spec": old})
+    assert code == 201, made
+    _, seen = await api.ask("GET", f"{FIRST}/b")
+    assert seen["spec"]["targetCPUUtilizationPercentage"] == 80
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"maxReplicas": 0}, "spec.maxReplicas"),
+        ({"minReplicas": 5}, "spec.maxReplicas"),
+        ({"minReplicas": 0}, "spec.minReplicas"),
+        ({"scaleTargetRef": {"kind": "Deployment", "name": ""}}, "spec.scaleTargetRef.name"),
+        ({"metrics": [{"type": "Other"}]}, "spec.metrics[0].type"),
+        ({"metrics": [{"type": "Resource"}]}, "spec.metrics[0].resource"),
+        (
+            {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}]},
+            "spec.metrics[0].resource.target.averageUtilization",
+        ),
+        (
+            {"behavior": {"scaleUp": {"stabilizationWindowSeconds": 3601}}},
+            "spec.behavior.scaleUp.stabilizationWindowSeconds",
+        ),
+        (
+            {"behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 0, "periodSeconds": 1}]}}},
+            "spec.behavior.scaleUp.policies[0].value",
+        ),
+    ],
+)
+async def test_an_autoscaler_that_makes_no_sense_is_refused(api: Api, spec: dict[str, Any], field: str) -> None:
+    whole = {"scaleTargetRef": TARGET, "maxReplicas": 3, **spec}
+    code, answer = await api.ask("POST", SECOND, {"metadata": {"name": "a"}, "spec": whole})
+    assert code == 422, answer
+    assert field in [each["field"] for each in answer["details"]["causes"]]

@@ -11,6 +11,9 @@ from pykubelet.apiserver.verbs.unheeded import unheeded
 NS = "/api/v1/namespaces/default"
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 REQUEST = base64.b64encode(b"-----BEGIN CERTIFICATE REQUEST-----").decode()
+HPAS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+HITS = {"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1"}}}
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 ACCOUNT = {"annotations": {"kubernetes.io/service-account.name": "default"}}
 
@@ -35,6 +38,8 @@ async def told(api: Api, method: str, path: str, body: dict[str, Any], kind: str
         (f"{NS}/resourcequotas", {"spec": {"hard": {"pods": "1"}}}, ""),
         (f"{NS}/limitranges", {"spec": {"limits": [{"type": "PersistentVolumeClaim"}]}}, "not enforced"),
         (f"{NS}/limitranges", {"spec": {"limits": [{"type": "Pod"}]}}, ""),
+        (HPAS, {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 2, "metrics": [HITS]}}, "no API that has them"),
+        (HPAS, {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 2}}, ""),
         (f"{NS}/persistentvolumeclaims", {"spec": CLAIM}, "it stays Pending"),
         (f"{NS}/secrets", {"type": "kubernetes.io/service-account-token", "metadata": ACCOUNT}, ""),
         (f"{NS}/secrets", {"stringData": {"a": "b"}}, ""),

@@ -1,0 +1,1 @@
+"""As many replicas as the load asks for."""
