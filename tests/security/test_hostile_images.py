@@ -7,11 +7,13 @@ import stat
 import subprocess
 import tarfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from kit.oci import Blob, PackedLayer, busybox_layer, folder, image_of, layer_of, make_image, tar_entry, write_layout
+from kit.waiting import eventually
 from pykubelet.base.errors import Invalid
 from pykubelet.runtime.process.images.archive import import_archive
 from pykubelet.runtime.process.images.images import image_store
@@ -244,3 +246,33 @@ async def test_setuid_programs_are_out_of_reach_of_other_users(isolated: Machine
     found = [path for path in (isolated.root / "images").rglob("su") if path.stat().st_mode & stat.S_ISUID]
     assert found
     assert stat.S_IMODE((isolated.root / "images").stat().st_mode) == 0o700
+
+
+async def test_what_unpacks_a_layer_has_nothing_else_in_reach(tmp_path: Path) -> None:
+    """Looked at from outside while it waits for more: its root, what it may do, what it has open."""
+    layer = layer_of(folder("d"), tar_entry("d/x", os.urandom(2 << 20))).blob.data
+    seen: dict[str, str] = {}
+
+    def look() -> bool:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                if str(tmp_path).encode() in path.read_bytes() and b"images.unpack" in path.read_bytes():
+                    status = dict(line.split(":\t", 1) for line in (path.parent / "status").read_text().splitlines())
+                    seen.update({name: status[name].strip() for name in ("CapEff", "CapBnd", "NoNewPrivs")})
+                    seen["root"] = os.readlink(path.parent / "root")
+                    more = [os.readlink(each) for each in (path.parent / "fd").iterdir() if int(each.name) > 2]
+                    seen["outside"] = " ".join(each for each in more if not each.startswith(str(tmp_path)))
+        return seen.get("root", "/") != "/"
+
+    async def slowly() -> AsyncIterator[bytes]:
+        yield layer[: 1 << 20]
+        await eventually(look)
+        yield layer[1 << 20 :]
+
+    target = tmp_path / "layer"
+    target.mkdir()
+    await unpack(slowly(), target)
+    assert seen["root"] == str(target)
+    assert int(seen["CapEff"], 16) & ~0x8000001B == 0  # owners, modes and file capabilities
+    assert int(seen["CapBnd"], 16) & ~0x8000001B == 0
+    assert (seen["NoNewPrivs"], seen["outside"]) == ("1", "")
