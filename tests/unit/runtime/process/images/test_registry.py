@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from kit.certificates import Authority, server_context
-from kit.loopback import serving
+from kit.loopback import forwarding, serving
 from kit.oci import OciImage, image_of, layer_of, tar_entry
 from kit.ports import free_port
 from pykubelet.base.errors import Invalid, NotFound, Retry
@@ -269,3 +269,24 @@ async def test_a_pull_that_nobody_waits_for_leaves_nothing_behind(tmp_path: Path
             await pulled
     assert nothing_is_left(store)
     store.sweep()  # nobody holds it any more
+
+
+async def test_a_proxy_of_the_environment_is_asked_but_not_for_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = Served()
+    async with forwarding() as proxy, pulling(tmp_path, served) as (puller, name, _):
+        for variable in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(variable, f"http://127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        await puller.pull(name, None)
+        assert proxy.asked == []
+        port = name.partition("/")[0].rpartition(":")[2]
+        mirror = f"mirrors: {{registry.example: {{endpoint: ['http://registry.example:{port}']}}}}"
+        (tmp_path / "registries.yaml").write_text(mirror)
+        image = await puller.pull("registry.example/team/app:1", None)
+        assert proxy.asked[0] == f"GET http://registry.example:{port}/v2/team/app/manifests/1"
+        proxy.answer = "403 Forbidden"
+        with pytest.raises(RegistryUnreachable, match="the proxy refuses with status 403"):
+            await puller.pull("other.example/x:1", None)
+    assert image.digests[-1].startswith("registry.example/team/app@sha256:")
