@@ -30,6 +30,7 @@ from pykubelet.apiserver.store.port import Expired
 from pykubelet.apiserver.telemetry.observer import Observer
 from pykubelet.apiserver.telemetry.seen import Seen
 from pykubelet.apiserver.verbs.bodies import read_ahead
+from pykubelet.apiserver.verbs.connect import admit_connection
 from pykubelet.apiserver.verbs.create import create
 from pykubelet.apiserver.verbs.delete import delete, delete_collection
 from pykubelet.apiserver.verbs.handlers import Connect, Place, Verb
@@ -128,6 +129,7 @@ class RequestHandler:
             call = _call(request, info, resource, user, b"", Accept(), seen.notes)
             with self.in_flight.enter(user, LASTING):
                 self._observer.lasts(seen)
+                await admit_connection(self._backend, call, request.query)
                 return await self.connections[place](request, call, self._backend)
         kind = LASTING if info.verb == "watch" else READING if info.verb in _READING else WRITING
         with self.in_flight.enter(user, kind, _body_size(request, self._backend.settings.most_body_bytes)):

@@ -45,6 +45,8 @@ class Sight:
     def both(self, attempt: Attempt, seen_as: Resource) -> tuple[Object | None, Object | None]:
         """The new object and the old one, in the version in which they are to be seen."""
         obj, old = attempt.obj, attempt.old
+        if attempt.is_fixed:
+            return obj, old
         return (
             None if obj is None else self.converted(obj, attempt.resource, seen_as),
             None if old is None else self.converted(old, attempt.resource, seen_as),

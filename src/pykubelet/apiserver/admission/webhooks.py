@@ -118,7 +118,7 @@ class Webhooks:
 
     def _patched(self, hook: Hook, attempt: Attempt, seen_as: Resource, patch: list[Any]) -> tuple[Object, bool]:
         old = attempt.obj
-        if old is None:
+        if old is None or attempt.is_fixed:
             what = "attempted to modify the object, which is not supported for this operation"
             raise status.internal(f'admission webhook "{hook.name}" {what}')
         try:

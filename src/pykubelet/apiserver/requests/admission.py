@@ -30,6 +30,8 @@ class Attempt(msgspec.Struct, frozen=True):
     """What the client is told besides the answer."""
     notes: dict[str, str]
     """What the audit log is told."""
+    is_fixed: bool = False
+    """It can be refused, and not changed."""
 
 
 class Mutation(msgspec.Struct, frozen=True):

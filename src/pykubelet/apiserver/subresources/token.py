@@ -14,6 +14,8 @@ from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.security.tokens import AUDIENCES, Bound, ServiceAccountTokens
 from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.apiserver.verbs.handlers import Verb
+from pykubelet.apiserver.writer.asking import ask
+from pykubelet.apiserver.writer.author import Author
 
 GROUP: Final = "authentication.k8s.io"
 KIND: Final = "TokenRequest"
@@ -44,6 +46,10 @@ def token_requests(tokens: ServiceAccountTokens) -> Verb:
         spec = _spec(body)
         seconds = _DEFAULT if spec.expiration_seconds is None else spec.expiration_seconds
         account = await _account(backend, call, body)
+        where = {"name": call.info.name, "namespace": call.info.namespace}
+        asked = {**body, "metadata": {**(body.get("metadata") or {}), **where}}
+        author = Author(call.user, "", call.info, bool(call.dry_run), call.warnings, call.notes)
+        await ask(backend, author, call.resource, "token", asked)
         await backend.access.check_body(call.user, call.info, body, None)
         _check(seconds)
         audiences = spec.audiences or list(AUDIENCES)

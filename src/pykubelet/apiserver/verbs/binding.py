@@ -1,6 +1,6 @@
 """Binding: a scheduler says on which node a pod is to run."""
 
-from pykubelet.api.codec import DecodeError, convert
+from pykubelet.api.codec import DecodeError, convert, to_builtins
 from pykubelet.api.field_errors import not_supported, required
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.objects import ObjectReference
@@ -13,6 +13,7 @@ from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import status_object
 from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.apiserver.verbs.create import writer_for
+from pykubelet.apiserver.writer.asking import ask
 from pykubelet.apiserver.writer.writer import Writer
 
 
@@ -44,6 +45,9 @@ async def bind_pod(writer: Writer, namespace: str, name: str, binding: Binding) 
     """
     backend = writer.backend
     pods, now = backend.resources.of("", "pods"), rfc3339(backend.now())
+    told = to_builtins(binding)
+    told["metadata"] = {**(told.get("metadata") or {}), "name": name, "namespace": namespace}
+    await ask(backend, writer.author, pods, "binding", {"kind": "Binding", "apiVersion": "v1", **told})
     return await writer.change(
         pods, namespace, name, lambda old: bound(old, binding, now), part="binding", is_tracked=False
     )

@@ -15,6 +15,7 @@ from pykubelet.apiserver.status import ApiError, status_object
 from pykubelet.apiserver.strategies.disruption_rules import is_for, may_go_anyway, spent, still_processed
 from pykubelet.apiserver.verbs.bodies import read_object
 from pykubelet.apiserver.verbs.delete import deleter
+from pykubelet.apiserver.writer.asking import ask
 from pykubelet.apiserver.writer.author import KUBE_APISERVER
 from pykubelet.apiserver.writer.checks import check_preconditions
 from pykubelet.apiserver.writer.writer import Writer
@@ -30,6 +31,9 @@ async def evict(backend: Backend, call: Call) -> Answer:
     if (at(eviction, "metadata.name") or name) != name:
         raise status.bad_request(f"name in URL does not match name in Eviction object: {at(eviction, 'metadata.name')}")
     options = _options(eviction, call)
+    where = {"name": name, "namespace": call.info.namespace}
+    whole = {**eviction, "metadata": {**(eviction.get("metadata") or {}), **where}}
+    await ask(backend, deleter(backend, call, options).author, call.resource, "eviction", whole)
     for _ in range(_TRIES):
         pod = await backend.live("pods", call.info.namespace, name)
         wanted, budget = await _judged(backend, call, pod, options)

@@ -22,6 +22,7 @@ from pykubelet.apiserver.strategies.base import normal
 from pykubelet.apiserver.verbs.bodies import from_yaml, read_object, told_unknown
 from pykubelet.apiserver.verbs.create import writer_for
 from pykubelet.apiserver.verbs.patch import APPLY, check_patch, patched_by, refused
+from pykubelet.apiserver.writer.asking import ask
 
 _SCALE: Final = Resource(group="autoscaling", version="v1", kind="Scale", plural="scales", is_stored=False)
 _SHOWN: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -37,7 +38,13 @@ async def scale(backend: Backend, call: Call) -> Answer:
         check_patch(call, options)
     is_apply = info.verb == "patch" and call.content_type == APPLY
     wish = _Wish(backend, call, options)
-    changed = await writer_for(backend, call, options).change(
+    writer = writer_for(backend, call, options)
+    entry = await backend.read(resource, info.namespace, info.name)
+    before = backend.object_of(resource, entry.value, entry.revision)
+    wanted = normal(strategy, wish.applied(before) if is_apply else wish.changed(before))
+    asked = scale_of(resource, wanted)
+    await ask(backend, writer.author, resource, "scale", asked, old=scale_of(resource, before), operation="UPDATE")
+    changed = await writer.change(
         resource,
         info.namespace,
         info.name,

@@ -17,6 +17,8 @@ def attempt_of(
     """None: it is the server's own business."""
     if author is KUBE_APISERVER or part not in _PARTS:
         return None
+    if obj is None and author.info is not None and author.info.subresource:
+        return None  # who evicts has been asked about the eviction
     metadata = (obj or old or {})["metadata"]
     operation: Operation = "DELETE" if obj is None else "CREATE" if old is None else "UPDATE"
     whole = {"kind": f"{operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1", **(options or {})}
