@@ -69,6 +69,11 @@ class KeyedWork:
             timer.cancel()
         self._timers[key] = loop.call_later(seconds, self._make_ready, key)
 
+    def hold(self, key: Key, seconds: float) -> None:
+        """Do not look at it before that, whatever is told of it: it has had its share for now."""
+        self._paces[key] = asyncio.get_running_loop().time() + seconds + (_BURST - 1) * _INTERVAL
+        self._told_meanwhile.add(key)
+
     async def run(self, client: ControllerClient, kinds: tuple[Kind, ...], keys_of: KeysOf, owners: Kind) -> None:
         """Until cancelled: look at all owners there are, and then at those that `keys_of` finds behind a change."""
         try:
@@ -82,6 +87,7 @@ class KeyedWork:
             self._timers.clear()
             self._ready.clear()
             self._busy.clear()
+            self._told_meanwhile.clear()
 
     async def _follow(self, client: ControllerClient, kinds: tuple[Kind, ...], keys_of: KeysOf, owners: Kind) -> None:
         cache, prefixes = client.backend.cache, tuple(client.resource(kind).prefix for kind in kinds)

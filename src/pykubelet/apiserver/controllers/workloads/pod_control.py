@@ -16,6 +16,8 @@ from pykubelet.apiserver.status import ApiError
 _TERMINATING: Final = "NamespaceTerminating"
 MOST_AT_ONCE: Final = 500
 """Pods that one look at an owner makes or deletes."""
+REST: Final = 5.0
+"""Seconds until the next look at one that has made so many: who asks for a million by mistake has time to notice."""
 
 
 class PodControl:

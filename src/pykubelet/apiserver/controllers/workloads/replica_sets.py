@@ -8,7 +8,7 @@ from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.keyed_work import Key, KeyedWork
 from pykubelet.apiserver.controllers.workloads.heads import own_key, owner_keys
 from pykubelet.apiserver.controllers.workloads.ownership import claim, selector_of, take
-from pykubelet.apiserver.controllers.workloads.pod_control import MOST_AT_ONCE, PodControl, pod_of
+from pykubelet.apiserver.controllers.workloads.pod_control import MOST_AT_ONCE, REST, PodControl, pod_of
 from pykubelet.apiserver.controllers.workloads.pod_views import PodView, controller_of, next_availability, pods_of
 from pykubelet.apiserver.controllers.workloads.replica_rules import replicas_wanted, status_of, to_delete
 from pykubelet.apiserver.objects import Object, at
@@ -48,6 +48,8 @@ class ReplicaSetController:
         made, error = 0, None
         if not at(obj, "metadata.deletionTimestamp"):
             pods, made, error = await self._adjust(obj, pods, everyone)
+        if made == MOST_AT_ONCE:
+            self._work.hold(key, REST)
         await self._say(obj, pods, made, error)
         if error is not None:
             raise error

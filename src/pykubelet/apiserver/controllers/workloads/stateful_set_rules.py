@@ -14,7 +14,7 @@ from pykubelet.apiserver.controllers.workloads.claim_rules import (
     is_stale,
     owners_wanted,
 )
-from pykubelet.apiserver.controllers.workloads.pod_control import pod_of
+from pykubelet.apiserver.controllers.workloads.pod_control import MOST_AT_ONCE, pod_of
 from pykubelet.apiserver.controllers.workloads.pod_views import PodView
 from pykubelet.apiserver.controllers.workloads.revisions import Revision
 from pykubelet.apiserver.objects import Object, at
@@ -100,19 +100,19 @@ class _Step:
         self._start: int = at(obj, "spec.ordinals.start", 0)
         self._count: int = at(obj, "spec.replicas", 1)
         self._one_by_one = at(obj, "spec.podManagementPolicy") != "Parallel"
-        numbered = {parent_and_ordinal(pod.name)[1]: pod for pod in pods}
-        numbered.pop(-1, None)
-        self._pods = list(numbered.values())
-        self._replicas = {number: numbered.pop(number, None) for number in self._wanted()}
-        self._condemned = [numbered[number] for number in sorted(numbered, reverse=True)]
-
-    def _wanted(self) -> range:
-        return range(self._start, self._start + self._count)
+        self._numbered = {parent_and_ordinal(pod.name)[1]: pod for pod in pods}
+        self._numbered.pop(-1, None)
+        self._wanted = range(self._start, self._start + self._count)
+        """Never gone through as a whole: a number of two thousand millions is soon typed."""
+        beyond = (number for number in self._numbered if number not in self._wanted)
+        self._condemned = [self._numbered[number] for number in sorted(beyond, reverse=True)]
 
     def act(self) -> None:
         """Scaling comes before updating; in order, the first that is not well stops what comes after it."""
-        for number, pod in self._replicas.items():
-            if self._tend(number, pod) and self._one_by_one:
+        for number in self._wanted:
+            if self._tend(number, self._numbered.get(number)) and self._one_by_one:
+                return
+            if len(self.plan.creates) == MOST_AT_ONCE:
                 return
         for pod in self._condemned:
             self._tend_claims(pod.head(), parent_and_ordinal(pod.name)[1], is_wanted=False)
@@ -127,10 +127,10 @@ class _Step:
         return pod is None or pod.is_leaving or not pod.is_available(self._least, self._now)
 
     def _first_unavailable(self) -> PodView | None:
-        for pod in (*self._replicas.values(), *reversed(self._condemned)):
-            if self._is_unavailable(pod):
+        for number in self._wanted:
+            if self._is_unavailable(pod := self._numbered.get(number)):
                 return pod
-        return None
+        return next((pod for pod in reversed(self._condemned) if self._is_unavailable(pod)), None)
 
     # --- those that are wanted
 
@@ -201,8 +201,8 @@ class _Step:
     def _renew(self) -> None:
         """The last one first, and the next when that one is well again."""
         partition = at(self._obj, "spec.updateStrategy.rollingUpdate.partition", 0)
-        for number in reversed(self._wanted()[partition:]):
-            pod = self._replicas[number]
+        for number in reversed(self._wanted[partition:]):
+            pod = self._numbered.get(number)
             if pod is not None and pod.labels.get(REVISION_LABEL) != self._update.name and not pod.is_leaving:
                 if pod not in self.plan.deletes:
                     self.plan.deletes.append(pod)

@@ -11,7 +11,7 @@ from pykubelet.apiserver.controllers.workloads import stateful_set_rules as rule
 from pykubelet.apiserver.controllers.workloads.claim_rules import claim_view, claims_of
 from pykubelet.apiserver.controllers.workloads.heads import own_key, owner_keys
 from pykubelet.apiserver.controllers.workloads.ownership import claim, selector_of, take
-from pykubelet.apiserver.controllers.workloads.pod_control import is_terminating
+from pykubelet.apiserver.controllers.workloads.pod_control import MOST_AT_ONCE, REST, is_terminating
 from pykubelet.apiserver.controllers.workloads.pod_views import PodView, next_availability, pods_of
 from pykubelet.apiserver.controllers.workloads.revisions import (
     CONTROLLER_REVISIONS,
@@ -67,6 +67,8 @@ class StatefulSetController:
             await self._carry_out(obj, wanted, done)
         finally:
             await self._say(obj, rules.status_of(noted, pods, done, current, update, self._client.now()))
+        if len(done.creates) == MOST_AT_ONCE:
+            self._work.hold(key, REST)
         live = {current.name, update.name, *(pod.labels.get(rules.REVISION_LABEL, "") for pod in pods)}
         for each in excess(history, live, at(obj, "spec.revisionHistoryLimit")):
             await self._client.remove(CONTROLLER_REVISIONS, each.head())

@@ -183,3 +183,14 @@ async def test_a_replication_controller_is_the_same() -> None:
 
         await until(is_there)
         keeper.cancel()
+
+
+@virtual_time
+async def test_very_many_are_made_in_portions_so_that_somebody_can_notice() -> None:
+    async with cluster() as c, running(ReplicaSetController(c)):
+        await c.make(REPLICA_SETS, workload(replicas=2**31 - 1))
+        await asyncio.sleep(3)
+        assert len(await c.all(PODS)) == 500
+        await change_spec(c, REPLICA_SETS, "web", replicas=501)
+        await asyncio.sleep(6)
+        assert len(await c.all(PODS)) == 501

@@ -292,3 +292,12 @@ async def test_orphans_of_its_name_are_adopted_and_strangers_are_not() -> None:
             for pod in await c.all(PODS)
         }
         assert owned == {"web-0": made["metadata"]["uid"], "web-x": None, "stranger-0": None}
+
+
+@virtual_time
+async def test_a_number_beyond_all_reason_takes_neither_time_nor_memory() -> None:
+    for policy, expected in (("OrderedReady", 1), ("Parallel", 500)):
+        async with controlled(pods=False) as c:
+            await c.make(STATEFUL_SETS, stateful(replicas=2**31 - 1, podManagementPolicy=policy))
+            await asyncio.sleep(3)
+            assert len(await c.all(PODS)) == expected
