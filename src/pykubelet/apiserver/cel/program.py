@@ -20,6 +20,8 @@ from pykubelet.apiserver.cel.values import CelError, TooExpensive, Value
 PER_CALL: Final = 1_000_000
 """What one evaluation may cost, as upstream counts about: a look at a value, ten characters of a text."""
 PER_REQUEST: Final = 10_000_000
+_LEAST: Final = 10
+"""What any evaluation costs: a rule for each item of a long list is much work, however little each is."""
 
 
 class Budget:
@@ -54,7 +56,7 @@ class Program:
         except FAULTS:
             raise CelError("no such overload") from None
         finally:
-            budget.left -= max(1, allowed - frame.left)
+            budget.left -= max(_LEAST, allowed - frame.left)
 
 
 def compile_expression(source: str, variables: Mapping[str, Type], result: Type | None = None) -> Program:

@@ -296,7 +296,7 @@ def _repeated(items: list[Any], keys: tuple[str, ...], path: str) -> list[FieldE
 
 def _alternatives(schema: Schema) -> tuple[Check, ...]:
     found: list[Check] = [checker(each) for each in schema.get("allOf") or ()]
-    if schema.get("anyOf") and not schema.get("x-kubernetes-int-or-string"):
+    if schema.get("anyOf"):
         found.append(partial(_some, [checker(each) for each in schema["anyOf"]], False))
     if schema.get("oneOf"):
         found.append(partial(_some, [checker(each) for each in schema["oneOf"]], True))

@@ -126,8 +126,10 @@ def _roots(resource: Resource) -> Iterator[Record]:
 
 
 def _custom_definition(resource: Resource, prefix: str) -> Json:
-    """As its author gave it, with what every object has. Version 2 is told no more than that, for it cannot say all."""
-    given = dict(resource.openapi or {}) if prefix == _V3 else {}
+    """As its author gave it, with what every object has."""
+    from pykubelet.apiserver.custom.openapi_v2 import for_v2  # for who has custom resources
+
+    given = dict(resource.openapi or {}) if prefix == _V3 else for_v2(resource.openapi or {})
     properties = {
         **given.get("properties", {}),
         "apiVersion": {"type": "string"},

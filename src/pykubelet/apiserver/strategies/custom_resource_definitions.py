@@ -16,6 +16,7 @@ FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 class CustomResourceDefinitionStrategy(Strategy):
     has_plain_finalizers = True
+    updates_unconditionally = False
 
     def normal(self, obj: Object) -> Object:
         result = super().normal(obj)

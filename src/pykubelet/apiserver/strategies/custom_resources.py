@@ -25,6 +25,7 @@ _AT_ONCE: Final = 20_000
 
 class CustomResourceStrategy(Strategy):
     has_plain_finalizers = True
+    updates_unconditionally = False
 
     def __init__(self, resource: CustomResource) -> None:
         super().__init__(resource)
@@ -36,6 +37,10 @@ class CustomResourceStrategy(Strategy):
         """What is stored may be of another version, or from before the schema was changed."""
         custom = self.custom
         return custom.others > 0 or custom.was_changed
+
+    @property
+    def identity(self) -> str:
+        return str(self.version)
 
     @property
     def shape(self) -> Schema:

@@ -49,10 +49,11 @@ class Selection:
         return "DELETED" if was else ""
 
     def _facts(self, cache: dict[str, Any], name: str, value: bytes) -> Facts:
-        found: Facts | None = cache.get(name)
+        key = name + self._strategy.identity
+        found: Facts | None = cache.get(key)
         if found is None:
             obj = loaded(value, 0)
-            found = cache[name] = Facts(obj.get("metadata", {}).get("labels") or {}, self._strategy.stored_fields(obj))
+            found = cache[key] = Facts(obj.get("metadata", {}).get("labels") or {}, self._strategy.stored_fields(obj))
         return found
 
 

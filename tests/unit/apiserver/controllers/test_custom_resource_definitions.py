@@ -114,3 +114,33 @@ async def test_a_status_that_changes_does_not_end_a_watch(api: Api) -> None:
             line = await answer.content.readline()
 
     assert b'"ADDED"' in line
+
+
+async def test_another_server_on_the_same_store_serves_it_too() -> None:
+    store = MemoryStore()
+    async with serving_api(store) as one, serving_api(store) as other:
+        await define(one, definition())
+        async with asyncio.timeout(5):
+            while True:
+                if (await other.ask("POST", WIDGETS, widget("a")))[0] == 201:
+                    break
+                await asyncio.sleep(0.01)
+
+        assert (await one.ask("GET", f"{WIDGETS}/a"))[0] == 200
+        await other.ask("DELETE", f"{CRDS}/{NAME}")
+        await is_gone(one, f"{CRDS}/{NAME}")
+        await is_gone(one, "/apis/example.com/v1")
+        await is_gone(other, "/apis/example.com/v1")
+
+
+async def test_clients_of_either_openapi_see_the_words_of_the_author(api: Api) -> None:
+    whole = schema(size={"type": "integer", "description": "How large it is."})
+    await define(api, definition(whole))
+
+    _, second = await api.ask("GET", "/openapi/v2")
+    _, third = await api.ask("GET", "/openapi/v3/apis/example.com/v1")
+
+    for types in (second["definitions"], third["components"]["schemas"]):
+        found = types["com.example.v1.Widget"]
+        assert found["properties"]["spec"]["properties"]["size"]["description"] == "How large it is."
+        assert found["x-kubernetes-group-version-kind"] == [{"group": "example.com", "version": "v1", "kind": "Widget"}]

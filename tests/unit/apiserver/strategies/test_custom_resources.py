@@ -1,5 +1,6 @@
 """Objects of custom resources, as clients meet them."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -169,3 +170,40 @@ async def test_what_may_have_anything_in_it_is_applied_with_anything_in_it(
     assert (code, made["spec"], made["extra"]) == (201, body["spec"], {"a": 1})
     code, made = await api.ask("PATCH", f"{WIDGETS}/w?fieldManager=me", widget("w", extra={"a": 2}), kind=APPLY)
     assert (code, made.get("spec"), made["extra"]) == (200, None, {"a": 2})
+
+
+async def test_fields_to_select_by_may_change(api: Api) -> None:
+    crd = await define(api, definition(schema(a=WHOLE, b=WHOLE), selectableFields=[{"jsonPath": ".spec.a"}]))
+    await api.ask("POST", WIDGETS, widget("x", spec={"a": 1, "b": 2}))
+    assert len((await api.ask("GET", f"{WIDGETS}?fieldSelector=spec.a=1"))[1]["items"]) == 1
+
+    crd["spec"]["versions"][0]["selectableFields"] = [{"jsonPath": ".spec.b"}]
+    assert (await api.ask("PUT", f"{CRDS}/{NAME}", crd))[0] == 200
+
+    async with asyncio.timeout(5):
+        while True:
+            code, listed = await api.ask("GET", f"{WIDGETS}?fieldSelector=spec.b=2")
+            if code == 200:
+                break
+            await asyncio.sleep(0.01)
+    assert [each["metadata"]["name"] for each in listed["items"]] == ["x"]
+
+
+async def test_an_update_names_the_version_that_it_replaces(api: Api) -> None:
+    await define(api, definition())
+    await api.ask("POST", WIDGETS, widget("a"))
+
+    code, told = await api.ask("PUT", f"{WIDGETS}/a", widget("a", spec={"x": 1}))
+
+    assert (code, "must be specified for an update" in told["message"]) == (422, True)
+
+
+async def test_a_rule_for_each_of_many_items_keeps_nobody_waiting(api: Api) -> None:
+    ruled = {"type": "array", "items": {**WHOLE, "x-kubernetes-validations": [{"rule": "self >= 0"}]}}
+    await define(api, definition(schema(many=ruled)))
+
+    with watched_loop() as hold:
+        code, _ = await api.ask("POST", WIDGETS, widget("a", spec={"many": [1] * 15_000}))
+
+    assert code == 201
+    assert hold.step < 0.2, hold.where
