@@ -17,7 +17,7 @@ from kit.waiting import eventually
 from pykubelet.base.errors import Invalid
 from pykubelet.runtime.process.images.archive import import_archive
 from pykubelet.runtime.process.images.images import image_store
-from pykubelet.runtime.process.images.store import ImageStore
+from pykubelet.runtime.process.images.store import ImageStore, StoredImage
 from pykubelet.runtime.process.images.unpacking import Unpacked, unpack
 from unit.runtime.process.machine import Machine
 
@@ -276,3 +276,14 @@ async def test_what_unpacks_a_layer_has_nothing_else_in_reach(tmp_path: Path) ->
     assert int(seen["CapEff"], 16) & ~0x8000001B == 0  # owners, modes and file capabilities
     assert int(seen["CapBnd"], 16) & ~0x8000001B == 0
     assert (seen["NoNewPrivs"], seen["outside"]) == ("1", "")
+
+
+async def test_an_image_of_nothing_does_not_show_this_machine(isolated: Machine) -> None:
+    """Without a layer of its own, a container's root would be made of this machine's files, secrets among them."""
+    nothing = image_of("example.com/x:1", [])
+    with pytest.raises(Invalid, match="it has no layers"):
+        await isolated.has(nothing)
+    store = opened(isolated.root)
+    store.add(StoredImage(id=nothing.blobs[0].digest, names=("example.com/x:1",)))  # as if it were here all the same
+    with pytest.raises(Invalid, match="has no layers"):
+        await isolated.start("cat /etc/shadow", image="example.com/x:1")

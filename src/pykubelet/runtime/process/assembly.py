@@ -121,7 +121,7 @@ class Assembly:
         scratch.mkdir(mode=0o700)
         root = specs.root_spec(sandbox.record.config, config, image, self._abilities, str(scratch))
         if root is not None:
-            root["hidden"] = [] if image else self._machine_files.hidden()
+            root["hidden"] = [] if root["image"] else self._machine_files.hidden()
             if image and not self._abilities.overlay:
                 copy = scratch.with_name(scratch.name.replace("scratch", "image"))
                 put_together(image.layers, copy)

@@ -125,6 +125,8 @@ class Images:
         if found is None:
             raise Invalid(f"image {image_id} is not here any more")
         layers = tuple(self.store.folders(found))
+        if not layers:  # without any, a container's root would be this machine's
+            raise Invalid(f"image {image_id} has no layers")
         return UsedImage(config=found.config, layers=layers, accounts=self.store.accounts(found))
 
     def use(self, image_id: str, note: Callable[[], object]) -> None:

@@ -135,6 +135,8 @@ def image_file(data: bytes, layers: int) -> ImageFile:
         read = decode(ImageFile, data)
     except DecodeError as error:
         raise Invalid(f"its configuration cannot be read: {error}") from None
+    if not layers:
+        raise Invalid("it has no layers: there is nothing in it that could be run")
     if len(read.rootfs.diff_ids) != layers:
         raise Invalid(f"it has {layers} layers, but its configuration knows of {len(read.rootfs.diff_ids)}")
     for each in read.rootfs.diff_ids:

@@ -103,11 +103,12 @@ async def bring(
     store: ImageStore, image: StoredImage, file: ImageFile, layers: tuple[Descriptor, ...], source: Source
 ) -> StoredImage:
     """An image with all its layers, those that are not here yet from a source of what is packed."""
-    _check_room(store, sum(each.size for each in layers))
     lease = store.lease()
     await asyncio.to_thread(lease.__enter__)
     made: dict[int, asyncio.Task[tuple[Path, Unpacked]]] = {}
     try:
+        missing = [layer for layer, chain in zip(layers, image.layers, strict=True) if not store.has_layer(chain)]
+        _check_room(store, sum(each.size for each in missing))
         room = asyncio.Semaphore(_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             for number, chain in enumerate(image.layers):

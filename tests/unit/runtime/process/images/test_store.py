@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.oci import OciImage, PackedLayer, image_of, layer_of, tar_entry, write_layout
+from kit.oci import OciImage, image_of, layer_of, tar_entry, write_layout
 from kit.waiting import eventually
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.runtime.process.images.archive import import_archive
@@ -187,11 +187,3 @@ async def test_many_who_bring_the_same_have_it_once(tmp_path: Path) -> None:
 def test_everything_is_the_owners_alone(tmp_path: Path) -> None:
     store = opened(tmp_path)
     assert store.root.stat().st_mode & 0o777 == 0o700
-
-
-async def test_an_image_without_layers_can_be_looked_at(tmp_path: Path) -> None:
-    store = opened(tmp_path)
-    await imported(store, image_of("example.com/empty:1", list[PackedLayer]()))
-    found = store.find("example.com/empty:1")
-    assert found is not None
-    assert (store.folders(found), found.size) == ([], 0)
