@@ -129,7 +129,11 @@ def _custom_definition(resource: Resource, prefix: str) -> Json:
     """As its author gave it, with what every object has."""
     from pykubelet.apiserver.custom.openapi_v2 import for_v2  # for who has custom resources
 
-    given = dict(resource.openapi or {}) if prefix == _V3 else for_v2(resource.openapi or {})
+    given = dict(resource.openapi or {})
+    if prefix == _V2:
+        if given.get("x-kubernetes-preserve-unknown-fields"):
+            return {"type": "object"}  # clients would refuse fields that are not among the properties
+        given = for_v2(given)
     properties = {
         **given.get("properties", {}),
         "apiVersion": {"type": "string"},

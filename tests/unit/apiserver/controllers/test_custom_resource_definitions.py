@@ -144,3 +144,12 @@ async def test_clients_of_either_openapi_see_the_words_of_the_author(api: Api) -
         found = types["com.example.v1.Widget"]
         assert found["properties"]["spec"]["properties"]["size"]["description"] == "How large it is."
         assert found["x-kubernetes-group-version-kind"] == [{"group": "example.com", "version": "v1", "kind": "Widget"}]
+
+
+async def test_clients_of_before_do_not_refuse_what_may_have_any_fields(api: Api) -> None:
+    given = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "properties": {"spec": {"type": "object"}}}
+    await define(api, definition(given))
+    _, found = await api.ask("GET", "/openapi/v2")
+    (shown,) = [each for name, each in found["definitions"].items() if name.endswith(".Widget")]
+    assert "properties" not in shown
+    assert shown["x-kubernetes-group-version-kind"] == [{"group": "example.com", "version": "v1", "kind": "Widget"}]
