@@ -29,14 +29,16 @@ def values_of(attempt: Attempt, seen_as: Resource, obj: Object | None, old: Obje
     return {"object": obj, "oldObject": old, "request": request}
 
 
-def unmet(conditions: tuple[tuple[str, str], ...], values: dict[str, Any]) -> tuple[bool, str]:
-    """-> whether one of them does not hold, and what went wrong if that is not known."""
-    budget, faults = Budget(), []
+def unmet(conditions: tuple[tuple[str, str], ...], values: dict[str, Any], budget: Budget) -> tuple[bool, str]:
+    """-> whether one of them does not hold, and what went wrong if that is not known. A trial raises TooExpensive."""
+    faults = []
     for name, expression in conditions:
         try:
             if condition(expression).evaluate(values, budget) is not True:
                 return True, ""
         except TooExpensive:
+            if budget.is_trial:
+                raise
             return False, "validation failed due to running out of cost budget, no further validation rules will be run"
         except (CelError, CompileError) as error:
             faults.append(f"expression '{expression}' resulted in error: {error}" if name else str(error))

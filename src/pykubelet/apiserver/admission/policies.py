@@ -13,6 +13,7 @@ import msgspec
 
 from pykubelet.api.selectors import Selector, matches
 from pykubelet.apiserver import status
+from pykubelet.apiserver.admission.evaluating import Expressions
 from pykubelet.apiserver.admission.hooks import GROUP, Match, labels_of, match_of, selector_of
 from pykubelet.apiserver.admission.sight import Sight
 from pykubelet.apiserver.backend import Backend
@@ -100,6 +101,7 @@ class ValidatingPolicies:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._sight = Sight(backend)
+        self._expressions = Expressions()
         self._definitions: dict[str, Definition] = {}
         self._bindings: dict[str, Binding] = {}
         for plural, tell in ((POLICIES, self._tell_policy), (BINDINGS, self._tell_binding)):
@@ -168,7 +170,8 @@ class ValidatingPolicies:
         namespace = None
         if attempt.namespace and not is_namespace:
             namespace = await self._backend.find("", "namespaces", "", attempt.namespace)
-        judgement = judged(definition.spec, {**values, "params": parameter, "namespaceObject": namespace})
+        told = {**values, "params": parameter, "namespaceObject": namespace}
+        judgement = await self._expressions.evaluated(attempt.user.name, partial(judged, definition.spec, told))
         for key, value in judgement.notes.items():
             attempt.notes[f"{definition.name}/{key}"] = value
         refusals = [_refused(definition, binding, attempt, each) for each in judgement.errors]

@@ -30,8 +30,8 @@ def program(expression: str) -> Program:
 
 
 class _Evaluation:
-    def __init__(self, spec: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-        self._budget = Budget()
+    def __init__(self, spec: Mapping[str, Any], values: Mapping[str, Any], budget: Budget) -> None:
+        self._budget = budget
         self._values = {**values, "variables": {}}
         for each in spec.get("variables") or ():
             try:
@@ -44,6 +44,8 @@ class _Evaluation:
         try:
             return program(expression).evaluate(self._values, self._budget)
         except TooExpensive:
+            if self._budget.is_trial:
+                raise
             raise _Failed(_OUT) from None
         except (CelError, CompileError) as error:
             raise _Failed(f"expression '{expression.strip()}' resulted in error: {error}") from None
@@ -53,9 +55,10 @@ class _Failed(Exception):
     pass
 
 
-def judged(spec: Mapping[str, Any], values: Mapping[str, Any]) -> Judgement:
+def judged(spec: Mapping[str, Any], values: Mapping[str, Any], budget: Budget) -> Judgement:
+    """A trial raises TooExpensive."""
     is_closed = spec.get("failurePolicy") != "Ignore"
-    evaluation = _Evaluation(spec, values)
+    evaluation = _Evaluation(spec, values, budget)
     is_meant, fault = _meets(evaluation, spec.get("matchConditions") or ())
     if fault:
         return Judgement([Denial(fault)] if is_closed else [], [], {})

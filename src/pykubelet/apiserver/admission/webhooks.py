@@ -11,6 +11,7 @@ import msgspec
 from pykubelet.apiserver import status
 from pykubelet.apiserver.admission import matching
 from pykubelet.apiserver.admission.client import WebhookClient
+from pykubelet.apiserver.admission.evaluating import Expressions
 from pykubelet.apiserver.admission.hooks import GROUP, MUTATING, VALIDATING, Hook, hooks_of
 from pykubelet.apiserver.admission.review import (
     CallFailed,
@@ -45,6 +46,7 @@ class Webhooks:
         self._backend = backend
         self._client = client
         self._sight = Sight(backend)
+        self._expressions = Expressions()
         self._known: dict[str, dict[str, tuple[Hook, ...]]] = {MUTATING: {}, VALIDATING: {}}
         self._hooks: dict[str, tuple[Hook, ...]] = {MUTATING: (), VALIDATING: ()}
         for plural in (MUTATING, VALIDATING):
@@ -185,7 +187,8 @@ class Webhooks:
         from pykubelet.apiserver.admission.conditions import unmet, values_of
 
         obj, old = self._sight.both(attempt, seen_as)
-        is_unmet, fault = unmet(hook.conditions, values_of(attempt, seen_as, obj, old))
+        asked = partial(unmet, hook.conditions, values_of(attempt, seen_as, obj, old))
+        is_unmet, fault = await self._expressions.evaluated(attempt.user.name, asked)
         if is_unmet or (fault and not hook.is_closed):
             return None
         if fault:

@@ -20,6 +20,7 @@ from pykubelet.apiserver.cel.values import CelError, TooExpensive, Value
 PER_CALL: Final = 1_000_000
 """What one evaluation may cost, as upstream counts about: a look at a value, ten characters of a text."""
 PER_REQUEST: Final = 10_000_000
+_AT_ONCE: Final = 20_000
 _LEAST: Final = 10
 """What any evaluation costs: a rule for each item of a long list is much work, however little each is."""
 
@@ -27,10 +28,17 @@ _LEAST: Final = 10
 class Budget:
     """What all the expressions of one request may cost together."""
 
-    __slots__ = ("left",)
+    __slots__ = ("is_trial", "left")
 
-    def __init__(self, left: int = PER_REQUEST) -> None:
+    def __init__(self, left: int = PER_REQUEST, *, is_trial: bool = False) -> None:
         self.left = left
+        self.is_trial = is_trial
+        """Whether it may be tried again with more, where nobody else has to wait: then TooExpensive says nothing."""
+
+    @classmethod
+    def trial(cls) -> "Budget":
+        """As much as may be spent in the loop: some milliseconds."""
+        return cls(_AT_ONCE, is_trial=True)
 
 
 class Program:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cache
-from typing import Final
 
 from pykubelet.api.field_errors import FieldError
 from pykubelet.apiserver import status
@@ -18,9 +17,6 @@ from pykubelet.apiserver.schema.catalogue import META, catalogue
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import Field, Record, Scalar, Schema, copied, same, unknown_fields
 from pykubelet.apiserver.strategies.base import Claims, Lookup, Strategy
-
-_AT_ONCE: Final = 20_000
-"""What the rules of an object may cost before they are evaluated beside the loop."""
 
 
 class CustomResourceStrategy(Strategy):
@@ -110,7 +106,7 @@ class CustomResourceStrategy(Strategy):
         if rules is None:
             return
         try:
-            found = rule_faults(rules, obj, old, Budget(_AT_ONCE))
+            found = rule_faults(rules, obj, old, Budget.trial())
         except TooExpensive:
             found = await claims.beside(lambda: _all_faults(rules, obj, old))
         if found:

@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 
 from kit.api_process import Api, serving_api
+from kit.loop_hold import watched_loop
 from pykubelet.apiserver.objects import stored
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -205,3 +206,15 @@ async def test_what_a_binding_says_is_checked_when_it_is_written(api: Api, chang
     code, answer = await api.ask("POST", path, {"metadata": {"name": "b"}, "spec": spec})
     assert code == 422, answer
     assert [each["field"] for each in answer["details"]["causes"]] == fields
+
+
+async def test_an_expression_that_takes_long_keeps_nobody_else_waiting(api: Api) -> None:
+    loop = "lists.range(900).all(x, lists.range(900).all(y, x + y >= 0))"
+    await policy(api, {"expression": f"{loop} && {loop}"})
+    await binding(api, "Deny")
+
+    with watched_loop() as hold:
+        code, told = await create(api)
+
+    assert (code, "running out of cost budget" in told["message"]) == (422, True)
+    assert hold.step < 0.2, hold.where
