@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import IO, TYPE_CHECKING, Final, TypeVar
 
@@ -108,7 +109,7 @@ def import_images(file: str, data: str | None, root_dir: str | None, name: str, 
 
     store = _store(data, root_dir)
     with saying(quiet) as say:
-        with store.spooled(sys.stdin.buffer) if file == "-" else _opened(file) as archive:
+        with nullcontext(sys.stdin.buffer) if file == "-" else _opened(file) as archive:
             try:
                 found = asyncio.run(import_archive(store, archive, name))
             except Invalid as error:

@@ -1,9 +1,13 @@
 """`pykubelet image`, as a person types it."""
 
+import gzip
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,8 +22,8 @@ LAYER = layer_of(tar_entry("x", b"x" * 5000))
 IMAGE = image_of("docker.io/library/app:1", [LAYER], {"Labels": {"x": "1"}})
 
 
-def typed(*args: str, stdin: bytes | None = None) -> Result:
-    return CliRunner().invoke(main, ["image", *args], input=stdin)
+def typed(*args: str) -> Result:
+    return CliRunner().invoke(main, ["image", *args])
 
 
 @pytest.fixture
@@ -59,10 +63,14 @@ def test_an_archive_is_imported_listed_tagged_and_removed(tmp_path: Path, root: 
     assert typed("ls", *root).output.splitlines() == ["NAME  ID  SIZE  IN USE"]
 
 
-def test_what_docker_saves_comes_along_a_pipe(tmp_path: Path, root: list[str]) -> None:
+@pytest.mark.parametrize("packed", [lambda data: data, gzip.compress])
+def test_what_docker_saves_comes_along_a_pipe(
+    tmp_path: Path, root: list[str], packed: Callable[[bytes], bytes]
+) -> None:
     docker_archive(tmp_path / "d.tar", "app:dev", "registry.example/app:1")
-    done = typed("import", "-", *root, stdin=(tmp_path / "d.tar").read_bytes())
-    assert done.output == "docker.io/library/app:dev, registry.example/app:1 is here (16.4 kB).\n"
+    command = [sys.executable, "-m", "pykubelet", "image", "import", "-", *root]
+    done = subprocess.run(command, input=packed((tmp_path / "d.tar").read_bytes()), capture_output=True, check=True)
+    assert done.stdout.decode() == "docker.io/library/app:dev, registry.example/app:1 is here (16.4 kB).\n"
 
 
 def test_an_image_without_a_name_gets_one(tmp_path: Path, root: list[str]) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import posixpath
 import tarfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 from typing import IO, Final
 
 from msgspec import Struct, field
@@ -26,6 +27,7 @@ from pykubelet.runtime.process.images.manifest import (
 )
 from pykubelet.runtime.process.images.pull import as_manifest, bring
 from pykubelet.runtime.process.images.store import ImageStore, StoredImage
+from pykubelet.runtime.process.images.unpack import plain
 
 _MOST_ENTRIES: Final = 100_000
 _LARGEST_DOCUMENT: Final = 4 << 20
@@ -52,10 +54,14 @@ class _Found(Struct, frozen=True, kw_only=True):
 
 
 async def import_archive(store: ImageStore, file: IO[bytes], name: str = "") -> list[StoredImage]:
-    """All images of an archive that can be sought in. `name` is for one that has none of its own, or another. Raises
-    Invalid."""
+    """All images of an archive. `name` is for one that has none of its own, or another. Raises Invalid."""
+    source = plain(file)
+    is_sought_in = source is file and file.seekable()
     try:
-        with tarfile.open(fileobj=file, mode="r:*") as archive:
+        with (
+            nullcontext(file) if is_sought_in else store.spooled(source) as whole,
+            tarfile.open(fileobj=whole, mode="r:") as archive,
+        ):
             members = _Members(archive)
             found = _docker_images(members) if "manifest.json" in members else _oci_images(members)
             if not found:

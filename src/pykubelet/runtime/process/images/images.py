@@ -78,11 +78,12 @@ class Images:
             assert here is not None
             return here
         lock = self._pulls.setdefault(name, asyncio.Lock())
-        async with lock:
-            pulled = await self._puller.pull(name, credentials)
-        if not lock.locked():
-            self._pulls.pop(name, None)
-        return pulled.as_image()
+        try:
+            async with lock:
+                return (await self._puller.pull(name, credentials)).as_image()
+        finally:
+            if not lock.locked():
+                self._pulls.pop(name, None)
 
     def stand_in(self, container: Container) -> Image | None:
         """When no registry can be reached: this machine, if it has the program. Not in the place of what is here: who

@@ -70,7 +70,8 @@ class Puller:
             try:
                 data, kind = await asked.manifest(name.digest or name.tag)
             except RegistryUnreachable as error:
-                self._out_of_reach[endpoint.url] = loop.time() + _REMEMBERED, str(error)
+                known = {url: each for url, each in self._out_of_reach.items() if each[0] > loop.time()}
+                self._out_of_reach = {**known, endpoint.url: (loop.time() + _REMEMBERED, str(error))}
                 raise
             self._out_of_reach.pop(endpoint.url, None)
             digest, read = digest_of(data), document(data, kind)

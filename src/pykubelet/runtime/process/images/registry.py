@@ -29,7 +29,7 @@ _TRIES: Final = 3
 _PAUSE: Final = 1.0
 _REDIRECTIONS: Final = 5
 _CONNECTING: Final = 8.0
-"""Seconds after which a registry that has not said anything counts as out of reach."""
+"""Seconds after which a registry with which there is no connection counts as out of reach."""
 _SILENCE: Final = 60.0
 _PARAMETER: Final = re.compile(r'(\w+)=(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))')
 _LONGEST_WORDS: Final = 300
@@ -37,7 +37,7 @@ _LONGEST_WORDS: Final = 300
 
 def new_session(endpoint: Endpoint) -> aiohttp.ClientSession:
     """With the proxies of the environment, which are not for this machine's own."""
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECTING, sock_read=_SILENCE)
+    timeout = aiohttp.ClientTimeout(total=None, connect=_CONNECTING, sock_connect=_CONNECTING, sock_read=_SILENCE)
     return aiohttp.ClientSession(trust_env=not is_local(endpoint.host), timeout=timeout, auto_decompress=False)
 
 
@@ -171,19 +171,18 @@ class Registry:
         if is_own and self._authorization:
             own["Authorization"] = self._authorization
         try:
-            async with asyncio.timeout(None if self._has_answered else _CONNECTING):
-                place = url if more else URL(url, encoded=True)  # a signed one has to stay as it is
-                answer = await self._session.request(
-                    method, place, headers={**own, **headers}, allow_redirects=False, ssl=self._tls, **more
-                )
+            place = url if more else URL(url, encoded=True)  # a signed one has to stay as it is
+            answer = await self._session.request(
+                method, place, headers={**own, **headers}, allow_redirects=False, ssl=self._tls, **more
+            )
         except aiohttp.ClientConnectorCertificateError as error:
             raise Retry(f"{urlsplit(url).netloc} has a certificate that is not trusted: {_words(error)}") from None
         except aiohttp.ClientSSLError as error:
             raise Retry(f"{urlsplit(url).netloc} does not speak TLS as it should: {_words(error)}") from None
-        except (aiohttp.ClientConnectionError, aiohttp.ClientHttpProxyError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError) as error:
             kind = Retry if self._has_answered else RegistryUnreachable
             raise kind(f"{urlsplit(url).netloc} cannot be reached: {_words(error)}") from None
-        except (aiohttp.ClientError, ValueError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise Retry(f"{urlsplit(url).netloc} gives no answer that can be understood: {_words(error)}") from None
         self._has_answered = True
         return answer

@@ -14,6 +14,7 @@ import secrets
 import shutil
 import tempfile
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -148,8 +149,11 @@ class ImageStore:
     def spooled(self, source: IO[bytes]) -> Iterator[IO[bytes]]:
         """What can be read only once, as a file that can be sought in."""
         with self.lease(), tempfile.TemporaryFile(dir=self._partial) as file:
-            shutil.copyfileobj(source, file, 1 << 20)
-            file.seek(0)
+            try:
+                shutil.copyfileobj(source, file, 1 << 20)
+                file.seek(0)
+            except (OSError, EOFError, zlib.error) as error:
+                raise Retry(f"it cannot be read, or there is no room for it: {error}") from None
             yield file
 
     def new_folder(self) -> Path:

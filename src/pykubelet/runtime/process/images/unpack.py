@@ -40,7 +40,7 @@ class Stream:
     """What was packed, counted on its way."""
 
     def __init__(self, packed: IO[bytes]) -> None:
-        self._file = _plain(packed)
+        self._file = plain(packed)
         self._digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
@@ -55,8 +55,8 @@ class Stream:
         return f"sha256:{self._digest.hexdigest()}"
 
 
-def _plain(packed: IO[bytes]) -> IO[bytes]:
-    """By how it begins, whatever it is called."""
+def plain(packed: IO[bytes]) -> IO[bytes]:
+    """By how it begins, whatever it is called. The same when it is not packed at all."""
     start = packed.peek(4)[:4]  # type: ignore[attr-defined]
     if start[:2] == b"\x1f\x8b":
         return gzip.GzipFile(fileobj=packed)  # type: ignore[return-value]

@@ -290,3 +290,28 @@ async def test_a_proxy_of_the_environment_is_asked_but_not_for_this_machine(
         with pytest.raises(RegistryUnreachable, match="the proxy refuses with status 403"):
             await puller.pull("other.example/x:1", None)
     assert image.digests[-1].startswith("registry.example/team/app@sha256:")
+
+
+async def test_who_takes_long_to_answer_or_answers_nonsense_is_not_out_of_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A registry that fetches what it is asked for from another one may think for a while."""
+    monkeypatch.setattr(registry, "_SILENCE", 0.2)
+    monkeypatch.setattr(registry, "_CONNECTING", 0.1)
+
+    async def silent(request: web.BaseRequest) -> web.StreamResponse:
+        await asyncio.sleep(1000)
+        raise AssertionError
+
+    async def gone(request: web.BaseRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    store = image_store(tmp_path / "root")
+    store.open()
+    for handle in (silent, gone):
+        async with serving(handle) as port:
+            with pytest.raises(Retry, match="gives no answer that can be understood") as refusal:
+                await Puller(store, tmp_path / "r.yaml").pull(f"127.0.0.1:{port}/x:1", None)
+        assert not isinstance(refusal.value, RegistryUnreachable)
