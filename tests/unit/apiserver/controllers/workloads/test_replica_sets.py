@@ -194,3 +194,18 @@ async def test_very_many_are_made_in_portions_so_that_somebody_can_notice() -> N
         await change_spec(c, REPLICA_SETS, "web", replicas=501)
         await asyncio.sleep(6)
         assert len(await c.all(PODS)) == 501
+
+
+@virtual_time
+async def test_in_a_namespace_that_goes_nothing_is_made_and_nobody_is_told() -> None:
+    async with cluster() as c, running(ReplicaSetController(c)):
+        spaces = ("", "namespaces")
+        namespace = await c.add(*spaces, {"metadata": {"name": "going"}, "spec": {"finalizers": ["kubernetes"]}})
+        await c.remove(spaces, namespace)
+        made = workload(replicas=2)
+        await c.add(*REPLICA_SETS, {**made, "metadata": {"name": "web", "namespace": "going", "generation": 1}})
+        await asyncio.sleep(5)
+        assert await c.all(PODS) == []
+        assert await c.events() == []
+        found = await c.find(REPLICA_SETS, "going", "web")
+        assert at(found, "status") == {"replicas": 0, "observedGeneration": 1}
