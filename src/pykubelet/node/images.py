@@ -135,7 +135,9 @@ class Images:
         stand_in = self._runtime.capabilities.stand_in
         image = await stand_in(container) if stand_in is not None else None
         if image is None:
-            raise self._failure(pod, container, str(error))
+            is_here = stand_in is not None and await self._here(pod, container) is not None
+            remedy = "; it is here, and would be used with imagePullPolicy: IfNotPresent" if is_here else ""
+            raise self._failure(pod, container, f"{error}{remedy}")
         message = f"Image {quoted(container.image)} was not pulled, this machine's programs run instead: {error}"
         self._tell(pod, container, "Warning", "ImageNotPulled", message)
         return image

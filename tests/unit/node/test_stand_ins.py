@@ -11,7 +11,7 @@ MACHINE = Image(id="machine", names=("host",), pinned=True, built_in=True)
 
 
 class Embedded(Puller):
-    """`host` is built in; whatever `reached` says is what becomes of a pull."""
+    """`host` is built in; each pull has one of the failures, as long as there are any."""
 
     def __init__(self, *, stand_in: Image | None = MACHINE, failures: tuple[Retry, ...] = ()) -> None:
         super().__init__()
@@ -26,9 +26,10 @@ class Embedded(Puller):
         return MACHINE if name == "host" else await super().image(name)
 
     async def pull_image(self, name: str, credentials: PullCredentials | None = None) -> Image:
+        before = dict(self._images)
         image = await super().pull_image(name, credentials)
         if self._failures:
-            del self._images[name]
+            self._images = before
             raise self._failures.pop(0)
         return image
 
@@ -94,3 +95,18 @@ async def test_never_waits_for_what_is_not_here() -> None:
     runtime = Embedded()
     assert (await failure(Pulling(runtime), wanting(policy="Never")))[0] == "ErrImageNeverPull"
     assert runtime.tried == []
+
+
+@virtual_time
+async def test_an_image_that_is_here_is_not_used_when_it_has_to_be_pulled_but_that_is_told() -> None:
+    runtime = Embedded(stand_in=None)
+    pulling = Pulling(runtime)
+    await pulling.ensure(wanting())
+    here = await runtime.image(IMAGE)
+    assert here is not None
+    runtime._failures = [unreachable()]
+    reason, message = await failure(pulling, wanting("other"))
+    assert (reason, message) == (
+        "ErrImagePull",
+        "r.example cannot be reached: no route; it is here, and would be used with imagePullPolicy: IfNotPresent",
+    )

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -14,13 +15,15 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.api.container import Container
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, PullCredentials, Storage
 from pykubelet.runtime.process.images.manifest import ImageConfig
 from pykubelet.runtime.process.images.pull import Puller
 from pykubelet.runtime.process.images.store import ImageStore, StoredImage
 from pykubelet.runtime.process.shim.root import SHOWN
 from pykubelet.runtime.settings import ImageSource
+
+log = logging.getLogger(__name__)
 
 MACHINE: Final = "machine"
 HOST: Final = "host"
@@ -53,7 +56,10 @@ class Images:
 
     def open(self) -> None:
         self.store.open()
-        self.store.sweep()
+        try:
+            self.store.sweep()
+        except Retry as error:  # what is left over takes up room, and that is all
+            log.warning("images: nothing is cleared away: %s", error)
 
     # --- for the node
 

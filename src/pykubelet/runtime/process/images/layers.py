@@ -9,10 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pykubelet.runtime.process.images.unpack import OPAQUE
 from pykubelet.runtime.process.shim import kernel
 
 FILES: Final = "files"
+OPAQUE: Final = "user.overlay.opaque"
+"""What a folder has of which nothing below it is seen."""
 _ACCOUNTS: Final = ("passwd", "group")
 _LARGEST: Final = 1 << 20
 

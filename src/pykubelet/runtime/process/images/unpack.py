@@ -15,9 +15,9 @@ import sys
 import tarfile
 from typing import IO, Any, Final
 
+from pykubelet.runtime.process.images.layers import OPAQUE
 from pykubelet.runtime.process.shim import capabilities, files, kernel, namespaces
 
-OPAQUE: Final = "user.overlay.opaque"
 _TAKES_AWAY: Final = ".wh."
 _OF_FOLDER: Final = ".wh..wh."
 _ALL: Final = ".wh..wh..opq"
