@@ -10,6 +10,8 @@ from pykubelet.apiserver.writer.author import KUBE_APISERVER
 from pykubelet.apiserver.writer.writer import Writer
 
 NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+_TRACKED: Final = "kube-apiserver-legacy-service-account-token-tracking"
+"""Since when the use of tokens in secrets is known: kube-controller-manager asks for it."""
 _PRIORITIES: Final = (
     ("system-cluster-critical", 2000000000, "Used for system critical pods that must run in the cluster."),
     ("system-node-critical", 2000001000, "Used for system critical pods that must not be moved from their node."),
@@ -22,6 +24,10 @@ async def bootstrap(backend: Backend) -> None:
     for name in NAMESPACES:
         await _ensure(backend, "", "serviceaccounts", {"metadata": {"name": "default", "namespace": name}})
     await reconcile_policy(backend)
+    since = {"since": f"{backend.now():%Y-%m-%d}"}
+    await _ensure(
+        backend, "", "configmaps", {"metadata": {"name": _TRACKED, "namespace": "kube-system"}, "data": since}
+    )
     for name, value, text in _PRIORITIES:
         obj: Object = {"metadata": {"name": name}, "value": value, "description": text}
         await _ensure(backend, "scheduling.k8s.io", "priorityclasses", obj)

@@ -35,7 +35,7 @@ controllers_option: Final = click.option(
     "--controllers",
     default="",
     metavar="NAMES",
-    help="Which controllers run here: `*` for all, `name`, `-name`; kube-scheduler is one of them. [*]",
+    help="Which controllers run here: `*` for all, `-*` for none, `name`, `-name`; kube-scheduler is one of them. [*]",
 )
 
 services_option: Final = click.option(

@@ -10,6 +10,7 @@ from pykubelet.base.errors import Invalid
 
 SCHEDULER: Final = "kube-scheduler"
 _ALL: Final = "*"
+_NONE: Final = "-*"
 _FOREIGN: Final = frozenset(
     (
         "bootstrap-signer-controller",
@@ -67,11 +68,14 @@ _OLDER: Final = {
 
 
 def chosen(wanted: Sequence[str], ours: Iterable[str]) -> frozenset[str]:
-    """Which of ours run. The first word about a controller counts; without one, `*` does. Raises Invalid."""
+    """Which of ours run. The first word about a controller counts; without one, `*` does. Raises Invalid.
+
+    `-*` says what nothing would say, for who wants none of them.
+    """
     names = frozenset(ours)
     said: dict[str, bool] = {}
     for word in wanted:
-        if word != _ALL:
+        if word not in (_ALL, _NONE):
             said.setdefault(_name(word.removeprefix("-"), names), not word.startswith("-"))
     return frozenset(name for name in names if said.get(name, _ALL in wanted))
 

@@ -4,6 +4,7 @@ They say what the endpoints of the same name say, whoever says that: our own con
 """
 
 import hashlib
+import ipaddress
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final
@@ -41,9 +42,17 @@ def slices(endpoints: Object) -> list[Object]:
 def _endpoints(subset: Object) -> Iterator[Object]:
     for name, is_ready in (("addresses", True), ("notReadyAddresses", False)):
         for each in subset.get(name) or ():
+            if not _is_of_a_network(each["ip"]):
+                continue
             conditions = {"ready": is_ready, "serving": is_ready, "terminating": False}
             more = {key: each[key] for key in ("hostname", "nodeName", "targetRef") if each.get(key)}
             yield {"addresses": [each["ip"]], "conditions": conditions, **more}
+
+
+def _is_of_a_network(ip: str) -> bool:
+    """A server that is there for its own machine alone has an address that no slice may have."""
+    address = ipaddress.ip_address(ip)
+    return not (address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified)
 
 
 def _port(port: Object) -> Object:

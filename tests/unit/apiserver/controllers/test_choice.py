@@ -18,6 +18,8 @@ OURS = ("job-controller", "cronjob-controller", "pod-garbage-collector-controlle
         ("-job-controller", ()),
         ("*,-job,job", ("cronjob-controller", "pod-garbage-collector-controller", "kube-scheduler")),
         ("job,-job", ("job-controller",)),
+        ("-*", ()),
+        ("-*,job", ("job-controller",)),
         ("podgc", ("pod-garbage-collector-controller",)),
         ("*,bootstrapsigner,-nodeipam", OURS),
     ],

@@ -101,3 +101,11 @@ async def test_slices_come_once_the_store_is_back() -> None:
         await asyncio.sleep(90)
 
         assert len(await c.all(SLICES)) == 1
+
+
+@virtual_time
+async def test_what_is_there_for_its_own_machine_alone_is_in_no_slice() -> None:
+    async with cluster() as c:
+        await c.add(*ENDPOINTS, web("127.0.0.1", "::1", "10.0.0.1", "169.254.1.1"))
+        await EndpointSlices(c).sync()
+        assert [each["endpoints"][0]["addresses"] for each in await c.all(SLICES)] == [["10.0.0.1"]]
