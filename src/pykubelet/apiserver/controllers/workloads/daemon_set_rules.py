@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.api.codec import convert
+from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.node import Node
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.rules.node_affinity import is_attracted
@@ -49,7 +49,11 @@ class DaemonPlan(msgspec.Struct, kw_only=True):
 
 
 def node_view(node: Object) -> NodeView:
-    typed = convert(Node, {"metadata": node["metadata"], "spec": node.get("spec") or {}})
+    """On a node that cannot be read, who is there stays, and nobody comes."""
+    try:
+        typed = convert(Node, {"metadata": node["metadata"], "spec": node.get("spec") or {}})
+    except DecodeError:
+        return NodeView(node["metadata"]["name"], {}, (Taint(key="unreadable", effect="NoSchedule"),))
     return NodeView(typed.metadata.name, typed.metadata.labels, typed.spec.taints)
 
 

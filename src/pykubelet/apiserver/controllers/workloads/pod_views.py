@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -116,10 +116,12 @@ def next_availability(pods: Iterable[PodView], min_ready_seconds: int, now: date
 
 
 def moment(text: str | None) -> datetime | None:
+    """None for what is no time. Without a zone it is UTC."""
     try:
-        return datetime.fromisoformat(text) if text else None
+        found = datetime.fromisoformat(text) if text else None
     except ValueError:
         return None
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
 
 
 def _cost(text: str) -> int:

@@ -15,6 +15,7 @@ from pykubelet.apiserver.controllers.workloads.daemon_set_rules import (
     NodeView,
     belongs,
     daemon_spec,
+    node_view,
     tolerations,
 )
 from pykubelet.apiserver.controllers.workloads.pod_views import PodView, pod_view
@@ -53,6 +54,11 @@ def test_taints_and_labels_say_who_may_come_and_who_may_stay(
     spec: dict[str, Any], where: NodeView, expected: tuple[bool, bool]
 ) -> None:
     assert belongs(where, daemon_spec(daemon_set(spec))) == expected
+
+
+def test_on_a_node_that_cannot_be_read_who_is_there_stays_and_nobody_comes() -> None:
+    strange = node_view({"metadata": {"name": "n0"}, "spec": {"taints": "many"}})
+    assert belongs(strange, daemon_spec(daemon_set())) == (False, True)
 
 
 def test_tolerations_are_added_once() -> None:
