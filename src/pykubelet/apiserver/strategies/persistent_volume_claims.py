@@ -15,6 +15,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied, same
 from pykubelet.apiserver.strategies.base import Lookup, Strategy
+from pykubelet.apiserver.strategies.limit_ranges import check_claim
 from pykubelet.apiserver.strategies.storage_classes import protect
 
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
@@ -29,6 +30,8 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
         """A claim that names no class gets the default one, if there is one; only some classes let claims grow."""
+        if not subresource and (old is None or _size(obj) != _size(old)):
+            await check_claim(obj, lookup)
         if old is not None and not subresource and _size(obj) > _size(old):
             await _check_growth(obj, old, lookup)
         annotated = OLD_CLASS_ANNOTATION in at(obj, "metadata.annotations", {})

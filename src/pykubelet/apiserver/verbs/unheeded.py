@@ -31,10 +31,6 @@ def _has_foreign_metrics(obj: Object) -> bool:
     return any(item.get("type") in ("Pods", "Object", "External") for item in at(obj, "spec.metrics", ()))
 
 
-def _limits_claims(obj: Object) -> bool:
-    return any(item.get("type") == "PersistentVolumeClaim" for item in at(obj, "spec.limits", ()))
-
-
 def _is_unsigned(obj: Object) -> bool:
     return at(obj, "spec.signerName") in _UNSIGNED and not at(obj, "status.certificate")
 
@@ -45,7 +41,6 @@ _TABLE: Final = (
         "metrics of the types Pods, Object and External are stored, but no API that has them is served here",
         _has_foreign_metrics,
     ),
-    _Unheeded("limitranges", "limits of type PersistentVolumeClaim are stored, but not enforced", _limits_claims),
     _Unheeded(
         "persistentvolumeclaims",
         "the claim is stored, but nothing here makes or binds volumes: it stays Pending, and pods that use it wait",

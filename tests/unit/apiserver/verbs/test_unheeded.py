@@ -36,7 +36,6 @@ async def told(api: Api, method: str, path: str, body: dict[str, Any], kind: str
     ("path", "body", "words"),
     [
         (f"{NS}/resourcequotas", {"spec": {"hard": {"pods": "1"}}}, ""),
-        (f"{NS}/limitranges", {"spec": {"limits": [{"type": "PersistentVolumeClaim"}]}}, "not enforced"),
         (f"{NS}/limitranges", {"spec": {"limits": [{"type": "Pod"}]}}, ""),
         (HPAS, {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 2, "metrics": [HITS]}}, "no API that has them"),
         (HPAS, {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 2}}, ""),
