@@ -71,12 +71,18 @@ class UpCluster:
 
     def kubectl(self, *args: str, stdin: str | None = None, code: int = 0, env: dict[str, str] | None = None) -> str:
         """-> all that it prints. `env`: on top of what is there"""
+        done = self._kubectl(*args, stdin=stdin, code=code, env=env)
+        return done.stdout + done.stderr
+
+    def _kubectl(
+        self, *args: str, stdin: str | None = None, code: int = 0, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [KUBECTL, *args], input=stdin, capture_output=True, text=True, timeout=_SECONDS, check=False,
             env=self.environment(env), stdin=subprocess.DEVNULL if stdin is None else None,
         )  # fmt: skip
         assert done.returncode == code, f"kubectl {' '.join(args)}: {done.returncode}\n{done.stdout}{done.stderr}"
-        return done.stdout + done.stderr
+        return done
 
     def try_kubectl(self, *args: str) -> str:
         """-> what it prints, whether it worked or not"""
@@ -86,7 +92,8 @@ class UpCluster:
         return done.stdout + done.stderr
 
     def json(self, *args: str) -> Any:
-        return json.loads(self.kubectl(*args, "-o", "json"))
+        """Without the warnings beside it."""
+        return json.loads(self._kubectl(*args, "-o", "json").stdout)
 
     def apply(self, *objects: dict[str, Any], flags: tuple[str, ...] = (), code: int = 0) -> str:
         return self.kubectl("apply", *flags, "-f", "-", stdin=documents(*objects), code=code)
