@@ -40,6 +40,7 @@ def image(registry: LoopbackRegistry) -> str:
 def cluster() -> Iterator[UpCluster]:
     with cluster_up("--images", "auto") as running:
         yield running
+        running.kubectl("delete", "pods", "--all", "--now")  # most of them would not heed a signal
 
 
 def waiting(cluster: UpCluster, name: str) -> dict[str, Any]:

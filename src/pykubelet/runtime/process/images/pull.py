@@ -1,10 +1,10 @@
 """Pulling an image: which manifest is meant, what of it is here already, and the rest of it, a few layers at a time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pykubelet.api.image import ImageName, parse_image
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
@@ -25,6 +25,8 @@ from pykubelet.runtime.process.images.store import ImageStore, StoredImage
 from pykubelet.runtime.process.images.unpacking import Unpacked, unpack
 from pykubelet.runtime.process.store import remove_tree
 
+T = TypeVar("T")
+
 _AT_ONCE: Final = 3
 _TRIES: Final = 3
 _NESTED: Final = 3
@@ -40,6 +42,10 @@ class Puller:
         self._registries = registries
         self._out_of_reach: dict[str, tuple[float, str]] = {}
         """By endpoint: until when, and why."""
+        self._reached: set[str] = set()
+        self._doors: dict[str, asyncio.Lock] = {}
+        """Of endpoints that have never answered: one at a time tries, for a name that cannot be looked up holds on to a
+        thread long after nobody waits for it any more."""
 
     async def pull(self, name: str, credentials: PullCredentials | None) -> StoredImage:
         """Raises RegistryUnreachable, Retry, NotFound, Invalid."""
@@ -60,20 +66,9 @@ class Puller:
     async def _pull(self, endpoint: Endpoint, name: ImageName, credentials: PullCredentials | None) -> StoredImage:
         from pykubelet.runtime.process.images.registry import Registry, new_session
 
-        loop = asyncio.get_running_loop()
-        until, why = self._out_of_reach.get(endpoint.url, (0.0, ""))
-        if loop.time() < until:
-            raise RegistryUnreachable(why)
-        async with AsyncExitStack() as stack:
-            session = await stack.enter_async_context(new_session(endpoint))
+        async with new_session(endpoint) as session:
             asked = Registry(session, endpoint, name.repository.partition("/")[2], credentials)
-            try:
-                data, kind = await asked.manifest(name.digest or name.tag)
-            except RegistryUnreachable as error:
-                known = {url: each for url, each in self._out_of_reach.items() if each[0] > loop.time()}
-                self._out_of_reach = {**known, endpoint.url: (loop.time() + _REMEMBERED, str(error))}
-                raise
-            self._out_of_reach.pop(endpoint.url, None)
+            data, kind = await self._reach(endpoint.url, lambda: asked.manifest(name.digest or name.tag))
             digest, read = digest_of(data), document(data, kind)
             for _ in range(_NESTED):
                 if read.manifests is None:
@@ -91,6 +86,32 @@ class Puller:
                 layers=tuple(chain_ids(file.rootfs.diff_ids)),
             )
             return await bring(self._store, stored, file, image[1], asked.blob)
+
+    async def _reach(self, url: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """The first question to an endpoint."""
+        loop = asyncio.get_running_loop()
+        door = self._doors.setdefault(url, asyncio.Lock()) if url not in self._reached else nullcontext()
+        async with door:
+            until, why = self._out_of_reach.get(url, (0.0, ""))
+            if loop.time() < until:
+                raise RegistryUnreachable(why)
+            try:
+                found = await ask()
+            except RegistryUnreachable as error:
+                known = {each: when for each, when in self._out_of_reach.items() if when[0] > loop.time()}
+                self._out_of_reach = {**known, url: (loop.time() + _REMEMBERED, str(error))}
+                self._reached.discard(url)
+                raise
+            except PykubeletError:
+                self._answered(url)
+                raise
+            self._answered(url)
+            return found
+
+    def _answered(self, url: str) -> None:
+        self._reached.add(url)
+        self._out_of_reach.pop(url, None)
+        self._doors.pop(url, None)
 
 
 def as_manifest(read: Document) -> tuple[Descriptor, tuple[Descriptor, ...]]:

@@ -209,6 +209,23 @@ async def test_a_registry_out_of_reach_is_not_asked_again_at_once(tmp_path: Path
     assert list(puller._out_of_reach) == [f"http://127.0.0.1:{port}"]
 
 
+async def test_a_crowd_waits_for_the_first_who_finds_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that cannot be looked up would hold all threads of the agent."""
+    tried: list[str] = []
+
+    async def manifest(self: Registry, reference: str) -> tuple[bytes, str]:
+        tried.append(reference)
+        await asyncio.sleep(0.01)
+        raise RegistryUnreachable("registry.example cannot be reached: no name")
+
+    monkeypatch.setattr(Registry, "manifest", manifest)
+    puller = Puller(image_store(tmp_path / "root"), tmp_path / "registries.yaml")
+    pulls = (puller.pull(f"registry.example/app{number}:{number}", None) for number in range(5))
+    found = await asyncio.gather(*pulls, return_exceptions=True)
+    assert {type(each) for each in found} == {RegistryUnreachable}
+    assert tried == ["0"]
+
+
 async def test_nothing_leads_from_tls_to_none(tmp_path: Path) -> None:
     def first(request: web.BaseRequest) -> web.Response | None:
         if "/blobs/" in request.path:
