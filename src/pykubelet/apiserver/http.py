@@ -17,6 +17,7 @@ from pykubelet.apiserver.backend import LIGHT, Backend
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.calls import Answer, Call
+from pykubelet.apiserver.requests.fair_turns import FairTurns
 from pykubelet.apiserver.requests.in_flight import LASTING, READING, WRITING, InFlight
 from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, Accept, accepted, content_type, is_for_people
 from pykubelet.apiserver.requests.request_body import read_body
@@ -78,6 +79,7 @@ class RequestHandler:
         self.connections: dict[Place, Connect] = {}
         self._streams: set[asyncio.Task[None]] = set()
         self.in_flight = InFlight()
+        self._turns = FairTurns()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         seen = self._observer.begin(request)
@@ -165,6 +167,7 @@ class RequestHandler:
         body = seen.body = b"" if info.verb in _READING else body
         seen.content_type = request.content_type if body else ""
         ask = partial(_call, request, info, resource, user, body, accept, seen.notes)
+        await self._turns.turn(user, info)
         waits = place in self.answers or self._backend.admission.waits(resource)
         waits = waits or self._backend.strategy(resource).waits
         done = await self._answer(self._verb(place, resource, info), ask, user.name, len(body), waits=waits)

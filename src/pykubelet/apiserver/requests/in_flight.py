@@ -1,7 +1,8 @@
 """How much may be under way at a time: requests that read, that write, that last, and the bytes of their bodies.
 
 One user has no more than a part of each, so that the others find room; the owner of the cluster and its nodes find some
-when all others have filled theirs. Who is one too many is told to come back.
+when all others have filled theirs, though no node so much that the others find none. Who is one too many is told to
+come back.
 """
 
 from typing import Final
@@ -13,6 +14,8 @@ from pykubelet.apiserver.status import ApiError
 
 _SMALL: Final = 64 << 10
 _AFTER: Final = 1
+_NODES_PART: Final = 4
+"""One in so many may be one node's."""
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -53,7 +56,14 @@ class InFlight:
 
     def enter(self, user: User, kind: str, size: int = 0) -> "Stay":
         """For one request, with a body of so many bytes, until the end of a `with` block. Raises 429."""
-        is_trusted = MASTERS in user.groups or NODES in user.groups
+        is_owner = MASTERS in user.groups
+        is_trusted = is_owner or NODES in user.groups
+        if (
+            is_trusted
+            and not is_owner
+            and self._of_user.get((user.name, kind), 0) >= self._rooms[kind].most // _NODES_PART
+        ):
+            raise _too_many()
         self._take(user.name, kind, 1, is_trusted)
         if size <= _SMALL:
             return Stay(self, user.name, kind, 0, is_trusted)
@@ -76,9 +86,7 @@ class InFlight:
         if not is_trusted:
             is_full = is_full or mine > room.of_user or self._others[kind] + amount > room.of_others
         if is_full:
-            message = "too many requests are under way, please try again later"
-            details = {"retryAfterSeconds": _AFTER}
-            raise ApiError(429, "TooManyRequests", message, details, {"Retry-After": str(_AFTER)})
+            raise _too_many()
         self._of_user[key] = mine
         self._all[kind] += amount
         self._others[kind] += 0 if is_trusted else amount
@@ -90,6 +98,12 @@ class InFlight:
             del self._of_user[key]
         self._all[kind] -= amount
         self._others[kind] -= 0 if is_trusted else amount
+
+
+def _too_many() -> ApiError:
+    message = "too many requests are under way, please try again later"
+    details = {"retryAfterSeconds": _AFTER}
+    return ApiError(429, "TooManyRequests", message, details, {"Retry-After": str(_AFTER)})
 
 
 class Stay:

@@ -55,3 +55,15 @@ def test_bodies_are_counted_by_their_bytes() -> None:
             pass
     assert not room._of_user
     assert set(room._all.values()) == set(room._others.values()) == {0}
+
+
+def test_one_node_does_not_keep_the_others_out() -> None:
+    room = InFlight()
+    with ExitStack() as stack:
+        for _ in range(ROOMS[WRITING].most // 4):
+            stack.enter_context(room.enter(NODE, WRITING))
+        with pytest.raises(ApiError) as refused, room.enter(NODE, WRITING):
+            pass
+        assert refused.value.code == 429
+        with room.enter(authenticated("system:node:n2", (NODES,)), WRITING), room.enter(NODE, READING):
+            pass
