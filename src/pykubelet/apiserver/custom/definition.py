@@ -104,6 +104,8 @@ class CustomResource(Resource, frozen=True, kw_only=True, dict=True):
     definition: VersionSchema
     storage: str
     """The version that objects are stored in."""
+    stored_as: VersionSchema
+    """Its schema."""
     others: int
     """How many other versions objects may be in: then each is looked at before it is shown."""
     was_changed: bool
@@ -123,6 +125,7 @@ def custom_resources(crd: Object, stored: bytes) -> list[CustomResource]:
     storage = next(each["name"] for each in spec["versions"] if each.get("storage"))
     base = storage if any(each["name"] == storage for each in served) else served[0]["name"] if served else ""
     metadata = crd["metadata"]
+    schemas = {each["name"]: _schema(crd, stored, each["name"]) for each in spec["versions"]}
     is_terminating = bool(metadata.get("deletionTimestamp"))
     others = len({*(each["name"] for each in spec["versions"]), *(status.get("storedVersions") or ())}) - 1
     return [
@@ -142,13 +145,14 @@ def custom_resources(crd: Object, stored: bytes) -> list[CustomResource]:
             storage_hash=storage_hash(spec["group"], storage, names["kind"]),
             counts_generations=True,
             is_custom=True,
-            openapi=(schema := _schema(crd, stored, each["name"])),
-            definition=schema,
+            openapi=schemas[each["name"]],
+            definition=schemas[each["name"]],
             columns=_columns(each),
             scale=_scale(each),
             selectable=tuple(field["jsonPath"].lstrip(".") for field in each.get("selectableFields") or ()),
             deprecation=_deprecation(each, spec["group"], names["kind"]),
             storage=storage,
+            stored_as=schemas[storage],
             others=others,
             was_changed=metadata.get("generation", 1) > 1,
             is_terminating=is_terminating,

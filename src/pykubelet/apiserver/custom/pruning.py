@@ -37,14 +37,23 @@ def _pruned(value: Any, schema: Schema | None, path: str, told: list[str]) -> An
         if is_embedded and name in ALWAYS:
             result[name] = inner
         elif name in properties:
+            if inner is None and _is_never_null(properties[name]):
+                continue
             result[name] = _inner(inner, properties[name], f"{path}.{name}", told)
         elif values:
+            if inner is None and isinstance(values, Mapping) and _is_never_null(values):
+                continue
             result[name] = _inner(inner, values if isinstance(values, Mapping) else None, f"{path}.{name}", told)
         elif keeps:
             result[name] = inner
         else:
             told.append(f"{path}.{name}".lstrip("."))
     return result
+
+
+def _is_never_null(schema: Schema) -> bool:
+    """Then a null says nothing. Where there is a default, that is put in its place."""
+    return not schema.get("nullable") and schema.get("default") is None
 
 
 def _inner(value: Any, schema: Schema | None, path: str, told: list[str]) -> Any:

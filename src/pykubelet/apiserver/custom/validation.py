@@ -130,6 +130,8 @@ def _own_checks(schema: Schema) -> tuple[_One, ...]:
     for word, look in _BOUNDS.items():
         if schema.get(word) is not None:
             found.append(partial(look, schema[word], schema))
+    if schema.get("x-kubernetes-embedded-resource"):
+        found += [partial(_is_said, name) for name in ("apiVersion", "kind")]
     return (*found, *(partial(_is_there, name) for name in schema.get("required") or ()))
 
 
@@ -229,6 +231,13 @@ def _is_there(name: str, value: Any, path: str) -> FieldError | None:
     return required(f"{path}.{name}".lstrip("."), "")
 
 
+def _is_said(name: str, value: Any, path: str) -> FieldError | None:
+    found = value.get(name) if isinstance(value, dict) else None
+    if isinstance(found, str) and found:
+        return None
+    return required(f"{path}.{name}", "") if not found else invalid(f"{path}.{name}", found, "must be a text")
+
+
 _BOUNDS: Final[Mapping[str, Callable[[Any, Schema, Any, str], FieldError | None]]] = {
     "maximum": _at_most,
     "minimum": _at_least,
@@ -263,7 +272,7 @@ def _parts(schema: Schema) -> Check | None:
                 if look is not None:
                     look(inner, olds.get(name, _NOTHING), f"{path}.{name}" if path else name, report)
                 elif each_value is not None:
-                    each_value(inner, olds.get(name, _NOTHING), f"{path}[{name}]" if path else name, report)
+                    each_value(inner, olds.get(name, _NOTHING), f"{path}.{name}" if path else name, report)
                 elif is_closed:
                     report.faults.append(invalid(f"{path}.{name}".lstrip("."), "", "is a forbidden property"))
         elif isinstance(value, list):

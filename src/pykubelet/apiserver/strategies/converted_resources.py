@@ -47,11 +47,11 @@ class ConvertedResourceStrategy(CustomResourceStrategy):
 
     def from_storage(self, obj: Object) -> Object:
         if obj.get("apiVersion") == self.resource.api_version:
-            return self._with_defaults(pruned(obj, self.version.given))
+            return self._with_defaults(pruned(obj, self.version.given), self.version)
         found = self._made.get(_key(obj))
         if found is None:
             raise self._failed("it was not asked in time; try again")
-        return self._with_defaults(pruned(found, self.version.given))
+        return pruned(found, self.version.given)
 
     def stored_fields(self, obj: Object) -> dict[str, str]:
         """By what is stored: nobody can be asked while a list is looked through."""
@@ -62,7 +62,7 @@ class ConvertedResourceStrategy(CustomResourceStrategy):
         if obj["apiVersion"] == wanted:
             return obj
         (new,) = await self._convert([obj], wanted)
-        return new
+        return pruned(new, self.custom.stored_as.given)
 
     async def _convert(self, objects: list[Object], wanted: str) -> list[Object]:
         try:

@@ -3,20 +3,34 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cache
+from typing import Final
 
-from pykubelet.api.field_errors import FieldError
+from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.apiserver import status
 from pykubelet.apiserver.cel.program import Budget
 from pykubelet.apiserver.cel.values import TooExpensive
-from pykubelet.apiserver.custom.definition import CustomResource
+from pykubelet.apiserver.custom.definition import CustomResource, VersionSchema
 from pykubelet.apiserver.custom.pruning import pruned, put_defaults
 from pykubelet.apiserver.custom.rules import RuleTree, out_of_budget, rule_faults
 from pykubelet.apiserver.custom.validation import faults
 from pykubelet.apiserver.objects import Object, at, clean
 from pykubelet.apiserver.schema.catalogue import META, catalogue
-from pykubelet.apiserver.schema.resources import Resource
+from pykubelet.apiserver.schema.resources import Resource, ScalePaths
 from pykubelet.apiserver.schema.schema import Field, Record, Scalar, Schema, copied, same, unknown_fields
 from pykubelet.apiserver.strategies.base import Claims, Lookup, Strategy
+
+_BLOCKING: Final = (
+    "FieldValueNotSupported",
+    "FieldValueRequired",
+    "FieldValueTooLong",
+    "FieldValueTooMany",
+    "FieldValueTypeInvalid",
+)
+_UNCHECKED: Final = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+_MOST_REPLICAS: Final = 2**31 - 1
 
 
 class CustomResourceStrategy(Strategy):
@@ -54,23 +68,26 @@ class CustomResourceStrategy(Strategy):
     def from_storage(self, obj: Object) -> Object:
         if not self.converts:
             return obj
-        obj = pruned({**obj, "apiVersion": self.resource.api_version}, self.version.given)
-        return self._with_defaults(obj)
+        obj = pruned({**obj, "apiVersion": self.resource.api_version}, self.custom.stored_as.given)
+        obj = self._with_defaults(obj, self.custom.stored_as)
+        return obj if self.version is self.custom.stored_as else pruned(obj, self.version.given)
 
     def to_storage(self, obj: Object) -> Object:
         version = f"{self.resource.group}/{self.custom.storage}"
-        return obj if obj["apiVersion"] == version else {**obj, "apiVersion": version}
+        if obj["apiVersion"] == version:
+            return obj
+        return pruned({**obj, "apiVersion": version}, self.custom.stored_as.given)
 
     def normal(self, obj: Object) -> Object:
         kept = pruned(obj, self.version.given)
         kept["metadata"] = clean(obj.get("metadata") or {}, catalogue()[f"{META}.ObjectMeta"])
-        return self._with_defaults(kept)
+        return self._with_defaults(kept, self.version)
 
-    def _with_defaults(self, obj: Object) -> Object:
-        if not self.version.has_defaults:
+    def _with_defaults(self, obj: Object, version: VersionSchema) -> Object:
+        if not version.has_defaults:
             return obj
         made: Object = copied(obj)
-        put_defaults(made, self.version.given)
+        put_defaults(made, version.given)
         return made
 
     # --- writing
@@ -94,11 +111,24 @@ class CustomResourceStrategy(Strategy):
 
     def validate(self, obj: Object) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
-        yield from faults(self.version.check, obj)
+        yield from self._faults(obj, None)
 
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
-        yield from faults(self.version.check, obj, old)
+        yield from self._faults(obj, old)
+
+    def _faults(self, obj: Object, old: Object | None) -> list[FieldError]:
+        """What the schema says, and the rules as well if there is something that they can look at."""
+        found = [*faults(self.version.check, obj, old), *scale_faults(self.resource.scale, obj)]
+        rules = self.version.rules if found else None
+        if rules is None:
+            return found
+        if any(each.type in _BLOCKING for each in found):
+            return [*found, FieldError("FieldValueInvalid", "<nil>", _UNCHECKED)]
+        try:
+            return [*found, *rule_faults(rules, obj, old, Budget.trial())]
+        except TooExpensive:
+            return found
 
     async def allocate(self, obj: Object, old: Object | None, claims: Claims) -> None:
         """Only what fits its schema is shown to the rules."""
@@ -111,6 +141,20 @@ class CustomResourceStrategy(Strategy):
             found = await claims.beside(lambda: _all_faults(rules, obj, old))
         if found:
             raise status.invalid(self.resource.kind, self.resource.group, obj["metadata"]["name"], found)
+
+
+def scale_faults(scale: ScalePaths | None, obj: Object) -> Iterator[FieldError]:
+    """Numbers that other programs write and read by way of `scale` have to be numbers."""
+    if scale is None:
+        return
+    for path in (scale.spec_replicas, scale.status_replicas):
+        value = at(obj, path)
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int):
+            yield invalid(f".{path}", value, "should be an integer")
+        elif not 0 <= value <= _MOST_REPLICAS:
+            yield invalid(f".{path}", value, f"should be from 0 to {_MOST_REPLICAS}")
 
 
 def custom_strategy(resource: Resource) -> Strategy:

@@ -43,6 +43,8 @@ def read_object(call: Call, strategy: Strategy, *, kind: str = "", api_version: 
     """The object in the body. Raises 400 and 415."""
     want, version = kind or call.resource.kind, api_version or call.resource.api_version
     value, duplicates = call.ahead or _bounded(call, want)
+    if strategy.resource.is_custom and not kind:
+        _check_said(value, want)
     obj = _of_kind(value, want, version)
     validation = call.write_options().validation
     shape = strategy.shape if not kind else schema_of(version, kind)
@@ -135,6 +137,16 @@ def _unreadable(data: bytes, kind: str, why: str) -> status.ApiError:
         f"the object provided is unrecognized (must be of type {kind}): "
         f"couldn't get version/kind; json parse error: {why} ({text})"
     )
+
+
+def _check_said(value: Json, kind: str) -> None:
+    """That an object says what it is: of custom ones nothing is taken for granted. Raises 400."""
+    if isinstance(value, dict):
+        for name in ("kind", "apiVersion"):
+            if not value.get(name):
+                shown = msgspec.json.encode(value)[:_SHOWN].decode("utf-8", "replace")
+                said = f"Object '{name[0].upper()}{name[1:]}' is missing in '{shown}'"
+                raise status.bad_request(f"the object provided is unrecognized (must be of type {kind}): {said}")
 
 
 def _of_kind(value: Json, kind: str, api_version: str) -> Object:

@@ -33,6 +33,8 @@ def of(**properties: Any) -> dict[str, Any]:
             ["a.b.x"],
         ),
         (of(a={"type": "object", **KEEPS}), {"a": {"x": [{"y": 1}]}}, {"a": {"x": [{"y": 1}]}}, []),
+        (of(a=TEXT, b={**TEXT, "nullable": True}), {"a": None, "b": None}, {"b": None}, []),
+        (of(a={"type": "object", "additionalProperties": TEXT}), {"a": {"x": None, "y": "1"}}, {"a": {"y": "1"}}, []),
         (of(a=KEEPS), {"a": [{"x": 1}]}, {"a": [{"x": 1}]}, []),
         (
             of(a={"type": "object", "x-kubernetes-embedded-resource": True, "properties": {"spec": of(b=TEXT)}}),

@@ -53,6 +53,11 @@ def of(schema: dict[str, Any]) -> dict[str, Any]:
         ({"type": "object", "minProperties": 1, "maxProperties": 1}, [{"x": 1}], [{}, {"x": 1, "y": 2}]),
         ({"type": "object", "required": ["x"]}, [{"x": None}, {"x": 1}], [{}]),
         ({"type": "object", "additionalProperties": WHOLE}, [{"x": 1}], [{"x": "1"}]),
+        (
+            {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True},
+            [{"apiVersion": "v1", "kind": "Pod"}],
+            [{}, {"kind": "Pod"}, {"apiVersion": "v1", "kind": 1}],
+        ),
         ({"type": "object", "additionalProperties": False}, [{}], [{"x": 1}]),
         ({**WHOLE, "allOf": [{"minimum": 1}, {"maximum": 3}]}, [2], [0, 4]),
         ({**WHOLE, "anyOf": [{"minimum": 5}, {"maximum": 3}]}, [6, 2], [4]),
@@ -98,7 +103,7 @@ def test_words(schema: dict[str, Any], good: list[Any], bad: list[Any]) -> None:
             {"type": "object", "additionalProperties": TEXT},
             {"k": 1},
             "FieldValueTypeInvalid",
-            "a[k]",
+            "a.k",
             'must be of type string: "integer"',
         ),
         (

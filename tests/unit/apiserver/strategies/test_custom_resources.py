@@ -42,7 +42,9 @@ async def test_faults_are_told_by_field(api: Api) -> None:
     assert [(each["reason"], each["field"]) for each in told["details"]["causes"]] == [
         ("FieldValueTypeInvalid", "spec.least"),
         ("FieldValueTypeInvalid", "spec.most"),
+        ("FieldValueInvalid", "<nil>"),
     ]
+    assert "some validation rules were not checked" in told["message"]
     code, told = await api.ask("POST", WIDGETS, widget("a", spec={"least": 3, "most": 2}))
     assert (code, told["details"]["causes"][0]["field"]) == (422, "spec")
     assert "failed rule: self.least <= self.most" in told["message"]
@@ -133,9 +135,11 @@ async def test_versions_show_the_same_objects(api: Api) -> None:
     await api.ask("POST", newer, {**widget("b", spec={"size": 2}), "apiVersion": "example.com/v2"})
 
     _, found = await api.ask("GET", f"{newer}/a")
-    assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 1, "colour": "red"})
+    assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 1})
     _, found = await api.ask("GET", f"{WIDGETS}/b")
     assert (found["apiVersion"], found["spec"]) == ("example.com/v1", {"size": 2})
+    _, found = await api.ask("GET", f"{newer}/b")
+    assert found["spec"] == {"size": 2}  # what the stored version does not know is not stored
     _, group = await api.ask("GET", "/apis/example.com")
     assert [each["version"] for each in group["versions"]] == ["v2", "v1"]
     _, changed = await api.ask("GET", f"{CRDS}/{NAME}")
@@ -207,3 +211,33 @@ async def test_a_rule_for_each_of_many_items_keeps_nobody_waiting(api: Api) -> N
 
     assert code == 201
     assert hold.step < 0.2, hold.where
+
+
+async def test_a_custom_object_says_what_it_is_also_in_a_list(api: Api) -> None:
+    await define(api, definition())
+    code, told = await api.ask("POST", WIDGETS, {"metadata": {"name": "a"}})
+    assert (code, "Object 'Kind' is missing" in told["message"]) == (400, True)
+
+    await api.ask("POST", WIDGETS, widget("a"))
+
+    _, listed = await api.ask("GET", WIDGETS)
+    assert [(each["apiVersion"], each["kind"]) for each in listed["items"]] == [("example.com/v1", "Widget")]
+
+
+async def test_faults_of_values_and_of_rules_are_told_together(api: Api) -> None:
+    await define(api, definition(schema(["self.least <= self.most"], least=WHOLE, most={**WHOLE, "maximum": 9})))
+
+    _, told = await api.ask("POST", WIDGETS, widget("a", spec={"least": 99, "most": 10}))
+
+    assert [each["field"] for each in told["details"]["causes"]] == ["spec.most", "spec"]
+
+
+async def test_what_scale_reads_has_to_be_a_number(api: Api) -> None:
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.ready"}
+    open_ = {"x-kubernetes-preserve-unknown-fields": True}
+    await define(api, definition(schema(size=open_), subresources={"scale": paths}))
+
+    for value in ("3", -1, 2**31):
+        code, told = await api.ask("POST", WIDGETS, widget("a", spec={"size": value}))
+        assert (code, told["details"]["causes"][0]["field"]) == (422, ".spec.size")
+    assert (await api.ask("POST", WIDGETS, widget("a", spec={"size": 3})))[0] == 201
