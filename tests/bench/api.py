@@ -63,7 +63,7 @@ def run() -> None:
         show(_patches(server))
     with served("--controllers=*,-kube-scheduler") as server:
         show(_watches(server))
-    with served("--no-scheduler") as server:
+    with served("--controllers=*,-kube-scheduler") as server:
         show(_beginnings(server))
     with served() as server:
         show(_scheduled(server))
