@@ -41,6 +41,25 @@ class Ask(NamedTuple):
     kind: str = "application/json"
 
 
+_STORAGE: Final[dict[tuple[str, str, str], dict[str, Any]]] = {
+    ("storage.k8s.io/v1", "/csidrivers", "CSIDriver"): {"spec": {"tokenRequests": [{"audience": "a"}]}},
+    ("storage.k8s.io/v1", "/csinodes", "CSINode"): {
+        "spec": {"drivers": [{"name": "d.io", "nodeID": "n", "allocatable": {"count": 1}}]}
+    },
+    ("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"): {
+        "storageClassName": "x",
+        "capacity": "1Gi",
+    },
+    ("storage.k8s.io/v1", "/volumeattachments", "VolumeAttachment"): {
+        "spec": {"attacher": "d.io", "nodeName": "n", "source": {"persistentVolumeName": "pv"}}
+    },
+    ("storage.k8s.io/v1", "/volumeattributesclasses", "VolumeAttributesClass"): {
+        "driverName": "d.io",
+        "parameters": {"a": "b"},
+    },
+}
+
+
 def friendly() -> dict[str, dict[str, Any]]:
     """Objects that are as they should be, by the path of their collection."""
     container = {
@@ -63,7 +82,6 @@ def friendly() -> dict[str, dict[str, Any]]:
     subset = {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}
     service = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}], "type": "NodePort"}
     lease = {"holderIdentity": "n1", "leaseDurationSeconds": 40, "renewTime": "2026-11-15T10:00:00.000000Z"}
-    review = {"user": "u", "groups": ["g"], "resourceAttributes": {"verb": "get", "resource": "pods"}}
     involved = {"kind": "Pod", "name": "web", "namespace": "default"}
     rows: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("/api/v1/namespaces", "v1/Namespace", {}),
@@ -77,7 +95,11 @@ def friendly() -> dict[str, dict[str, Any]]:
         (f"{_SHARED}/limitranges", "v1/LimitRange", {"spec": {"limits": [{"type": "Pod", "max": {"cpu": "9"}}]}}),
         (f"{_SHARED}/persistentvolumeclaims", "v1/PersistentVolumeClaim", {"spec": claim}),
         ("/api/v1/persistentvolumes", "v1/PersistentVolume", {"spec": pv}),
-        ("/api/v1/nodes", "v1/Node", {"spec": {"podCIDR": "10.1.0.0/24", "taints": [{"key": "a", "effect": "x"}]}}),
+        (
+            "/api/v1/nodes",
+            "v1/Node",
+            {"spec": {"podCIDR": "10.1.0.0/24", "taints": [{"key": "a", "effect": "NoSchedule"}]}},
+        ),
         ("/apis/coordination.k8s.io/v1/namespaces/default/leases", "coordination.k8s.io/v1/Lease", {"spec": lease}),
         ("/apis/node.k8s.io/v1/runtimeclasses", "node.k8s.io/v1/RuntimeClass", {"handler": "runc"}),
         ("/apis/scheduling.k8s.io/v1/priorityclasses", "scheduling.k8s.io/v1/PriorityClass", {"value": 1000}),
@@ -87,18 +109,65 @@ def friendly() -> dict[str, dict[str, Any]]:
             "certificates.k8s.io/v1/CertificateSigningRequest",
             {"spec": csr},
         ),
-        (
-            "/apis/authentication.k8s.io/v1/tokenreviews",
-            "authentication.k8s.io/v1/TokenReview",
-            {"spec": {"token": "a"}},
-        ),
-        (
-            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-            "authorization.k8s.io/v1/SubjectAccessReview",
-            {"spec": review},
-        ),
     )
-    return _entitled(rows)
+    return _entitled((*rows, *_rarer()))
+
+
+def _rarer() -> tuple[tuple[str, str, dict[str, Any]], ...]:
+    review = {"user": "u", "groups": ["g"], "resourceAttributes": {"verb": "get", "resource": "pods"}}
+    backend = {"service": {"name": "s", "port": {"number": 80}}}
+    rule = {"host": "a.b", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
+    peer = {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}
+    request = {"name": "r", "exactly": {"deviceClassName": "x"}}
+    subject = {"kind": "User", "user": {"name": "u"}}
+    verbs = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
+    queue = {"limitResponse": {"type": "Queue", "queuing": {"queues": 64}}}
+    pool = {"name": "p", "resourceSliceCount": 1, "generation": 1}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    contents: dict[tuple[str, str, str], dict[str, Any]] = {
+        ("authentication.k8s.io/v1", "/tokenreviews", "TokenReview"): {"spec": {"token": "a"}},
+        ("authorization.k8s.io/v1", "/subjectaccessreviews", "SubjectAccessReview"): {"spec": review},
+        ("autoscaling/v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler"): {
+            "spec": {"scaleTargetRef": target, "maxReplicas": 3, "targetCPUUtilizationPercentage": 50},
+            "metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": "[]"}},
+        },
+        ("discovery.k8s.io/v1", "endpointslices", "EndpointSlice"): {
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.1.2.3"], "hostname": "h", "conditions": {"ready": True}}],
+            "ports": [{"port": 80, "name": "http"}],
+        },
+        ("flowcontrol.apiserver.k8s.io/v1", "/flowschemas", "FlowSchema"): {
+            "spec": {
+                "priorityLevelConfiguration": {"name": "a"},
+                "distinguisherMethod": {"type": "ByUser"},
+                "rules": [{"subjects": [subject], "resourceRules": [verbs]}],
+            }
+        },
+        ("flowcontrol.apiserver.k8s.io/v1", "/prioritylevelconfigurations", "PriorityLevelConfiguration"): {
+            "spec": {"type": "Limited", "limited": queue}
+        },
+        ("networking.k8s.io/v1", "ingresses", "Ingress"): {"spec": {"rules": [rule], "tls": [{"hosts": ["a.b"]}]}},
+        ("networking.k8s.io/v1", "/ingressclasses", "IngressClass"): {
+            "spec": {"controller": "a.b/c", "parameters": {"kind": "P", "name": "p"}}
+        },
+        ("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy"): {
+            "spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 80, "endPort": 90}], "from": [peer]}]}
+        },
+        ("networking.k8s.io/v1", "/servicecidrs", "ServiceCIDR"): {"spec": {"cidrs": ["10.97.0.0/24"]}},
+        ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"): {"spec": {"devices": {"requests": [request]}}},
+        ("resource.k8s.io/v1", "/resourceslices", "ResourceSlice"): {
+            "spec": {"driver": "d.io", "nodeName": "n", "pool": pool, "devices": [{"name": "dev"}]}
+        },
+        **_STORAGE,
+    }
+    return tuple(
+        (
+            f"/apis/{version}{plural}" if plural.startswith("/") else f"/apis/{version}/namespaces/default/{plural}",
+            f"{version}/{kind}",
+            content,
+        )
+        for (version, plural, kind), content in contents.items()
+    )
 
 
 def _entitled(rows: tuple[tuple[str, str, dict[str, Any]], ...]) -> dict[str, dict[str, Any]]:
@@ -106,7 +175,8 @@ def _entitled(rows: tuple[tuple[str, str, dict[str, Any]], ...]) -> dict[str, di
     for path, which, content in rows:
         version, _, kind = which.rpartition("/")
         metadata = {"name": "fuzzed", "labels": {"app": "web"}, "annotations": {"a": "b"}}
-        made[path] = {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
+        metadata |= content.get("metadata", {})
+        made[path] = {"apiVersion": version, "kind": kind, **content, "metadata": metadata}
     return made
 
 
