@@ -238,6 +238,7 @@ async def test_names_in_a_rule_give_nothing_to_requests_without_a_name(eve: Atta
         ("GET", f"{CORE}/configmaps?fieldSelector=metadata.name=theirs"),
         ("GET", f"{CORE}/configmaps?fieldSelector=metadata.name=mine,metadata.name=theirs&x="),
         ("GET", f"{CORE}/configmaps?fieldSelector=metadata.name=theirs&fieldSelector=metadata.name=mine"),
+        ("GET", f"{CORE}/configmaps?fieldSelector=metadata.name=mine&fieldSelector=metadata.name=theirs"),
         ("DELETE", f"{CORE}/configmaps"),
         ("DELETE", f"{CORE}/configmaps?fieldSelector=metadata.name=mine"),
         ("POST", f"{CORE}/configmaps"),

@@ -165,7 +165,7 @@ class ValidatingPolicies:
         from pykubelet.apiserver.admission.conditions import values_of
         from pykubelet.apiserver.admission.policy_rules import judged
 
-        values = values_of(attempt, seen_as, *self._sight.both(attempt, seen_as))
+        values = values_of(attempt, seen_as, *await self._sight.both(attempt, seen_as))
         is_namespace = attempt.resource.plural == "namespaces" and not attempt.resource.group
         namespace = None
         if attempt.namespace and not is_namespace:

@@ -1,13 +1,17 @@
 """How a write looks to those who have a word in it: whether it is meant, as which resource, and in which version."""
 
+from typing import Final
+
 from pykubelet.api.selectors import matches
 from pykubelet.apiserver import status
 from pykubelet.apiserver.admission import matching
 from pykubelet.apiserver.admission.hooks import GROUP, Match, labels_of
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.objects import Object, loaded, new_uid, stored
 from pykubelet.apiserver.requests.admission import Attempt
 from pykubelet.apiserver.schema.resources import Resource
+
+_OWN: Final = ("uid", "resourceVersion")
 
 
 class Sight:
@@ -42,18 +46,27 @@ class Sight:
         every = self._backend.resources
         return [each for each in every if each.prefix == resource.prefix and each.path != resource.path]
 
-    def both(self, attempt: Attempt, seen_as: Resource) -> tuple[Object | None, Object | None]:
+    async def both(self, attempt: Attempt, seen_as: Resource) -> tuple[Object | None, Object | None]:
         """The new object and the old one, in the version in which they are to be seen."""
         obj, old = attempt.obj, attempt.old
         if attempt.is_fixed:
             return obj, old
         return (
-            None if obj is None else self.converted(obj, attempt.resource, seen_as),
-            None if old is None else self.converted(old, attempt.resource, seen_as),
+            None if obj is None else await self.converted(obj, attempt.resource, seen_as),
+            None if old is None else await self.converted(old, attempt.resource, seen_as),
         )
 
-    def converted(self, obj: Object, given: Resource, wanted: Resource) -> Object:
+    async def converted(self, obj: Object, given: Resource, wanted: Resource) -> Object:
+        """By way of the version that is stored."""
         if given.path == wanted.path:
             return obj
-        stored = self._backend.strategy(given).to_storage(obj)
-        return self._backend.strategy(wanted).from_storage(stored)
+        metadata, strategy = obj["metadata"], self._backend.strategy(wanted)
+        # Conversions are remembered by uid and version, and this is none that is stored.
+        value = stored(
+            await self._backend.strategy(given).storable({**obj, "metadata": {**metadata, "uid": new_uid()}})
+        )
+        await strategy.ready([(value, 0)])
+        made = strategy.from_storage(loaded(value, 0))
+        own = {name: metadata[name] for name in _OWN if name in metadata}
+        free = {name: inner for name, inner in made["metadata"].items() if name not in _OWN}
+        return {**made, "metadata": {**free, **own}}

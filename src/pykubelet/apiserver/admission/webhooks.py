@@ -116,22 +116,22 @@ class Webhooks:
             raise verdict.refusal
         if not verdict.patch:
             return attempt.obj, False
-        return self._patched(hook, attempt, seen_as, verdict.patch)
+        return await self._patched(hook, attempt, seen_as, verdict.patch)
 
-    def _patched(self, hook: Hook, attempt: Attempt, seen_as: Resource, patch: list[Any]) -> tuple[Object, bool]:
+    async def _patched(self, hook: Hook, attempt: Attempt, seen_as: Resource, patch: list[Any]) -> tuple[Object, bool]:
         old = attempt.obj
         if old is None or attempt.is_fixed:
             what = "attempted to modify the object, which is not supported for this operation"
             raise status.internal(f'admission webhook "{hook.name}" {what}')
         try:
-            patched = apply_json_patch(self._sight.converted(old, attempt.resource, seen_as), patch)
+            patched = apply_json_patch(await self._sight.converted(old, attempt.resource, seen_as), patch)
         except PatchRefused as error:
             raise status.internal(f'admission webhook "{hook.name}": {error}') from None
         if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
             raise status.internal(f'admission webhook "{hook.name}" leaves something that is not an object')
         if (patched.get("apiVersion"), patched.get("kind")) != (seen_as.api_version, seen_as.kind):
             raise status.internal(f'admission webhook "{hook.name}" changed the kind of the object')
-        new = self._sight.converted(patched, seen_as, attempt.resource)
+        new = await self._sight.converted(patched, seen_as, attempt.resource)
         kept = {name: old["metadata"][name] for name in _KEPT if name in old["metadata"]}
         free = {name: value for name, value in new["metadata"].items() if name not in _KEPT}
         if attempt.operation == "UPDATE":
@@ -169,7 +169,7 @@ class Webhooks:
         if attempt.dry_run and not hook.can_dry_run:
             raise unfit_for_dry_run(hook.name)
         version, uid = review_version(hook), new_uid()
-        obj, old = self._sight.both(attempt, seen_as)
+        obj, old = await self._sight.both(attempt, seen_as)
         body = encode(review_of(attempt, seen_as, obj, old, uid, version))
         verdict = verdict_of(hook, await self._client.call(hook, body), uid, version, mutates=mutates)
         attempt.warnings.extend(verdict.warnings)
@@ -186,7 +186,7 @@ class Webhooks:
         # Only now: few write expressions, and what reads them takes a tenth of a second to load.
         from pykubelet.apiserver.admission.conditions import unmet, values_of
 
-        obj, old = self._sight.both(attempt, seen_as)
+        obj, old = await self._sight.both(attempt, seen_as)
         asked = partial(unmet, hook.conditions, values_of(attempt, seen_as, obj, old))
         is_unmet, fault = await self._expressions.evaluated(attempt.user.name, asked)
         if is_unmet or (fault and not hook.is_closed):

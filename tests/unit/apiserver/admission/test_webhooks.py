@@ -382,3 +382,38 @@ async def test_a_service_without_anybody_behind_it_cannot_be_called(api: Api, ho
     assert 'service "hooks" not found' in (await create(api, "x"))[1]["message"]
     await service(api, hooks, "127.0.0.1", ready=False)
     assert 'no endpoints available for service "default/hooks"' in (await create(api, "x"))[1]["message"]
+
+
+# --- custom resources
+
+
+def widgets() -> dict[str, Any]:
+    spec = {"type": "object", "properties": {"size": {"type": "integer"}, "colour": {"type": "string"}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    versions = [{"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in ("v1", "v2")]
+    names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
+    whole = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
+    return {"metadata": {"name": "widgets.example.com"}, "spec": whole}
+
+
+async def test_a_custom_resource_is_seen_and_changed_in_the_version_that_is_meant(
+    api: Api, hooks: WebhookServer
+) -> None:
+    code, made = await api.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widgets())
+    assert code == 201, made
+    await eventually(lambda: api.backend.resources.find("example.com", "v2", "widgets"))
+    rule = {"operations": ["*"], "apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["widgets"]}
+    await configured(api, "Mutating", "m", hooks.hook("m", sets("/spec/colour", "red"), rules=[rule]))
+    path = "/apis/example.com/v2/namespaces/default/widgets"
+    code, made = await api.ask(
+        "POST", path, {"apiVersion": "example.com/v2", "kind": "Widget", "metadata": {"name": "w"}, "spec": {"size": 1}}
+    )
+    assert (code, made["apiVersion"]) == (201, "example.com/v2"), made
+    assert made["spec"] == {"size": 1, "colour": "red"}
+    (seen,) = hooks.seen("m")
+    assert (seen["object"]["apiVersion"], seen["kind"]["version"]) == ("example.com/v1", "v1")
+    assert (seen["requestKind"]["version"], "uid" in seen["object"]["metadata"]) == ("v2", False)
+    changed = {**made, "spec": {"size": 2}}
+    code, made = await api.ask("PUT", f"{path}/w", changed)
+    assert (code, made["spec"]) == (200, {"size": 2, "colour": "red"}), made
+    assert hooks.seen("m")[1]["oldObject"]["metadata"]["uid"] == made["metadata"]["uid"]
