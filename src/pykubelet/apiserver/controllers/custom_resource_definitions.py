@@ -23,7 +23,7 @@ from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.store.port import Entry
 from pykubelet.apiserver.strategies.base import Strategy
-from pykubelet.apiserver.strategies.custom_resource_definitions import FINALIZER
+from pykubelet.apiserver.strategies.custom_resource_definitions import FINALIZER, TERMINATING
 
 log = logging.getLogger(__name__)
 
@@ -197,14 +197,8 @@ class CustomResourceDefinitions:
         if not any(each.is_custom for each in self._client.resources.versions(*kind)):
             await self._release(crd, "NotServed", "it was not served here", now)
             return True
-        going = {
-            "type": "Terminating",
-            "status": "True",
-            "reason": "InstanceDeletionInProgress",
-            "message": "CustomResource deletion is in progress",
-        }
-        if not _holds(crd, going):
-            await self._client.change(CRDS, crd, lambda live: conditioned(live, going, now), part="status")
+        if not _holds(crd, TERMINATING):
+            await self._client.change(CRDS, crd, lambda live: conditioned(live, TERMINATING, now), part="status")
         for obj in await self._client.all(kind):
             await self._client.remove(kind, obj)
         if await self._client.entries(kind):

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.custom.naming import is_established
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import same
@@ -12,6 +13,12 @@ from pykubelet.apiserver.strategies.base import Strategy
 
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 """Holds a definition until its objects are gone."""
+TERMINATING: Final = {
+    "type": "Terminating",
+    "status": "True",
+    "reason": "InstanceDeletionInProgress",
+    "message": "CustomResource deletion is in progress",
+}
 
 
 class CustomResourceDefinitionStrategy(Strategy):
@@ -34,7 +41,7 @@ class CustomResourceDefinitionStrategy(Strategy):
 
     def prepare_create(self, obj: Object, now: datetime) -> None:
         super().prepare_create(obj, now)
-        obj["status"] = {"storedVersions": [], "conditions": [], "acceptedNames": {"plural": "", "kind": ""}}
+        obj["status"] = {"storedVersions": [], "conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
         _note_storage(obj)
 
     def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
@@ -74,9 +81,16 @@ class CustomResourceDefinitionStrategy(Strategy):
     def marked(self, obj: Object, wanted: int | None, now: datetime, *, hold: str = "") -> tuple[Object, bool]:
         """It goes after its objects."""
         metadata = obj["metadata"]
-        if not metadata.get("deletionTimestamp") and FINALIZER not in metadata.get("finalizers", ()):
-            obj = {**obj, "metadata": {**metadata, "finalizers": [*metadata.get("finalizers", ()), FINALIZER]}}
-        return super().marked(obj, wanted, now, hold=hold)
+        if metadata.get("deletionTimestamp"):
+            return super().marked(obj, wanted, now, hold=hold)
+        held = [*(each for each in metadata.get("finalizers", ()) if each != FINALIZER), FINALIZER]
+        marked, goes = super().marked({**obj, "metadata": {**metadata, "finalizers": held}}, wanted, now, hold=hold)
+        marked["metadata"].pop("deletionGracePeriodSeconds", None)
+        if "generation" in metadata:
+            marked["metadata"]["generation"] = metadata["generation"]
+        conditions = [each for each in at(obj, "status.conditions", []) if each.get("type") != "Terminating"]
+        condition = {**TERMINATING, "lastTransitionTime": rfc3339(now)}
+        return {**marked, "status": {**obj.get("status", {}), "conditions": [*conditions, condition]}}, goes
 
 
 def _sort(fault: FieldError) -> tuple[str, str, str]:

@@ -96,10 +96,11 @@ async def test_a_resource_is_served_from_when_it_is_defined_until_it_is_withdraw
     assert (await api.ask("GET", WIDGETS))[0] == 404
     before = (await api.ask("GET", "/openapi/v3"))[1]["paths"]
     api.backend.serve([widget()])
-    body = {"metadata": {"name": "w"}, "spec": {"size": 3, "bogus": 1}}
+    head = {"apiVersion": "example.com/v1", "kind": "Widget"}
+    body = {**head, "metadata": {"name": "w"}, "spec": {"size": 3, "bogus": 1}}
     code, made = await api.ask("POST", WIDGETS, body)
     assert (code, made["spec"], made["metadata"]["generation"]) == (201, {"size": 3}, 1)
-    code, refused = await api.ask("POST", WIDGETS, {"metadata": {"name": "x"}, "spec": {"size": "big"}})
+    code, refused = await api.ask("POST", WIDGETS, {**head, "metadata": {"name": "x"}, "spec": {"size": "big"}})
     assert (code, "spec.size" in refused["message"]) == (400, True)
     _, changed = await api.ask(
         "PATCH", f"{WIDGETS}/w/status", {"status": {"ok": True}}, kind="application/merge-patch+json"
@@ -128,7 +129,8 @@ async def test_a_resource_is_served_from_when_it_is_defined_until_it_is_withdraw
 async def test_versions_share_one_place_in_the_store(api: Api) -> None:
     api.backend.serve([widget("v2", stored_in="v1"), widget("v1")], Converted)
     second = WIDGETS.replace("v1", "v2")
-    code, made = await api.ask("POST", second, {"metadata": {"name": "w"}, "spec": {"size": 3}})
+    head = {"apiVersion": "example.com/v2", "kind": "Widget"}
+    code, made = await api.ask("POST", second, {**head, "metadata": {"name": "w"}, "spec": {"size": 3}})
     assert (code, made["apiVersion"]) == (201, "example.com/v2")
     _, first = await api.ask("GET", f"{WIDGETS}/w")
     assert (first["apiVersion"], first["spec"]) == ("example.com/v1", {"size": 3})
