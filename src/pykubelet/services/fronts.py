@@ -31,14 +31,12 @@ class Place(Struct, frozen=True, kw_only=True):
     """This machine's own."""
     shares_network: bool = False
     """Pods have no network of their own: what they send is sent by this machine."""
-    is_alone: bool = False
-    """The machine has no address but that of itself, and so have its pods."""
     bridges_are_filtered: bool = False
     """Whether the packet filter sees what pods on one bridge send to each other. If not, answers would miss it."""
     reserved_ports: frozenset[int] = frozenset()
     """No node port is one of these."""
     answered: Mapping[Key, tuple[str, int]] = {}
-    """Services that this agent answers for itself, and where it does."""
+    """Services that are answered for on this machine, whatever their endpoints are, and where."""
 
 
 class Backend(Struct, frozen=True):
@@ -187,9 +185,7 @@ def _backends(
     if key in place.answered:
         address, number = place.answered[key]
         return (Backend(address, number, True),) if address_of(address, family) else ()
-    found = list(
-        _endpoints(slices, port, place, family, loopback=place.is_alone or (key == API_SERVER and place.shares_network))
-    )
+    found = list(_endpoints(slices, port, place, family))
     ready = [each for each, endpoint in found if endpoint.conditions.ready is not False]
     # When all are on their way out, those that still serve are better than none.
     last = [each for each, endpoint in found if endpoint.conditions.serving and endpoint.conditions.terminating]
@@ -197,7 +193,7 @@ def _backends(
 
 
 def _endpoints(
-    slices: Iterable[EndpointSlice], port: ServicePort, place: Place, family: Family, *, loopback: bool
+    slices: Iterable[EndpointSlice], port: ServicePort, place: Place, family: Family
 ) -> Iterator[tuple[Backend, Endpoint]]:
     for each in slices:
         numbers = [
@@ -207,7 +203,7 @@ def _endpoints(
         ]
         for endpoint in each.endpoints if numbers and _is_port(numbers[0]) else ():
             address = address_of(endpoint.addresses[0], family) if endpoint.addresses else ""
-            if address and (not is_special(address) or loopback):
+            if address and not is_special(address):
                 is_local = endpoint.node_name == place.node or address in place.addresses
                 yield Backend(address, numbers[0], is_local), endpoint
 

@@ -17,7 +17,7 @@ from pykubelet.api.services import Service
 from pykubelet.base.own_addresses import own_addresses
 from pykubelet.services.api_door import ApiDoor
 from pykubelet.services.forwarder import Forwarder
-from pykubelet.services.fronts import API_SERVER, Key, Place, has_address, key_of, slices_by_service
+from pykubelet.services.fronts import API_SERVER, Key, Place, address_of, has_address, key_of, slices_by_service
 from pykubelet.services.name_server import NameServer
 from pykubelet.services.proxier import LOOK_AGAIN, Known, Proxier, bridges_are_filtered
 from pykubelet.services.zone import Zone
@@ -88,7 +88,7 @@ class NodeServices:
         node = self._node
         names = NameServer(self._zone_now, Forwarder(self._other_servers), self._is_ours)
         self._name_port = await stack.enter_async_context(names.serving(node.address))
-        if node.own_network and _is_loopback(node.api_server[0]):
+        if _is_loopback(node.api_server[0]) and not self._shares_api_server():
             door = ApiDoor(node.api_server, self._is_ours)
             self._door_port = await stack.enter_async_context(door.serving(node.address))
 
@@ -110,14 +110,18 @@ class NodeServices:
             node=node.name,
             addresses=frozenset(own_addresses()),
             shares_network=not node.own_network,
-            is_alone=not node.own_network and _is_loopback(node.address),
             bridges_are_filtered=bridges_are_filtered(),
             reserved_ports=node.reserved_ports | {self._name_port, self._door_port},
             answered=self._answered(),
         )
 
+    def _shares_api_server(self) -> bool:
+        """Whether pods reach it where this machine does, at a loopback address that no endpoints may tell of."""
+        host = self._node.api_server[0]
+        return not self._node.own_network and _is_loopback(host) and bool(address_of(host, 4))
+
     def _answered(self) -> dict[Key, tuple[str, int]]:
-        """The cluster's name server, if nobody else is it; and the API server, if pods cannot reach it."""
+        """The cluster's name server, if nobody else is it; and the API server, if it is for this machine alone."""
         known, node = self._known_now() or Known(), self._node
         behind = slices_by_service(known.slices)
         found = {
@@ -125,7 +129,11 @@ class NodeServices:
             for each in known.services
             if each.spec.cluster_ip in node.cluster_servers and not each.spec.selector and key_of(each) not in behind
         }
-        return found | ({API_SERVER: (node.address, self._door_port)} if self._door_port else {})
+        if self._shares_api_server():
+            found[API_SERVER] = node.api_server
+        elif self._door_port:
+            found[API_SERVER] = node.address, self._door_port
+        return found
 
     def _other_servers(self) -> tuple[str, ...]:
         """Not ourselves."""

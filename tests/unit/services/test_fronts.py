@@ -147,19 +147,12 @@ def test_a_port_is_a_number_that_a_packet_can_have(port: int) -> None:
     assert of([a_service("web", "10.96.0.100", ServicePort(name="http", port=80, protocol="tcp ; x"))], []) == []
 
 
-def test_the_api_server_may_be_at_the_loopback_address_where_pods_share_it() -> None:
-    namespace, name = API_SERVER
-    service, slices = a_service(name, "10.96.0.1"), [a_slice(name, an_endpoint("127.0.0.1"), port=6443)]
-    assert (namespace, of([service], slices)[0].backends) == ("default", ())
-    shared = Place(node="n1", shares_network=True)
-    assert of([service], slices, shared)[0].backends == (Backend("127.0.0.1", 6443, True),)
-    assert behind(an_endpoint("127.0.0.1"), place=shared) == []
-    assert behind(an_endpoint("127.0.0.1"), place=Place(node="n1", shares_network=True, is_alone=True)) != []
-
-
 def test_what_the_agent_answers_itself_leads_to_it() -> None:
     place = Place(node="n1", answered={("default", "web"): ("192.0.2.1", 4000)})
     assert behind(POD, place=place) == ["192.0.2.1:4000"]
+    assert behind(place=Place(node="n1", answered={API_SERVER: ("127.0.0.1", 6443)}), name="kubernetes") == [
+        "127.0.0.1:6443"
+    ]
     assert not any(each.backends for each in fronts([a_service()], [], place, 6))
 
 
