@@ -4,6 +4,7 @@ A label that cannot be read counts as the strictest level where it would refuse,
 """
 
 import asyncio
+import logging
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,9 +15,13 @@ from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.apiserver import status
 from pykubelet.apiserver.admission.hooks import labels_of
 from pykubelet.apiserver.admission.pod_security_checks import LATEST, faults
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.backend import Backend
+from pykubelet.apiserver.objects import Object, at, of_entry
 from pykubelet.apiserver.requests.admission import Attempt
-from pykubelet.apiserver.strategies.base import Lookup
+from pykubelet.apiserver.store.port import Entry
+from pykubelet.base.errors import PykubeletError
+
+log = logging.getLogger(__name__)
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 LEVELS: Final = ("privileged", "baseline", "restricted")
@@ -82,8 +87,31 @@ def _standard(labels: Mapping[str, str], mode: str, errors: list[FieldError]) ->
 
 
 class PodSecurity:
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._prefix = backend.resources.of("", "namespaces").prefix
+        self._policies: dict[str, Policy] = {}
+        """Of the namespaces that the cache knows."""
+        backend.cache.mirror(self._prefix, self._tell)
+
+    def _tell(self, key: str, entry: Entry | None) -> None:
+        name = key.removeprefix(self._prefix)
+        self._policies.pop(name, None)
+        try:
+            if entry is not None:
+                self._policies[name] = policy_of(labels_of(of_entry(entry)))[0]
+        except (PykubeletError, AttributeError, KeyError, TypeError, ValueError) as error:
+            log.error("%s cannot be read: %s", key, error)  # whoever needs it looks for it, and is told
+
+    async def _policy(self, namespace: str) -> Policy:
+        """Raises 500 when there is no such namespace."""
+        known = self._policies.get(namespace)
+        if known is not None:
+            return known
+        found = await self._backend.find("", "namespaces", "", namespace)
+        if found is None:
+            raise status.internal(f'failed to lookup namespace "{namespace}"')
+        return policy_of(labels_of(found))[0]
 
     async def validate(self, attempt: Attempt) -> None:
         """Raises 403, and 422 for labels that cannot be read."""
@@ -102,10 +130,7 @@ class PodSecurity:
                 await self._pod(attempt, template, enforces=False)
 
     async def _pod(self, attempt: Attempt, pod: Object, *, enforces: bool) -> None:
-        namespace = await self._lookup.find("", "namespaces", "", attempt.namespace)
-        if namespace is None:
-            raise status.internal(f'failed to lookup namespace "{attempt.namespace}"')
-        policy, _ = policy_of(labels_of(namespace))
+        policy = await self._policy(attempt.namespace)
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         if enforces:
             attempt.notes[f"{PREFIX}enforce-policy"] = str(policy.enforce)
@@ -130,7 +155,7 @@ class PodSecurity:
 
     async def _of_pods_there(self, namespace: str, standard: Standard) -> list[str]:
         """What a new level would have forbidden of the pods that are there."""
-        pods = await self._lookup.known("", "pods", namespace)
+        pods = await self._backend.known("", "pods", namespace)
         end = asyncio.get_running_loop().time() + _SECONDS
         names: dict[str, list[str]] = {}
         looked_at = 0

@@ -145,6 +145,8 @@ class Webhooks:
     # --- those who refuse
 
     async def validate(self, attempt: Attempt) -> None:
+        if not self._hooks[VALIDATING]:
+            return
         meant = [(hook, await self._meant(hook, attempt)) for hook in self._hooks[VALIDATING]]
         asked = [self._refusal(hook, attempt, seen_as) for hook, seen_as in meant if seen_as is not None]
         for refusal in await asyncio.gather(*asked):
