@@ -10,7 +10,14 @@ _COUNT = click.IntRange(min=0)
 
 
 @click.command()
-@click.option("--data-dir", type=PATH, metavar="PATH", help="Where its state, keys and kubeconfig are [as for `up`].")
+@click.option(
+    "--data-dir",
+    "--data",
+    "data_dir",
+    type=PATH,
+    metavar="PATH",
+    help="Where its state, keys and kubeconfig are [as for `up`].",
+)
 @click.option(
     "--kubeconfig", default="", type=PATH, metavar="FILE", help="Where to write the administrator's [in the data]."
 )

@@ -19,7 +19,12 @@ PATH: Final = click.Path(readable=False)
 """A shell completes it; what is wrong with it is said by who uses it."""
 
 data_option: Final = click.option(
-    "--data", type=PATH, metavar="PATH", help="The agent's folder.  [default: /var/lib/pykubelet, or the user's own]"
+    "--data",
+    "--data-dir",
+    "data",
+    type=PATH,
+    metavar="PATH",
+    help="The agent's folder.  [default: /var/lib/pykubelet, or the user's own]",
 )
 
 images_option: Final = click.option(

@@ -60,7 +60,9 @@ def join(
 
 
 @click.command()
-@click.option("--data", type=PATH, metavar="PATH", help="The API server's folder.  [default: as for `up`]")
+@click.option(
+    "--data", "--data-dir", "data", type=PATH, metavar="PATH", help="The API server's folder.  [default: as for `up`]"
+)
 @click.option("--ttl", default="24h", show_default=True, metavar="TIME", help="For how long it lets nodes join.")
 @click.option("--server", default="", metavar="URL", help="Where new nodes find the API server [as we know it].")
 @click.option(
