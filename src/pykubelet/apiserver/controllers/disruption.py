@@ -23,10 +23,6 @@ class Unknown(Exception):
     """It cannot be said how many pods there are to be."""
 
 
-def itself(budget: Object) -> Object:
-    return budget
-
-
 class DisruptionController:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
@@ -43,7 +39,7 @@ class DisruptionController:
         if event.key.startswith(self._prefix):
             return (own_key(event),)
         namespace, _ = own_key(event)
-        budgets = await self._client.views(BUDGETS, itself, namespace)
+        budgets = await self._client.backend.known(*BUDGETS, namespace)  # as new as the change itself
         if not event.key.startswith(self._pods):  # what has pods may have been scaled
             return [(namespace, each["metadata"]["name"]) for each in budgets]
         labels = [dict(head.metadata.labels) for head in heads(event) if head.metadata.name]
