@@ -210,7 +210,7 @@ def _show_live(ours: "Folder", shown: str) -> str:
 
 
 def _what_next(ours: "Folder", url: str, node: str) -> str:
-    command, data = quote(_called()), data_flag(ours)
+    command, data = _called(), data_flag(ours)
     return (
         f"The API server is at {url}, node {node} is ready. Next:\n"
         f"  use kubectl             export KUBECONFIG={quote(str(ours.admin_kubeconfig))}\n"
@@ -226,7 +226,9 @@ def _called() -> str:
     import shutil
 
     name = os.path.basename(sys.argv[0])
+    if name == "__main__.py":
+        return f"{quote(sys.executable)} -m pykubelet"
     found = shutil.which(name)
     if found is not None and os.path.realpath(found) == os.path.realpath(sys.argv[0]):
-        return name
-    return os.path.relpath(sys.argv[0]) if os.sep in sys.argv[0] else sys.argv[0]
+        return quote(name)
+    return quote(os.path.relpath(sys.argv[0]) if os.sep in sys.argv[0] else sys.argv[0])

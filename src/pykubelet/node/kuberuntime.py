@@ -149,7 +149,8 @@ class KubeRuntime:
                 self._recorder.event(pod, "Warning", "DNSConfigForming", each)
             if missing := missing_cluster_dns(pod, self._node().dns):
                 self._recorder.event(pod, "Warning", "MissingClusterDNS", missing)
-            await self._tell_unenforced(pod)
+            if not self._refuses_unenforced and (what := await self._unenforced(pod)):
+                self._recorder.event(pod, "Warning", "NotEnforced", what)
             made = partial(m.SandboxMade, attempt, handler, pod.spec.host_users is False)
             async with self._starts.turn(pod, "sandbox", begun=False):
                 with timed(self._journal, made, about(pod)):
@@ -161,16 +162,11 @@ class KubeRuntime:
         self._addressed(pod.metadata.uid, sandbox.ips)
         return self._place(sandbox, config, setup)
 
-    async def _tell_unenforced(self, pod: Pod) -> None:
-        """Once for each sandbox. Raises Invalid where such pods are not wanted."""
+    async def _unenforced(self, pod: Pod) -> str:
+        """What of a pod's limits is not kept here; empty: all are."""
         asked = self._runtime.capabilities.unenforced
         found = (*(await asked(pod) if asked is not None else ()), *unenforced_storage(pod))
-        if not found:
-            return
-        what = f"Not enforced on this node: {'; '.join(found)}"
-        if self._refuses_unenforced:
-            raise Invalid(f"{what}; this node refuses such pods (--refuse-unenforced)")
-        self._recorder.event(pod, "Warning", "NotEnforced", what)
+        return f"Not enforced on this node: {'; '.join(found)}" if found else ""
 
     async def _sandbox_in_use(self, pod: Pod, observed: ObservedPod, actions: PodActions, setup: PodSetup) -> _Place:
         handler = ""
@@ -290,6 +286,8 @@ class KubeRuntime:
 
     async def _create(self, pod: Pod, container: Container, attempt: int, image: Image, place: _Place) -> str:
         try:
+            if self._refuses_unenforced and (what := await self._unenforced(pod)):
+                raise Invalid(f"{what}; this node refuses such pods (--refuse-unenforced)")
             config = await self._container_config(pod, container, attempt, image, place)
         except PykubeletError as error:
             raise self._failure(pod, container, "CreateContainerConfigError", error) from None

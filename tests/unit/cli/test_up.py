@@ -23,3 +23,6 @@ def test_people_are_told_the_name_that_their_shell_finds(tmp_path: Path, monkeyp
     (other / "pykubelet").touch(0o755)
     monkeypatch.setenv("PATH", str(other))
     assert _called() == "opt/pykubelet"
+    monkeypatch.setattr(sys, "argv", ["/a/pykubelet/__main__.py"])
+    monkeypatch.setattr(sys, "executable", "/with space/python3")
+    assert _called() == "'/with space/python3' -m pykubelet"

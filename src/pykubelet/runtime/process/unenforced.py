@@ -13,16 +13,15 @@ from pykubelet.runtime.process.cgroups import most_processes
 _ROOM: Final = 1 << 30
 """Bytes that a process may have beyond its container's limit. The kernel counts what a program has set aside, used or
 not: twenty sleeping threads are 160 MiB, a JVM that says hello is 500."""
+_INSTEAD: Final = ", but that no process has 1Gi more,"
+_REMEDY: Final = "run it as root, or with `systemd-run --user --scope -p Delegate=yes`"
 
 
 def unenforced(pod: Pod, abilities: Abilities) -> tuple[str, ...]:
     """One phrase for each thing."""
-    found = [
-        phrase
-        for name in (MEMORY, CPU)
-        for phrase in (_without_controller(pod, name, abilities), _of_the_whole_pod(pod, name))
-        if phrase
-    ]
+    limits = [phrase for name in (MEMORY, CPU) if (phrase := _without_controller(pod, name, abilities))]
+    found = [f"{' and '.join(limits)} ({abilities.limits_refusal}; {_REMEDY})"] if limits else []
+    found += [phrase for name in (MEMORY, CPU) if (phrase := _of_the_whole_pod(pod, name))]
     in_memory = [each.name for each in pod.spec.volumes if each.empty_dir and each.empty_dir.medium == "Memory"]
     if in_memory and not abilities.may_change_user:
         found.append(f"the size of volumes in memory ({', '.join(in_memory)}): this user may not mount")
@@ -34,12 +33,7 @@ def _without_controller(pod: Pod, name: str, abilities: Abilities) -> str:
     names = [each.name for each in (*spec.init_containers, *spec.containers) if each.resources.limits.get(name)]
     if name in abilities.limits or not (names or _whole(pod, name)):
         return ""
-    instead = " (a process may have 1Gi more than that)" if name == MEMORY else ""
-    whose = ", ".join(names) or "all containers"
-    return f"{name} limits of {whose}{instead}: {abilities.limits_refusal}; run it as root or with {_DELEGATION}"
-
-
-_DELEGATION: Final = "`systemd-run --user --scope -p Delegate=yes`"
+    return f"{name} limits of {', '.join(names) or 'all containers'}" + (_INSTEAD if name == MEMORY else "")
 
 
 def _of_the_whole_pod(pod: Pod, name: str) -> str:
