@@ -4,6 +4,7 @@ program in a pod may with the account that it has."""
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,3 +112,34 @@ def test_a_program_in_a_pod_may_what_its_account_was_given(cluster: UpCluster) -
     assert said[1].startswith(
         'secrets 403 secrets is forbidden: User "system:serviceaccount:default:robot" cannot list'
     )
+
+
+# --- who has a word in what is written
+
+
+def test_the_policy_of_the_documentation_refuses_what_it_says(cluster: UpCluster) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "admission.md").read_text()
+    cluster.kubectl("apply", "-f", "-", stdin=text.partition("```yaml\n")[2].partition("```")[0])
+    many = ("create", "deployment", "many", "--image=busybox:1.36", "--replicas=6", "--dry-run=server")
+    wait_for(lambda: "five at most, not 6" in cluster.try_kubectl(*many))
+    few = ("create", "deployment", "few", "--image=busybox:1.36", "--replicas=5", "--dry-run=server")
+    assert "created (server dry run)" in cluster.kubectl(*few)
+    cluster.kubectl("delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", "--all")
+    wait_for(lambda: "created (server dry run)" in cluster.try_kubectl(*many))
+
+
+def test_a_level_is_tried_out_and_then_kept(cluster: UpCluster) -> None:
+    cluster.kubectl("create", "namespace", "team")
+    shares = pod("shares", namespace="team", hostNetwork=True)
+    cluster.apply(shares)
+    label = ("label", "namespace", "team", "pod-security.kubernetes.io/enforce=baseline")
+    said = cluster.kubectl(*label, "--dry-run=server")
+    assert 'existing pods in namespace "team" violate the new PodSecurity enforce level "baseline:latest"' in said
+    assert "shares: host namespaces" in said
+    cluster.kubectl(*label)
+    shares["metadata"]["name"] = "late"
+    wait_for(
+        lambda: "violates PodSecurity" in cluster.try_kubectl("run", "-n", "team", "x", "--image=i", "--privileged")
+    )
+    assert 'violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)' in cluster.apply(shares, code=1)
+    cluster.apply(pod("plain", namespace="team"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import time
 from collections.abc import AsyncGenerator
 from typing import Any, Final
 
@@ -321,3 +322,13 @@ async def test_who_may_write_approvals_may_not_therefore_approve_for_every_signe
     await made(eve.world, f"{RBAC}/clusterrolebindings", binding("ClusterRoleBinding", "approves", "approves"))
     code, answer = await eve.ask("PUT", f"{CSRS}/x/approval", live)
     assert code == 200, answer
+
+
+async def test_a_small_role_with_a_billion_combinations_holds_nobody_up(eve: Attacker) -> None:
+    await eve.give(RIGHTS)
+    many = [f"x{number}" for number in range(1000)]
+    huge = {"apiGroups": many, "resources": many, "verbs": many}
+    began = time.monotonic()
+    code, answer = await eve.ask("POST", f"{RBAC}/clusterroles", role("ClusterRole", "huge", huge))
+    assert (code, "too many combinations" in answer["message"]) == (403, True), answer
+    assert time.monotonic() - began < 5

@@ -2,7 +2,8 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final, Literal
 
 import msgspec
@@ -15,6 +16,9 @@ from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 
 GROUP: Final = "admission.k8s.io"
+_MOST_NOTES: Final = 64
+_LONGEST_KEY: Final = 256
+_LONGEST_NOTE: Final = 10 << 10
 _KNOWN: Final = ("v1", "v1beta1")
 
 
@@ -110,9 +114,15 @@ def verdict_of(hook: Hook, body: bytes, uid: str, version: str, *, mutates: bool
             got = f"{review.api_version or '/'}, Kind={review.kind}"
             raise _invalid(f"expected webhook response of {GROUP}/v1, Kind=AdmissionReview, got {got}")
     refusal = None if answer.allowed else denial(hook.name, answer.status or {})
-    notes = {f"{hook.name}/{key}": value for key, value in answer.audit_annotations.items()}
+    notes = {
+        f"{hook.name}/{key[:_LONGEST_KEY]}": value[:_LONGEST_NOTE] for key, value in _few(answer.audit_annotations)
+    }
     operations = _operations(patch) if patch and refusal is None else []
     return Verdict(refusal, operations, tuple(answer.warnings), notes)
+
+
+def _few(notes: dict[str, str]) -> Iterable[tuple[str, str]]:
+    return islice(notes.items(), _MOST_NOTES)
 
 
 def _patch(answer: _Response, mutates: bool) -> str | None:

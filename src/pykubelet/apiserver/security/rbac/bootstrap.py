@@ -128,7 +128,7 @@ def completed(live: Object, wanted: Object) -> Object | None:
     if "roleRef" in wanted:
         new["subjects"] = [*live.get("subjects", ()), *_not_in(live.get("subjects", ()), wanted.get("subjects", ()))]
     else:
-        lacking = uncovered(rules_of(live), rules_of(wanted))
+        lacking = uncovered(rules_of(live), rules_of(wanted))  # of which there are few
         new["rules"] = [*(live.get("rules") or ()), *(each.json() for each in lacking)]
         path = "aggregationRule.clusterRoleSelectors"
         has, wants = at(live, path, []), at(wanted, path, [])

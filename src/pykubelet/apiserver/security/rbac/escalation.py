@@ -10,7 +10,16 @@ from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import MASTERS, User
 from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.security.rbac.policy import BINDINGS, ROLES, Policy, RoleRef, absent
-from pykubelet.apiserver.security.rbac.rules import EVERYTHING, GROUP, Rule, described, quoted, rules_of, uncovered
+from pykubelet.apiserver.security.rbac.rules import (
+    EVERYTHING,
+    GROUP,
+    Rule,
+    TooMany,
+    described,
+    quoted,
+    rules_of,
+    uncovered,
+)
 
 _OF_COLLECTOR: Final = ("ownerReferences", "finalizers", "managedFields", "selfLink")
 _AGGREGATES: Final = "must have cluster-admin privileges to use the aggregationRule"
@@ -67,7 +76,10 @@ def _may(policy: Policy, user: User, verb: str, resource: str, namespace: str, n
 
 def more_than_held(policy: Policy, user: User, namespace: str, rules: tuple[Rule, ...]) -> str:
     owned, missing = policy.rules(user, namespace)
-    lacking = uncovered(owned, rules)
+    try:
+        lacking = uncovered(owned, rules)
+    except TooMany as error:
+        return str(error)
     if not lacking:
         return ""
     listed = "\n".join(described(lacking))

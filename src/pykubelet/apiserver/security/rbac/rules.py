@@ -27,6 +27,8 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         return {field: list(value) for field, value in zip(_FIELDS, values, strict=True) if value}
 
 
+MOST_COMPARED: Final = 200_000
+"""Comparisons of one part with one rule: a tenth of a second."""
 EVERYTHING: Final = (Rule(verbs=(ANY,), groups=(ANY,), resources=(ANY,)), Rule(verbs=(ANY,), paths=(ANY,)))
 
 
@@ -78,9 +80,29 @@ def path_covers(path: str, asked: str) -> bool:
 # --- what rules contain
 
 
+class TooMany(ValueError):
+    """Rules that come to so many parts that nobody could wait for all of them to be compared."""
+
+
 def uncovered(owned: Sequence[Rule], given: Iterable[Rule]) -> list[Rule]:
-    """The smallest parts of `given` that no rule of `owned` contains."""
-    return [part for rule in given for part in parts_of(rule) if not any(_covers(owner, part) for owner in owned)]
+    """The smallest parts of `given` that no rule of `owned` contains. Raises TooMany."""
+    open_ = [rule for rule in given if not any(_covers_all(owner, rule) for owner in owned)]
+    if sum(map(count_parts, open_)) * max(1, len(owned)) > MOST_COMPARED:
+        raise TooMany("its rules have too many combinations of groups, resources, names and verbs to be checked")
+    return [part for rule in open_ for part in parts_of(rule) if not any(_covers(owner, part) for owner in owned)]
+
+
+def count_parts(rule: Rule) -> int:
+    of_objects = len(rule.groups) * len(rule.resources) * len(rule.verbs) * max(1, len(rule.names))
+    return of_objects + len(rule.paths) * len(rule.verbs)
+
+
+def _covers_all(owner: Rule, rule: Rule) -> bool:
+    """Whether it is seen at a glance."""
+    if rule.paths or owner.names:
+        return False
+    pairs = ((owner.verbs, rule.verbs), (owner.groups, rule.groups), (owner.resources, rule.resources))
+    return all(ANY in has or set(wants) <= set(has) for has, wants in pairs)
 
 
 def parts_of(rule: Rule) -> Iterator[Rule]:

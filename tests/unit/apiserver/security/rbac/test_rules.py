@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.apiserver.requests.request_info import RequestInfo
-from pykubelet.apiserver.security.rbac.rules import Rule, allows, described, path_covers, rule_of, uncovered
+from pykubelet.apiserver.security.rbac.rules import Rule, TooMany, allows, described, path_covers, rule_of, uncovered
 
 
 def get(resource: str, subresource: str = "", group: str = "", name: str = "") -> RequestInfo:
@@ -68,3 +68,11 @@ def test_a_rule_for_all_objects_is_not_contained_in_one_for_some() -> None:
 def test_what_is_no_rule_is_not_read_as_one(bad: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         rule_of(bad)
+
+
+def test_who_has_all_of_a_rule_at_a_glance_need_not_have_it_taken_apart() -> None:
+    many = tuple(f"x{number}" for number in range(1000))
+    assert uncovered([Rule(("*",), ("*",), ("*",))], [Rule(many, many, many, many)]) == []
+    with pytest.raises(TooMany):
+        uncovered([Rule(("get",), ("*",), ("*",))], [Rule(many, many, many)])
+    assert len(uncovered([Rule(("get",), ("*",), ("*",))], [Rule(("get", "list"), ("",), many)])) == 1000
