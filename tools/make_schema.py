@@ -37,6 +37,8 @@ METRICS = {  # not part of the published documents, for another server serves th
     "PodMetrics": {"timestamp": "time", "window": "string", "containers": "[ContainerMetrics"},
 }
 FIELD = re.compile(r"^\s+(?:(\w+)\s+)?(\S+)\s+`(.*)`")
+MARKED = re.compile(r"// \+enum\n(?://[^\n]*\n)*type (\w+) string")  # the values it has are all there are
+VALUE = re.compile(r'^\s+\w+\s+(\w+)\s*=\s*"([^"]*)"', re.MULTILINE)
 TAG = re.compile(r'(\w+):"([^"]*)"')
 
 
@@ -57,39 +59,33 @@ class Package:
     def __init__(self, folder: Path) -> None:
         self.structs: dict[str, list[GoField]] = {}
         self.enums: dict[str, set[str]] = {}
-        self.texts: set[str] = set()
+        values: dict[str, set[str]] = {}
+        marked: set[str] = set()
         for path in sorted(folder.glob("*.go")):
             if not path.name.startswith("zz_") and not path.name.endswith(("_test.go", ".pb.go")):
-                self._read(path.read_text())
+                text = path.read_text()
+                self._read(text)
+                marked |= set(MARKED.findall(text))
+                for kind, value in VALUE.findall(text):
+                    values.setdefault(kind, set()).add(value)
+        self.enums = {kind: values.get(kind, set()) - {""} for kind in marked}
 
     def _read(self, text: str) -> None:
-        owner, is_enum = "", False
+        owner = ""
         for line in text.splitlines():
-            if line.strip() == "// +enum":
-                is_enum = True
-            elif found := re.match(r"type (\w+) struct \{", line):
-                owner, is_enum = found[1], False
+            if found := re.match(r"type (\w+) struct \{", line):
+                owner = found[1]
                 self.structs.setdefault(owner, [])
-            elif found := re.match(r"type (\w+) string", line):
-                self.texts.add(found[1])
-                if is_enum:
-                    self.enums.setdefault(found[1], set())
-                is_enum = False
             elif line.startswith("}"):
                 owner = ""
             elif owner and (found := FIELD.match(line)):
                 self.structs[owner].append(GoField(found[2], dict(TAG.findall(found[3]))))
-            elif found := re.match(r'\s+(?:\w+)\s+(\w+)\s*=\s*"([^"]*)"', line):
-                self.enums.setdefault(found[1], set()).add(found[2])
-            elif line and not line.startswith("//"):
-                is_enum = False
 
 
 class Source:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.packages: dict[str, Package] = {}
-        self.enums: dict[str, set[str]] = {}
 
     def package(self, name: str) -> Package:
         """By the first part of the names that OpenAPI gives its types."""
@@ -176,19 +172,7 @@ def enum_of(source: Source, field: GoField, package: str) -> list[str]:
     if "." in kind:
         alias, kind = kind.split(".")
         package = {"v1": "io.k8s.api.core.v1", "corev1": "io.k8s.api.core.v1"}.get(alias, META)
-    here = source.package(package)
-    return sorted(here.enums[kind] - {""}) if kind in here.enums and kind in ENUMS.get(package, ()) else []
-
-
-ENUMS: dict[str, set[str]] = {}
-
-
-def marked_enums(root: Path, package: str, folder: Path) -> set[str]:
-    """The types that say of themselves that the values they have are all there are."""
-    found = set()
-    for path in folder.glob("types*.go"):
-        found |= set(re.findall(r"// \+enum\n(?://[^\n]*\n)*type (\w+) string", path.read_text()))
-    return found
+    return sorted(source.package(package).enums.get(kind, ()))
 
 
 def type_lines(source: Source, schemas: Any) -> list[str]:
@@ -287,11 +271,6 @@ def main() -> None:
     root = Path(sys.argv[1])
     schemas = documents(root) | metrics_schemas()
     source = Source(root)
-    for name in {each.rpartition(".")[0] for each in schemas if each.startswith(tuple(PACKAGES))}:
-        source.package(name)
-        prefix = next(each for each in PACKAGES if f"{name}.".startswith(each))
-        folder = root / "staging/src" / PACKAGES[prefix] / name.removeprefix(prefix).replace(".", "/")
-        ENUMS[name] = marked_enums(root, name, folder)
     lines = [*resource_lines(root), *type_lines(source, schemas)]
     TARGET.write_text("\n".join(lines) + "\n")
     print(f"{TARGET}: {len(lines)} lines, {TARGET.stat().st_size // 1024} KiB")
