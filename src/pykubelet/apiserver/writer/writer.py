@@ -107,7 +107,10 @@ class Writer:
         backend, author, strategy = self.backend, self.author, self.backend.strategy(resource)
         strategy.attribute(obj, author.user)
         await strategy.admit(obj, None, "", backend)
-        obj = await self._mutated(strategy, obj, None, "")
+        given = obj
+        obj = await self._mutated(strategy, given, None, "")
+        if obj is not given:
+            strategy.attribute(obj, author.user)  # whoever has changed it: who makes it is not his to say
         metadata = obj["metadata"]
         await backend.access.check_body(author.user, self._info(resource, "create", metadata), obj, None)
         for name in _FROM_SERVER:

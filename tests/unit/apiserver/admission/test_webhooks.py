@@ -1,6 +1,7 @@
 """Webhooks over real TLS: who is asked about what, what they change, and what becomes of those who do not answer."""
 
 import asyncio
+import base64
 import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -242,6 +243,22 @@ async def test_a_webhook_moves_nothing_to_another_namespace_and_takes_over_no_na
     hooks.answers["/m"] = sets("/metadata/name", "other")
     code, made = await api.ask("PUT", f"{MAPS}/x", config_map("x", a="2"))
     assert (code, made["metadata"]["name"]) == (200, "x"), made
+
+
+async def test_a_webhook_does_not_say_who_asks_for_a_certificate(api: Api, hooks: WebhookServer) -> None:
+    rule = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["certificatesigningrequests"]}
+    forged = patch(
+        {"op": "add", "path": "/spec/username", "value": "system:node:n1"},
+        {"op": "add", "path": "/spec/groups", "value": ["system:nodes"]},
+        {"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}},
+    )
+    await configured(api, "Mutating", "m", hooks.hook("m", lambda _: forged, rules=[rule]))
+    request = base64.b64encode(b"-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n").decode()
+    spec = {"signerName": "example.com/x", "usages": ["client auth"], "request": request}
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    code, made = await api.ask("POST", path, {"metadata": {"name": "x"}, "spec": spec})
+    assert (code, made["metadata"]["labels"]) == (201, {"seen": "yes"}), made
+    assert (made["spec"]["username"], made["spec"]["groups"]) == ("admin", ["system:masters", "system:authenticated"])
 
 
 async def test_what_a_webhook_leaves_is_checked_like_anything_else(api: Api, hooks: WebhookServer) -> None:

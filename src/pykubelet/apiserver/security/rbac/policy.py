@@ -21,6 +21,7 @@ Place = tuple[str, str]
 """namespace, name; the namespace is empty for what is of the whole cluster"""
 Subject = tuple[str, str]
 """`user` or `group`, and its name"""
+_UNREADABLE: Final = (AttributeError, KeyError, TypeError, ValueError)
 ROLES: Final = ("roles", "clusterroles")
 BINDINGS: Final = ("rolebindings", "clusterrolebindings")
 
@@ -52,6 +53,8 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 class Policy:
     def __init__(self) -> None:
         self._roles: dict[Place, tuple[Rule, ...]] = {}
+        self._unread: dict[Place, Object] = {}
+        """Roles that nobody has asked for as yet: a large one takes a while to read."""
         self._grants: dict[tuple[str, Subject], dict[str, Grant]] = {}
         """By namespace and subject, and then by the name of the binding."""
         self._subjects: dict[Place, tuple[Subject, ...]] = {}
@@ -62,16 +65,15 @@ class Policy:
         """Of what is there now; None: nothing."""
         if plural in ROLES:
             self._roles.pop(place, None)
-        else:
-            self._forget_binding(place)
-        if obj is None:
+            self._unread.pop(place, None)
+            if obj is not None:
+                self._unread[place] = obj
             return
+        self._forget_binding(place)
         try:
-            if plural in ROLES:
-                self._roles[place] = rules_of(obj)
-            else:
+            if obj is not None:
                 self._add_binding(place, obj)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except _UNREADABLE as error:
             log.error("%s %s cannot be read, and gives nobody anything: %s", plural, "/".join(place), error)
 
     def _add_binding(self, place: Place, binding: Object) -> None:
@@ -135,8 +137,17 @@ class Policy:
     def rules_of_role(self, role: RoleRef, namespace: str) -> tuple[Rule, ...] | None:
         """`namespace`: of the binding. None: there is no such role."""
         if role.kind == "ClusterRole":
-            return self._roles.get(("", role.name))
-        return self._roles.get((namespace, role.name)) if role.kind == "Role" and namespace else None
+            return self._rules(("", role.name))
+        return self._rules((namespace, role.name)) if role.kind == "Role" and namespace else None
+
+    def _rules(self, place: Place) -> tuple[Rule, ...] | None:
+        unread = self._unread.pop(place, None)
+        if unread is not None:
+            try:
+                self._roles[place] = rules_of(unread)
+            except _UNREADABLE as error:
+                log.error("role %s cannot be read, and gives nobody anything: %s", "/".join(place), error)
+        return self._roles.get(place)
 
 
 def absent(role: RoleRef) -> str:
