@@ -12,6 +12,7 @@ from pykubelet.apiserver.strategies.workloads import (
     WorkloadStrategy,
     amount_faults,
     amount_of,
+    is_readable,
     percent_faults,
     pods_faults,
     selector_faults,
@@ -56,7 +57,8 @@ class DeploymentStrategy(WorkloadStrategy):
         spec = obj["spec"]
         yield from not_negative("spec.replicas", spec.get("replicas"))
         yield from selector_faults(spec, "deployment")
-        yield from pods_faults(spec, "ReplicaSet")
+        if is_readable(spec.get("selector")):
+            yield from pods_faults(spec, "ReplicaSet")
         yield from _strategy_faults(spec.get("strategy") or {})
         least, deadline = spec.get("minReadySeconds", 0), spec.get("progressDeadlineSeconds")
         yield from not_negative("spec.minReadySeconds", least)

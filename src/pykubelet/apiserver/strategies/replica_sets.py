@@ -8,7 +8,7 @@ from pykubelet.api.validation.meta import validate_labels
 from pykubelet.api.validation.rules import not_negative
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.pod_templates import selection_faults
-from pykubelet.apiserver.strategies.workloads import WorkloadStrategy, pods_faults, selector_faults
+from pykubelet.apiserver.strategies.workloads import WorkloadStrategy, is_readable, pods_faults, selector_faults
 
 
 class ReplicaSetStrategy(WorkloadStrategy):
@@ -24,7 +24,8 @@ class ReplicaSetStrategy(WorkloadStrategy):
         yield from not_negative("spec.replicas", spec.get("replicas"))
         yield from not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
         yield from selector_faults(spec, "deployment")
-        yield from pods_faults(spec, "ReplicaSet")
+        if is_readable(spec.get("selector")):
+            yield from pods_faults(spec, "ReplicaSet")
 
 
 class ReplicationControllerStrategy(ReplicaSetStrategy):

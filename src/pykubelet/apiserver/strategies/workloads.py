@@ -109,6 +109,11 @@ def spelling_faults(selector: Mapping[str, Any]) -> Iterator[FieldError]:
         yield invalid("spec.selector", selector, error.reason)
 
 
+def is_readable(selector: Mapping[str, Any] | None) -> bool:
+    """Whether it can be asked which pods it finds; if not, nothing is said of the template."""
+    return not any(spelling_faults(selector or {}))
+
+
 def unselected(spec: Mapping[str, Any]) -> FieldError:
     labels = at(spec, "template.metadata.labels")
     return invalid(f"{TEMPLATE}.metadata.labels", labels, "`selector` does not match template `labels`")
