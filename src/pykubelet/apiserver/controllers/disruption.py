@@ -1,26 +1,51 @@
 """Says of each disruption budget how many of its pods are well, how many have to be, and how many may go now."""
 
+import asyncio
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Final
 
+from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
+from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.keyed_work import Key, KeyedWork
 from pykubelet.apiserver.controllers.workloads.heads import heads, own_key
-from pykubelet.apiserver.controllers.workloads.pod_views import PodView, controller_of, pods_of
+from pykubelet.apiserver.controllers.workloads.pod_views import PodView, controller_of, moment, pods_of
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.store.port import Event
 from pykubelet.apiserver.strategies import disruption_rules as rules
 from pykubelet.apiserver.verbs.scale import scale_of
+from pykubelet.base.tasks import every
 
 BUDGETS: Final[Kind] = ("policy", "poddisruptionbudgets")
 DEPLOYMENTS: Final[Kind] = ("apps", "deployments")
 REPLICA_SETS: Final[Kind] = ("apps", "replicasets")
+_PERIOD: Final = 60.0
 
 
 class Unknown(Exception):
     """It cannot be said how many pods there are to be."""
+
+
+def spared(pod: Object) -> tuple[Object, datetime] | None:
+    """One that is said to be disrupted and is not deleted, and since when; None: any other."""
+    told = condition(pod, "DisruptionTarget")
+    if told.get("status") != "True" or at(pod, "metadata.deletionTimestamp"):
+        return None
+    if at(pod, "status.phase") in ("Succeeded", "Failed"):
+        return None
+    since = moment(told.get("lastTransitionTime"))
+    head = {name: pod["metadata"].get(name, "") for name in ("namespace", "name", "uid")}
+    return None if since is None else ({"metadata": head}, since)
+
+
+def _kept(live: Object, now: str) -> Object | None:
+    if spared(live) is None:
+        return None
+    told = {"type": "DisruptionTarget", "status": "False", "reason": "", "message": ""}
+    return conditioned(live, told, now)
 
 
 class DisruptionController:
@@ -33,7 +58,20 @@ class DisruptionController:
 
     async def run(self) -> None:
         owners = (DEPLOYMENTS, REPLICA_SETS, ("apps", "statefulsets"), ("", "replicationcontrollers"))
-        await self._work.run(self._client, (BUDGETS, PODS, *owners), self._keys_of, BUDGETS)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._work.run(self._client, (BUDGETS, PODS, *owners), self._keys_of, BUDGETS))
+            group.create_task(self._forget())
+
+    async def _forget(self) -> None:
+        async for _ in every(_PERIOD):
+            await self.forget()
+
+    async def forget(self) -> None:
+        """A pod that was to be disrupted and stayed is told that it may stay."""
+        now = self._client.now()
+        for pod in await self._client.views(PODS, spared):
+            if pod is not None and (now - pod[1]).total_seconds() >= rules.TIMEOUT:
+                await self._client.change(PODS, pod[0], lambda live: _kept(live, rfc3339(now)), part="status")
 
     async def _keys_of(self, event: Event) -> Iterable[Key]:
         if event.key.startswith(self._prefix):

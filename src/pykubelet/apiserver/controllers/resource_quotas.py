@@ -2,6 +2,7 @@
 puts right what only goes."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -20,6 +21,8 @@ from pykubelet.apiserver.strategies.quota_usage import (
     texts,
     usage,
 )
+
+log = logging.getLogger(__name__)
 
 QUOTAS: Final[Kind] = ("", "resourcequotas")
 _LOOK_AGAIN: Final = 300.0
@@ -86,8 +89,13 @@ class ResourceQuotaController:
         self._limited = {quota["metadata"]["namespace"] for quota in quotas}
         for quota in quotas:
             namespace = quota["metadata"]["namespace"]
-            if (not changed or namespace in changed) and not await self.count(quota):
-                self._changed.add(namespace)
+            if changed and namespace not in changed:
+                continue
+            try:
+                if not await self.count(quota):
+                    self._changed.add(namespace)
+            except (ValueError, KeyError, TypeError) as error:  # of an object that another server has written
+                log.error("quota %s/%s cannot be counted: %r", namespace, quota["metadata"]["name"], error)
 
     async def count(self, quota: Object) -> bool:
         """Whether it says now what is used; if not, somebody was charged meanwhile and it has to be looked at again."""

@@ -200,7 +200,8 @@ class Writer:
                 return old
             if self.author.dry_run:
                 await strategy.release(new, old, self)
-                return _at_revision(new, entry.revision)
+                async with charging(backend, self._replace, resource, new, old, part, dry_run=True):
+                    return _at_revision(new, entry.revision)
             try:
                 if goes:
                     await self._remove(resource, entry)

@@ -120,3 +120,14 @@ async def test_pods_of_nobody_count_where_a_number_is_given() -> None:
         async with running(DisruptionController(c)):
             await asyncio.sleep(2)
             assert (await status(c))["disruptionsAllowed"] == 1
+
+
+@virtual_time
+async def test_a_pod_that_was_to_be_disrupted_and_stayed_is_told_so() -> None:
+    told = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    async with cluster() as c:
+        for name, since in (("old", "2026-01-02T03:00:00Z"), ("new", "2026-01-02T03:04:00Z")):
+            await c.pod(name, status={"phase": "Running", "conditions": [{**told, "lastTransitionTime": since}]})
+        await DisruptionController(c).forget()
+        found = {name: (await c.get("pods", name))["status"]["conditions"][0]["status"] for name in ("old", "new")}
+        assert found == {"old": "False", "new": "True"}

@@ -11,8 +11,11 @@ from kit.cluster import TestCluster, cluster, running
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.client import PODS
 from pykubelet.apiserver.controllers.resource_quotas import QUOTAS, ResourceQuotaController
-from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.objects import Object, stored
+from pykubelet.apiserver.requests.users import authenticated
 from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.writer.author import Author
+from pykubelet.apiserver.writer.writer import Writer
 
 MAPS, SERVICES, CLAIMS = ("", "configmaps"), ("", "services"), ("", "persistentvolumeclaims")
 
@@ -184,3 +187,36 @@ async def test_a_count_does_not_undo_what_was_charged_meanwhile() -> None:
         await c.change(QUOTAS, stale, lambda live: {**live, "status": charged}, part="status")
         assert not await controller.count({**stale, "status": {}})
         assert await used(c) == {"configmaps": "7"}
+
+
+@virtual_time
+async def test_a_dry_run_is_checked_and_costs_nothing() -> None:
+    async with limited({"pods": "1", "services.nodeports": "0"}) as c:
+        writer = Writer(c.backend, Author(authenticated("jane", ()), "test", dry_run=True))
+        for name in ("a", "b"):
+            assert await writer.ensure(c.resource(PODS), pod(name))
+        assert (await used(c))["pods"] == "0"
+        service = await c.make(SERVICES, named("s", spec={"ports": [{"port": 80}]}))
+        with pytest.raises(ApiError, match="exceeded quota"):
+            await writer.change(
+                c.resource(SERVICES),
+                "default",
+                "s",
+                lambda live: {**live, "spec": {**live["spec"], "type": "NodePort"}},
+            )
+        assert (await c.get("services", "s"))["spec"]["type"] == service["spec"]["type"]
+
+
+@virtual_time
+async def test_a_quota_that_cannot_be_counted_stands_in_nobodys_way() -> None:
+    async with cluster() as c:
+        spec = {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}
+        made = await c.add("", "pods", {"metadata": {"name": "p", "namespace": "kube-system"}, "spec": spec})
+        broken = stored({**made, "spec": {"containers": "none"}})
+        key = c.resource(PODS).key("kube-system", "p")
+        await c.backend.store.update(key, broken, revision=int(made["metadata"]["resourceVersion"]))
+        for namespace in ("kube-system", "default"):
+            quota = {"metadata": {"name": "q", "namespace": namespace}, "spec": {"hard": {"pods": "1"}}}
+            await c.make(QUOTAS, quota)
+        await ResourceQuotaController(c).sync()
+        assert await used(c) == {"pods": "0"}

@@ -1,6 +1,7 @@
 """Scales what horizontal pod autoscalers are for: every fifteen seconds by what its pods use."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from pykubelet.apiserver.schema.resources import Resource, ScalePaths
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.store.port import Event
 from pykubelet.apiserver.verbs.scale import scale_of
+
+log = logging.getLogger(__name__)
 
 AUTOSCALERS: Final[Kind] = ("autoscaling", "horizontalpodautoscalers")
 Measure = Callable[[list[Object]], Awaitable[list[Object]]]
@@ -82,7 +85,10 @@ class AutoscalerController:
                  for each in await self._client.all(AUTOSCALERS)}  # fmt: skip
         self._pasts = {key: past for key, past in self._pasts.items() if key in found}
         self._selectors = {key: each for key, each in self._selectors.items() if key in found}
-        await asyncio.gather(*(self.look_at(key, hpa) for key, hpa in found.items()))
+        looks = await asyncio.gather(*(self.look_at(*each) for each in found.items()), return_exceptions=True)
+        for key, result in zip(found, looks, strict=True):  # what is wrong with one stands in nobody else's way
+            if isinstance(result, Exception):
+                log.error("autoscaler %s cannot be looked at", "/".join(key), exc_info=result)
 
     async def look_at(self, key: Key, hpa: Object) -> None:
         look = Look(hpa, copied(hpa.get("status") or {}), rfc3339(self._client.now()))
