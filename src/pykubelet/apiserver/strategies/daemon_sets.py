@@ -65,7 +65,7 @@ class DaemonSetStrategy(WorkloadStrategy):
         if spec.get("selector") is None:
             yield unselected(spec)
         else:
-            yield from selector_faults(spec, "daemonset")
+            yield from selector_faults(spec, "daemonset", as_a_whole=False)
         yield from pods_faults(spec, "DaemonSet")
         yield from not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
         yield from _strategy_faults(spec.get("updateStrategy") or {})

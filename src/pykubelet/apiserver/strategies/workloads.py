@@ -85,8 +85,11 @@ class WorkloadStrategy(Strategy):
             yield invalid("status.collisionCount", status.get("collisionCount", 0), "cannot be decremented")
 
 
-def selector_faults(spec: Mapping[str, Any], what: str) -> Iterator[FieldError]:
-    """What is wrong with the selector of a kind that has to have one, and with pods that it does not find."""
+def selector_faults(spec: Mapping[str, Any], what: str, *, as_a_whole: bool = True) -> Iterator[FieldError]:
+    """What is wrong with the selector of a kind that has to have one, and with pods that it does not find.
+
+    `as_a_whole`: that it cannot be read is told besides why.
+    """
     given = spec.get("selector")
     if given is None:
         yield required("spec.selector")
@@ -96,9 +99,9 @@ def selector_faults(spec: Mapping[str, Any], what: str) -> Iterator[FieldError]:
     yield from faults
     if not given.get("matchLabels") and not given.get("matchExpressions"):
         yield invalid("spec.selector", given, f"empty selector is invalid for {what}")
-    if faults:
+    if faults and as_a_whole:
         yield invalid("spec.selector", given, "invalid label selector")
-    else:
+    if not faults:
         yield from selection_faults(given, spec.get("template") or {})
 
 

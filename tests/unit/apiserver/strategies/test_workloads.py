@@ -143,6 +143,13 @@ def test_what_is_wrong_is_named(plural: str, spec: dict[str, Any], field: str) -
         assert field in rules_of(plural, **spec)
 
 
+@pytest.mark.parametrize("plural", KINDS)
+def test_a_selector_that_cannot_be_read_is_told_as_a_whole_but_for_daemon_sets(plural: str) -> None:
+    found = rules_of(plural, selector={"matchExpressions": [{"key": "app", "operator": "In"}]})
+    whole = [] if plural == "daemonsets" else ["spec.selector"]
+    assert found == ["spec.selector.matchExpressions[0].values", *whole]
+
+
 ROLLING = "spec.strategy.rollingUpdate"
 UPDATE = "spec.updateStrategy.rollingUpdate"
 
