@@ -29,6 +29,15 @@ class AdmissionChain:
     def waits(self, resource: Resource) -> bool:
         return self._webhooks.waits(resource)
 
+    def asks(self, resource: Resource, *, mutating: bool) -> bool:
+        if mutating:
+            return self._mutates and self._webhooks.has_any(mutating=True)
+        return (
+            (self._secures and PodSecurity.cares_for(resource))
+            or (self._asks_policies and self._policies.has_any())
+            or (self._asks_validators and self._webhooks.has_any(mutating=False))
+        )
+
     async def mutate(self, attempt: Attempt) -> Mutation | None:
         return await self._webhooks.mutate(attempt) if self._mutates else None
 

@@ -18,6 +18,7 @@ from pykubelet.apiserver.admission.pod_security_checks import LATEST, faults
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at, of_entry
 from pykubelet.apiserver.requests.admission import Attempt
+from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.store.port import Entry
 from pykubelet.base.errors import PykubeletError
 
@@ -112,6 +113,11 @@ class PodSecurity:
         if found is None:
             raise status.internal(f'failed to lookup namespace "{namespace}"')
         return policy_of(labels_of(found))[0]
+
+    @staticmethod
+    def cares_for(resource: Resource) -> bool:
+        place = resource.group, resource.plural
+        return place in _TEMPLATES or place in (("", "pods"), ("", "namespaces"))
 
     async def validate(self, attempt: Attempt) -> None:
         """Raises 403, and 422 for labels that cannot be read."""

@@ -124,6 +124,9 @@ class ValidatingPolicies:
         except (PykubeletError, AttributeError, KeyError, TypeError, ValueError) as error:
             log.error("%s cannot be read, and binds nothing: %s", key, error)
 
+    def has_any(self) -> bool:
+        return bool(self._bindings)
+
     async def validate(self, attempt: Attempt) -> None:
         """Raises ApiError: what the first of all policies that refuse has to say."""
         if not self._bindings:

@@ -63,6 +63,9 @@ class Webhooks:
             log.error("%s cannot be read, and its webhooks are not called: %s", key, error)
         self._hooks[plural] = tuple(hook for each in sorted(known) for hook in known[each])
 
+    def has_any(self, *, mutating: bool) -> bool:
+        return bool(self._hooks[MUTATING if mutating else VALIDATING])
+
     def waits(self, resource: Resource) -> bool:
         if resource.group == GROUP and resource.plural in matching.EXEMPT:
             return False

@@ -46,6 +46,10 @@ class Admission(Protocol):
         """Whether writes of it may have to wait for somebody outside."""
         ...
 
+    def asks(self, resource: Resource, *, mutating: bool) -> bool:
+        """Whether there is anybody to be asked about writes of it, by `mutate` or by `validate`."""
+        ...
+
     async def mutate(self, attempt: Attempt) -> Mutation | None:
         """None: nobody has changed it. Raises ApiError."""
         ...
@@ -63,6 +67,9 @@ class AdmitAll:
     """For a server that nobody has put a word in for."""
 
     def waits(self, resource: Resource) -> bool:
+        return False
+
+    def asks(self, resource: Resource, *, mutating: bool) -> bool:
         return False
 
     async def mutate(self, attempt: Attempt) -> Mutation | None:

@@ -251,7 +251,10 @@ class Writer:
 
     async def _mutated(self, strategy: Strategy, obj: Object, old: Object | None, part: str) -> Object:
         """As it is after all who may change it."""
-        backend, attempt = self.backend, attempt_of(self.author, strategy.resource, obj, old, part)
+        backend = self.backend
+        if not backend.admission.asks(strategy.resource, mutating=True):
+            return obj
+        attempt = attempt_of(self.author, strategy.resource, obj, old, part)
         changed = None if attempt is None else await backend.admission.mutate(attempt)
         if attempt is None or changed is None:
             return obj
@@ -260,6 +263,8 @@ class Writer:
         return await backend.admission.mutate_again(msgspec.structs.replace(attempt, obj=new), changed)
 
     async def _validated(self, strategy: Strategy, obj: Object | None, old: Object | None, part: str) -> None:
+        if not self.backend.admission.asks(strategy.resource, mutating=False):
+            return
         attempt = attempt_of(self.author, strategy.resource, obj, old, part)
         if attempt is not None:
             await self.backend.admission.validate(attempt)
