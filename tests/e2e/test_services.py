@@ -1,16 +1,22 @@
 """Services as people use them on one machine: by address, by port of the node, by name, from pods and from the host."""
 
 import json
+import os
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kit.agent_process import COMMAND
 from kit.netns import ADDRESS, nft_tables, own_network
+from kit.nobody import NOBODY, as_nobody
 from kit.up_cluster import UpCluster, cluster_up, pod
 from kit.waiting import wait_for
 
@@ -226,3 +232,34 @@ def test_a_second_cluster_stays_out_of_the_way(cluster: UpCluster) -> None:
         assert second.json("get", "services", "-A")["items"][1:] == [], "no name server is promised"
         assert nft_tables() == tables
     assert nft_tables() == tables
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="it takes root to become somebody else")
+def test_an_ordinary_user_is_told_and_forwards_ports() -> None:
+    """Events, the name server that stays the machine's, and the way that is left."""
+    folder = Path(tempfile.mkdtemp(prefix="pykubelet-nobody-", dir="/tmp"))
+    os.chown(folder, NOBODY, NOBODY)
+    theirs = UpCluster(folder)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def run(*args: str) -> str:
+        command = [*as_nobody(), *COMMAND, *args, "--data", str(theirs.data)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd="/")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    try:
+        told = run("up", "--container-runtime-endpoint", "process", "--services")
+        assert "`kubectl port-forward service/NAME` does: only root may change the packet filter." in told
+        theirs.apply(web("web-1", 18081), service())
+        theirs.ready("web-1")
+        wait_for(lambda: "ServiceNotProxied" in theirs.kubectl("describe", "service", "web"), seconds=20)
+        assert "10.96.0.10" not in theirs.kubectl("exec", "web-1", "--", "cat", "/etc/resolv.conf")
+        assert "kube-dns" not in theirs.kubectl("get", "services", "-A")
+        with theirs.started("port-forward", "service/web", "18082:80") as forwarding:
+            assert forwarding.stdout is not None
+            assert "Forwarding from 127.0.0.1:18082" in forwarding.stdout.readline()
+            assert get("127.0.0.1:18082").startswith("web-1 ")
+    finally:
+        run("reset")
+        shutil.rmtree(folder)

@@ -50,6 +50,8 @@ def why_not(table: str) -> str:
         if other.startswith(f"ip {_TABLE}") and other != f"ip {table}":
             return f"another pykubelet does that here (if it is gone: nft delete table {other})"
     trouble = nft.applied(ruleset((), Place(node=""), 4, table).text, only_check=True)
+    if "not permitted" in trouble:
+        return "only root may change the packet filter"
     return f"the packet filter cannot be changed: {trouble}" if trouble else ""
 
 

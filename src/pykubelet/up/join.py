@@ -28,7 +28,7 @@ from pykubelet.kube.settings import ClientSettings
 from pykubelet.kube.tls import Pem
 from pykubelet.up.folder import Folder, Plan, Say
 from pykubelet.up.installation import Installation
-from pykubelet.up.plan import node_plan
+from pykubelet.up.plan import can_serve, node_plan
 
 _KNOWN_SECONDS: Final = 60.0
 
@@ -107,9 +107,8 @@ def _claim(
         there = asyncio.run(_introduce(folder, plan, say))
         # Elsewhere a person has to approve serving certificates, and the API server does without; and others see to
         # services.
-        services = plan.services and there.is_ours
-        dns = there.cluster_dns if services else ""
-        plan = changed(plan, asks_for_certificate=there.is_ours, services=services, cluster_dns=dns)
+        plan = changed(plan, asks_for_certificate=there.is_ours, services=plan.services and there.is_ours)
+        plan = changed(plan, cluster_dns=there.cluster_dns if can_serve(folder, plan, say) else "")
     except Invalid:
         if before is None:
             remove_tree(str(folder.path))

@@ -49,7 +49,7 @@ def cluster_plan(
         api_port=_free_port(say, "the API server", address, wanted, is_asked_for=bool(port)),
         manifests=str(manifests.absolute()) if manifests else "",
         bind=address,
-        cluster_dns=str(ip_network(ApiSettings().service_range)[_DNS]) if plan.services else "",
+        cluster_dns=str(ip_network(ApiSettings().service_range)[_DNS]) if can_serve(folder, plan, say) else "",
         controllers=controllers or (before.controllers if before else ()),
     )
 
@@ -123,15 +123,16 @@ def node_plan(
         api_port=before.api_port if before else 0,
         kubelet_port=_free_port(say, "the node", address, before.kubelet_port if before else _KUBELET_PORT),
         runtime=before.runtime if before else runtime,
-        services=services and _can_serve(folder, say),
+        services=services,
         images=images or (before.images if before else "auto"),
     )
     return plan, before
 
 
-def _can_serve(folder: Folder, say: Say) -> bool:
-    """Whether services can be answered for here; if not, that is told."""
-    if why := why_not(table_name(folder.state)):
+def can_serve(folder: Folder, plan: Plan, say: Say) -> bool:
+    """Whether services can be answered for here; if they should and cannot, that is told."""
+    why = why_not(table_name(folder.state)) if plan.services else "nobody wants it"
+    if why and plan.services:
         say(f"Services have no addresses that answer here, `kubectl port-forward service/NAME` does: {why}.")
     return not why
 

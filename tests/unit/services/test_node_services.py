@@ -122,7 +122,7 @@ async def test_where_it_cannot_be_each_service_is_told_of_once(monkeypatch: pyte
         world.services.changed()
         await eventually(lambda: len(world.told) == 3)
         assert [name for name, _ in world.told] == ["kube-dns", "web", "new"]
-        assert world.told[0][1] == "the packet filter cannot be changed: Operation not permitted"
+        assert world.told[0][1] == "only root may change the packet filter"
         world.trouble = ""
         world.services.changed()
         await eventually(lambda: world.text)

@@ -151,8 +151,10 @@ def test_why_not(packets: Filter) -> None:
     assert why_not("pykubelet-t") == ""
     packets.there = {"ip pykubelet-t", "ip filter"}
     assert why_not("pykubelet-t") == ""
-    packets.trouble = "Operation not permitted"
-    assert why_not("pykubelet-t") == "the packet filter cannot be changed: Operation not permitted"
+    packets.trouble = "no such file"
+    assert why_not("pykubelet-t") == "the packet filter cannot be changed: no such file"
+    packets.trouble = "cache initialization failed: Operation not permitted"
+    assert why_not("pykubelet-t") == "only root may change the packet filter"
     packets.there.add("ip pykubelet-x")
     assert "nft delete table ip pykubelet-x" in why_not("pykubelet-t")
     packets.chains.add("ip nat KUBE-SERVICES")
