@@ -152,20 +152,26 @@ def _version(version: str, here: list[Resource]) -> Json:
 def _aggregated_resource(each: Resource) -> Json:
     entry: Json = {
         "resource": each.plural,
-        "responseKind": {"group": "", "version": "", "kind": each.kind},
+        "responseKind": {**_home(each), "kind": each.kind},
         "scope": "Namespaced" if each.namespaced else "Cluster",
         "singularResource": each.singular,
         "verbs": list(each.verbs),
     }
     entry |= _how_else(each)
     if each.subresources:
-        entry["subresources"] = [_aggregated_part(part) for part in each.subresources]
+        entry["subresources"] = [_aggregated_part(each, part) for part in each.subresources]
     return entry
 
 
-def _aggregated_part(part: Subresource) -> Json:
+def _home(each: Resource) -> Json:
+    """Where its kind is from: upstream says so of custom ones alone."""
+    return {"group": each.group, "version": each.version} if each.is_custom else {"group": "", "version": ""}
+
+
+def _aggregated_part(each: Resource, part: Subresource) -> Json:
+    home = {"group": part.group, "version": part.version} if part.group else _home(each)
     return {
         "subresource": part.name,
-        "responseKind": {"group": part.group, "version": part.version, "kind": part.kind},
+        "responseKind": {**home, "kind": part.kind},
         "verbs": list(part.verbs),
     }

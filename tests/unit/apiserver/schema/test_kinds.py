@@ -110,6 +110,11 @@ async def test_a_resource_is_served_from_when_it_is_defined_until_it_is_withdraw
     assert code == 415
     told = (await api.ask("GET", "/apis/example.com/v1"))[1]["resources"]
     assert [each["name"] for each in told] == ["widgets", "widgets/status"]
+    form = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    groups = (await api.ask("GET", "/apis", Accept=form))[1]["items"]
+    (entry,) = next(each for each in groups if each["metadata"]["name"] == "example.com")["versions"][0]["resources"]
+    home = {"group": "example.com", "version": "v1", "kind": "Widget"}
+    assert (entry["responseKind"], entry["subresources"][0]["responseKind"]) == (home, home)
     after = (await api.ask("GET", "/openapi/v3"))[1]["paths"]
     assert set(after) - set(before) == {"apis/example.com/v1"}
     document = (await api.ask("GET", "/openapi/v3/apis/example.com/v1"))[1]
