@@ -41,6 +41,13 @@ class Agent:
                     return self.lines[-1]
         raise AssertionError(f"the agent ended without saying {pattern!r}: {self.lines}")
 
+    async def says_all(self, *patterns: str) -> None:
+        """In any order: what begins side by side is told as it comes."""
+        left = set(patterns)
+        while left:
+            line = await self.says("|".join(f"(?:{each})" for each in left))
+            left -= {each for each in left if re.search(each, line)}
+
     async def stops(self, number: signal.Signals) -> int:
         self._process.send_signal(number)
         async with asyncio.timeout(10):
@@ -78,9 +85,11 @@ async def test_an_agent_tells_what_becomes_of_its_pods_until_it_is_told_to_stop(
 ) -> None:
     (tmp_path / "web.yaml").write_text(manifest("web"))
     async with agent(tmp_path, "--pod-manifest-path", str(tmp_path), "--hostname-override", "N1") as running:
-        await running.says(rf"pykubelet {re.escape(__version__)} is node n1 on process ")
-        await running.says(r"pods come from: file; state is in ")
-        await running.says(r"ADD from file: pod default/web-n1 \([0-9a-f]{32}\)$")
+        await running.says_all(
+            rf"pykubelet {re.escape(__version__)} is node n1 on process ",
+            r"pods come from: file; state is in ",
+            r"ADD from file: pod default/web-n1 \([0-9a-f]{32}\)$",
+        )
         (tmp_path / "db.yaml").write_text(manifest("db"))
         await running.says(r"ADD from file: pod default/db-n1 ")
         (tmp_path / "db.yaml").unlink()
