@@ -33,9 +33,10 @@ class ByToken(AllowAll):
         known = await super().identify(request)
         return known if request.headers.get("Authorization") else ANONYMOUS
 
-    async def check(self, user: User, info: RequestInfo) -> None:
+    async def check(self, user: User, info: RequestInfo) -> str:
         if info.is_resource and user == ANONYMOUS:
             raise unauthorized()
+        return "RBAC: allowed by a token"
 
 
 class Told(NamedTuple):

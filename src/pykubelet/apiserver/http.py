@@ -29,7 +29,7 @@ from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Expired
 from pykubelet.apiserver.telemetry.observer import Observer
-from pykubelet.apiserver.telemetry.seen import Seen
+from pykubelet.apiserver.telemetry.seen import REASON, Seen
 from pykubelet.apiserver.verbs.bodies import read_ahead
 from pykubelet.apiserver.verbs.connect import admit_connection
 from pykubelet.apiserver.verbs.create import create
@@ -115,7 +115,7 @@ class RequestHandler:
 
     async def _handle(self, request: web.Request, seen: Seen) -> web.StreamResponse:
         info = seen.info = request_info(request.method, request.rel_url.raw_path, request.query)
-        user = await self._identified(request, info)
+        user = await self._identified(request, seen, info)
         await self._observer.known(seen)
         if not info.is_resource:
             return await self._plain.answer(request, info.path)
@@ -137,7 +137,7 @@ class RequestHandler:
         with self.in_flight.enter(user, kind, _body_size(request, self._backend.settings.most_body_bytes)):
             return await self._serve(request, seen, info, resource, place, user)
 
-    async def _identified(self, request: web.Request, info: RequestInfo) -> User:
+    async def _identified(self, request: web.Request, seen: Seen, info: RequestInfo) -> User:
         """Raises 401, 403, and 429 for one who has too many connections."""
         access = self._backend.access
         try:
@@ -150,7 +150,7 @@ class RequestHandler:
         if is_known and not recognised(request, user.name):
             raise ApiError(429, "TooManyRequests", _TOO_MANY, {}, {"Retry-After": "1", "Connection": "close"})
         try:
-            await access.check(user, info)
+            seen.notes[REASON] = await access.check(user, info)
         except ApiError:
             if not is_known:
                 turned_down(request)

@@ -19,8 +19,8 @@ class AccessControl(Protocol):
         """Who it is that asks. Raises 401, and 403 for one who may not be who he wants to be."""
         ...
 
-    async def check(self, user: User, info: RequestInfo) -> None:
-        """Raises 403 when the user may not."""
+    async def check(self, user: User, info: RequestInfo) -> str:
+        """Why the user may, for the audit log. Raises 403 when he may not."""
         ...
 
     async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
@@ -34,8 +34,8 @@ class AllowAll:
     async def identify(self, request: web.Request) -> User:
         return authenticated("admin", (MASTERS,))
 
-    async def check(self, user: User, info: RequestInfo) -> None:
-        return None
+    async def check(self, user: User, info: RequestInfo) -> str:
+        return ""
 
     async def check_body(self, user: User, info: RequestInfo, body: Object | None, live: Object | None) -> None:
         return None

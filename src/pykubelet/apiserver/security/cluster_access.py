@@ -69,9 +69,11 @@ class ClusterAccess:
             user = request[IMPERSONATED] = taken_for
         return msgspec.structs.replace(user, address=request.remote or "")
 
-    async def check(self, user: User, info: RequestInfo) -> None:
-        if refused := await self.allowed(user, info):
-            raise forbidden(info, refused)
+    async def check(self, user: User, info: RequestInfo) -> str:
+        verdict = await self.authorizer.verdict(user, info)
+        if not verdict.is_allowed:
+            raise forbidden(info, sentence(user, info, verdict.reason))
+        return verdict.reason
 
     async def allowed(self, user: User, info: RequestInfo) -> str:
         """Empty when the user may; else the sentence that says what he may not, and why."""

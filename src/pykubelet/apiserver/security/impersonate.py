@@ -25,7 +25,7 @@ _UID: Final = "Impersonate-Uid"
 _EXTRA: Final = "impersonate-extra-"
 _AUTHENTICATION: Final = "authentication.k8s.io"
 
-Check = Callable[[User, RequestInfo], Awaitable[None]]
+Check = Callable[[User, RequestInfo], Awaitable[object]]
 """Raises 403 when the user may not."""
 
 

@@ -13,7 +13,7 @@ from pykubelet.apiserver.requests.access import IDENTIFIED, IMPERSONATED
 from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF
 from pykubelet.apiserver.schema.protobuf import from_protobuf
 from pykubelet.apiserver.telemetry.audit_policy import Stage
-from pykubelet.apiserver.telemetry.seen import Seen
+from pykubelet.apiserver.telemetry.seen import REASON, Seen
 from pykubelet.base.errors import Invalid
 
 _WITH_REQUEST: Final = ("Request", "RequestResponse")
@@ -81,7 +81,7 @@ def _annotations(seen: Seen) -> dict[str, str]:
     if seen.code == 401:
         return {"authentication.k8s.io/reason": "nobody is known by what the request brought"}
     decision = "forbid" if seen.code == 403 else "allow"
-    return {"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": "", **seen.notes}
+    return {"authorization.k8s.io/decision": decision, REASON: "", **seen.notes}
 
 
 def _sent(body: bytes, content_type: str) -> Any:

@@ -1,6 +1,7 @@
 """One request as those see it who count and log requests: what is known of it by and by, from its first line on."""
 
 from datetime import datetime
+from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -8,6 +9,9 @@ from aiohttp import web
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.telemetry.audit_policy import Depth
+
+REASON: Final = "authorization.k8s.io/reason"
+"""The note that says why somebody may."""
 
 
 class Seen(msgspec.Struct):

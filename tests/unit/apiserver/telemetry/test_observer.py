@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kit.api_process import Api, serving_api
+from kit.api_process import Api, ByToken, serving_api
 from kit.waiting import eventually
 from pykubelet.apiserver.telemetry.audit_log import AuditFile, AuditLog
 from pykubelet.apiserver.telemetry.audit_policy import GroupResources, Level, Policy, PolicyRule
@@ -80,6 +80,27 @@ async def test_a_refusal_says_why(tmp_path: Path) -> None:
         assert event["responseStatus"]["reason"] == "Invalid"
         assert event["requestObject"]["metadata"] == {"name": "NO"}
         assert "responseObject" not in event
+
+
+async def test_it_is_noted_why_somebody_may_and_what_was_said_about_it(tmp_path: Path) -> None:
+    async with audited(tmp_path, about("Metadata", "pods"), omit_stages=("RequestReceived",)) as watched:
+        watched.api.backend.access = ByToken()
+        labels = {"pod-security.kubernetes.io/audit": "baseline"}
+        who = {"Authorization": "Bearer x"}
+        await watched.api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "x", "labels": labels}}, **who)
+        spec = {"hostPID": True, "containers": [{"name": "c", "image": "i"}]}
+        body = {"metadata": {"name": "p"}, "spec": spec}
+        code, answer = await watched.api.ask("POST", "/api/v1/namespaces/x/pods", body, **who)
+        assert code == 201, answer
+        (event,) = await watched.events(1)
+        assert event["annotations"] == {
+            "authorization.k8s.io/decision": "allow",
+            "authorization.k8s.io/reason": "RBAC: allowed by a token",
+            "pod-security.kubernetes.io/enforce-policy": "privileged:latest",
+            "pod-security.kubernetes.io/audit-violations": (
+                'would violate PodSecurity "baseline:latest": host namespaces (hostPID=true)'
+            ),
+        }
 
 
 async def test_a_watch_has_begun_long_before_it_is_over(tmp_path: Path) -> None:

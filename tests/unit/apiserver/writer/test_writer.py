@@ -256,7 +256,7 @@ class Asked:
     async def identify(self, request: Any) -> User:
         raise NotImplementedError
 
-    async def check(self, user: User, info: RequestInfo) -> None:
+    async def check(self, user: User, info: RequestInfo) -> str:
         raise NotImplementedError
 
     async def check_body(self, user: User, info: RequestInfo, body: Any, live: Any) -> None:
