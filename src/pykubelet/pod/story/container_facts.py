@@ -1,0 +1,144 @@
+"""What is known of each container of a pod: from its status where that is known, else from what was noted of it."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pykubelet.api.container import Container
+from pykubelet.api.durations import parse_duration
+from pykubelet.api.pod import ContainerStateTerminated, ContainerStatus, Pod
+from pykubelet.api.rules.resources import is_sidecar
+from pykubelet.pod import moments as m
+
+_BACK_OFF: Final = re.compile(r"back-off (\S+) restarting")
+
+
+class ContainerFacts(Struct, frozen=True, kw_only=True):
+    name: str
+    image: str = ""
+    is_init: bool = False
+    is_sidecar: bool = False
+    spec: Container | None = None
+    """None: only the journal knows of it."""
+    waiting: str = ""
+    """Why it does not run: CrashLoopBackOff, ErrImagePull ..."""
+    message: str = ""
+    running_since: datetime | None = None
+    is_ready: bool = False
+    is_started: bool = False
+    ended: ContainerStateTerminated | None = None
+    """Its last end, if it does not run now or has been started again since."""
+    restarts: int = 0
+    until: datetime | None = None
+    """Before then it is not tried again."""
+    killed_for: str = ""
+    """The probe because of which it was ended last."""
+    killed_attempt: int = -1
+    probe_words: Mapping[str, str] = {}
+    """By probe: what it said when it failed last."""
+    failing: frozenset[str] = frozenset()
+    """Probes whose last result was a failure."""
+    is_over: bool = False
+    """It has ended and is not started again."""
+
+
+def container_facts(pod: Pod | None, moments: Sequence[m.Noted]) -> tuple[ContainerFacts, ...]:
+    """Init containers first, in the order of the spec."""
+    noted = _from_moments(moments)
+    if pod is None:
+        return tuple(noted.values())
+    spec, status = pod.spec, pod.status
+    statuses = {each.name: each for each in (*status.init_container_statuses, *status.container_statuses)}
+    init = {each.name for each in spec.init_containers}
+    return tuple(
+        _merged(noted.get(each.name, ContainerFacts(name=each.name)), each, statuses.get(each.name), each.name in init)
+        for each in (*spec.init_containers, *spec.containers)
+    )
+
+
+def _merged(
+    noted: ContainerFacts, container: Container, status: ContainerStatus | None, is_init: bool
+) -> ContainerFacts:
+    sidecar = is_init and is_sidecar(container)
+    facts = replace(noted, spec=container, image=container.image, is_init=is_init, is_sidecar=sidecar)
+    if status is None:
+        return facts
+    waiting, running, ended = status.state.waiting, status.state.running, status.state.terminated
+    last = ended or status.last_state.terminated or noted.ended
+    message = waiting.message if waiting else ""
+    until = noted.until
+    if waiting and until is None and last and last.finished_at and (found := _BACK_OFF.match(message)):
+        until = last.finished_at + timedelta(seconds=_seconds(found[1]))
+    return replace(
+        facts,
+        waiting=waiting.reason if waiting else "",
+        message=message,
+        running_since=running.started_at if running else None,
+        is_ready=status.ready,
+        is_started=status.started is not False,
+        ended=last,
+        restarts=status.restart_count,
+        until=until if waiting else None,
+        is_over=ended is not None,
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return 0.0
+
+
+def _from_moments(moments: Iterable[m.Noted]) -> dict[str, ContainerFacts]:
+    found: dict[str, ContainerFacts] = {}
+    for noted in moments:
+        name = getattr(noted.moment, "container", "")
+        if name:
+            found[name] = _after(found.get(name) or ContainerFacts(name=name), noted)
+        elif isinstance(noted.moment, m.EventRecorded) and noted.moment.reason == "Unhealthy":
+            _hear(found, noted.moment.message)
+    return found
+
+
+def _after(facts: ContainerFacts, noted: m.Noted) -> ContainerFacts:
+    """What is known after one more moment."""
+    match noted.moment:
+        case m.ContainerStarted(kind=kind, attempt=attempt):
+            return replace(
+                facts, is_init=kind == "init_container", running_since=noted.at, waiting="", message="", until=None,
+                restarts=attempt, failing=frozenset(), is_over=False,
+            )  # fmt: skip
+        case m.StartFailed(kind=kind, reason=reason, message=message, again_in=again):
+            until = (noted.until or noted.at) + timedelta(seconds=again) if facts.until is None else facts.until
+            is_init = kind == "init_container"
+            return replace(facts, waiting=reason, message=message, is_init=is_init, until=until, running_since=None)
+        case m.BackedOff(until=until, image=image):
+            return replace(facts, until=until, image=image or facts.image)
+        case m.ContainerStopping(message=message):
+            kinds = ("liveness", "startup")
+            killed_for = next((each for each in kinds if f"{each} probe" in message), "")
+            return replace(facts, killed_for=killed_for, killed_attempt=facts.restarts)
+        case m.Exited(code=code, reason=reason, attempt=attempt, started_at=started, finished_at=finished):
+            ended = ContainerStateTerminated(exit_code=code, reason=reason, started_at=started, finished_at=finished)
+            was_killed = facts.killed_for if attempt == facts.killed_attempt else ""
+            return replace(facts, ended=ended, running_since=None, until=None, killed_for=was_killed, is_over=True)
+        case m.Probed(kind=kind, result=result) | m.HealthChanged(kind=kind, result=result):
+            failing = facts.failing | {kind} if result == "Failure" else facts.failing - {kind}
+            is_ready = facts.is_ready if kind != "readiness" else result == "Success"
+            return replace(facts, failing=failing, is_ready=is_ready)
+        case _:
+            return facts
+
+
+def _hear(found: dict[str, ContainerFacts], message: str) -> None:
+    """An event of a probe does not name its container: the one that is about to be told to fail is meant."""
+    kind, _, words = message.partition(" probe ")
+    for name, facts in found.items():
+        if len(found) == 1 or facts.running_since is not None:
+            said = words.partition(": ")[2] or words
+            found[name] = replace(facts, probe_words={**facts.probe_words, kind.lower(): said})

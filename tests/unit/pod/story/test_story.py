@@ -1,0 +1,186 @@
+"""The first line of twenty-odd broken pods, what programs find in the JSON, and where the time went."""
+
+import json
+from datetime import timedelta
+from typing import get_args
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.api import codec
+from pykubelet.pod import moments as m
+from pykubelet.pod.lifecycle.pod_update import Op
+from pykubelet.pod.story import causes
+from pykubelet.pod.story.advice import next_step
+from pykubelet.pod.story.sentences import sentence
+from pykubelet.pod.story.story import Story, story
+from unit.pod.story.broken_pods import CASES, NOW, RUNNING, Case, ago, noted, one_status, pod
+
+
+def told(case: Case) -> Story:
+    return story(
+        case.pod,
+        case.moments,
+        now=NOW,
+        last_words={"app": case.last_words, "prepare": case.last_words},
+        trouble=case.trouble,
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_first_line_names_the_cause_and_what_comes_next(case: Case) -> None:
+    found = told(case)
+    assert found.sentence == case.line
+    assert found.state == case.state
+    assert not found.is_well
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_programs_find_the_cause_by_its_code(case: Case) -> None:
+    found = json.loads(codec.encode(told(case)))
+    assert found["version"] == 1
+    assert (found["name"], found["namespace"], found["uid"]) == ("web", "default", "u1")
+    assert found["cause"]["code"] == case.code
+    assert {name: found["cause"].get(name, False) for name in case.names} == case.names
+    assert found["next"]["by"] in ("time", "object", "change", "node", "probe", "never")
+
+
+def test_a_cause_that_ends_with_time_says_when() -> None:
+    case = next(case for case in CASES if case.name == "missing image")
+    found = json.loads(codec.encode(told(case)))
+    assert found["next"] == {"by": "time", "what": "next pull in 38 s", "at": "2026-01-02T15:04:43Z"}
+
+
+def test_codes_are_stable() -> None:
+    """A program may look for any of them: to take one away or give it another name breaks it."""
+    codes = (
+        "NotScheduled SchedulingGated NoRoom UntoleratedTaint ImageNotFound TagNotFound ImageDenied "
+        "RegistryUnreachable "
+        "ImagePullFailed ImageNeverPulled InvalidImageName PullSlow ObjectNotFound KeyNotFound VolumeFailed "
+        "NetworkNotReady SandboxFailed PortTaken ContainerNotMade WrongUser CommandNotFound Crashed OutOfMemory "
+        "ReadOnlyFileSystem PermissionDenied ProbeFailed HookFailed ReadinessGate RuntimeDown ApiServerAway AgentDown "
+        "Evicted Preempted DeadlineExceeded Rejected Failed"
+    )
+    assert {kind.__name__ for kind in get_args(causes.Cause)} == set(codes.split())
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        causes.SchedulingGated(gates=("quota",)),
+        causes.NotScheduled(),
+        causes.ImagePullFailed(container="app", image="x", message="disk full"),
+        causes.InvalidImageName(container="app", image="X Y"),
+        causes.NetworkNotReady(message="no CNI"),
+        causes.SandboxFailed(message="no CNI"),
+        causes.ContainerNotMade(container="app", reason="CreateContainerError", message="no"),
+        causes.HookFailed(container="app", hook="postStart"),
+        causes.ReadinessGate(gates=("a/b",)),
+        causes.AgentDown(since=ago(60)),
+        causes.Preempted(by="kube-system/dns"),
+        causes.DeadlineExceeded(seconds=30),
+        causes.Rejected(reason="NodeAffinity", message="no match"),
+        causes.Failed(reason="Shutdown"),
+    ],
+    ids=lambda cause: type(cause).__name__,
+)
+def test_every_other_cause_has_a_sentence_and_a_next_step(cause: causes.Cause) -> None:
+    assert sentence(cause, NOW)
+    assert next_step(cause, None, NOW, restarts=True).what
+
+
+def test_a_pod_that_runs_is_well() -> None:
+    found = story(pod(status={"phase": "Running", "containerStatuses": one_status(RUNNING, ready=True)}), (), now=NOW)
+    assert (found.sentence, found.is_well, found.cause) == ("web runs for 60s; all is well.", True, None)
+
+
+def test_a_container_that_has_ended_well_is_no_trouble() -> None:
+    done = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+    found = story(pod(status={"phase": "Succeeded", "containerStatuses": one_status(done)}), (), now=NOW)
+    assert (found.state, found.cause) == ("Succeeded", None)
+
+
+def test_a_job_that_has_failed_is_not_started_again() -> None:
+    ended = {"terminated": {"exitCode": 3, "reason": "Error"}}
+    status = {"phase": "Failed", "containerStatuses": one_status(ended)}
+    found = story(pod(status=status, restartPolicy="Never"), (), now=NOW)
+    assert found.sentence == "web fails: app exited with code 3; it is not started again (restartPolicy)."
+
+
+def test_a_pod_that_is_gone_is_told_from_its_moments_alone() -> None:
+    moments = (
+        noted(m.ContainerStarted("app", "container", 2), 20),
+        noted(m.Exited("app", 2, 137, "OOMKilled", ago(20), ago(10)), 10),
+        noted(m.PodDeleted(), 5),
+    )
+    found = story(None, moments, now=NOW, is_gone=True, node="n1")
+    assert found.sentence == (
+        "web is gone; at last it keeps crashing: app exited with code 137 (OOMKilled: it has no limit, so the node "
+        "itself ran out) 3 times."
+    )
+    assert (found.state, found.is_well, found.next) == ("Gone", True, None)
+
+
+def test_a_container_that_could_not_be_started_is_told_from_its_moments_alone() -> None:
+    moments = (
+        noted(m.StartFailed("app", "container", "ErrImagePull", "r/x: MANIFEST_UNKNOWN", 2.0), 20),
+        noted(m.BackedOff("app", NOW + timedelta(seconds=10), "r/x:1"), 10),
+        noted(m.StartFailed("app", "container", "ImagePullBackOff", "Back-off: manifest unknown", 2.0), 10),
+    )
+    found = story(None, moments, now=NOW)
+    assert isinstance(found.cause, causes.TagNotFound)
+    assert found.sentence.endswith("next pull in 10 s.")
+
+
+def _start() -> tuple[m.Noted, ...]:
+    return (
+        noted(m.Merged(Op.ADD, "api"), 60.0),
+        noted(m.Began(1, ago(60), True), 59.9),
+        noted(m.StepEnded("volumes", 0.4), 59.5),
+        noted(m.SandboxMade(0, "", False, 0.5), 59.0),
+        noted(m.PullEnded("busybox", 20.0, 20.0, 4 << 20), 39.0),
+        noted(m.ContainerStarted("prepare", "init_container", 0), 38.9),
+        noted(m.Exited("prepare", 0, 0, "Completed", ago(38.9), ago(34)), 33.9),
+        noted(m.ContainerStarted("app", "container", 0), 33.0),
+        noted(m.StatusSet("Running", "", False, ago(33)), 33.0),
+        noted(m.StatusSet("Running", "", True, ago(33)), 30.0),
+        noted(m.Exited("app", 0, 1, "Error", ago(33), ago(10)), 10.0),
+    )
+
+
+def test_the_critical_path_is_the_time_until_ready_without_a_gap() -> None:
+    found = story(None, _start(), now=NOW)
+    stages = [("waiting", 0.1), ("volumes", 0.4), ("sandbox", 0.5), ("pull", 20.0), ("init", 5.0), ("start", 1.0)]
+    assert [(each.stage, each.seconds) for each in found.critical_path] == [*stages, ("ready", 3.0)]
+    assert found.ready_after == pytest.approx(30.0)
+
+
+def test_the_timeline_has_durations_and_can_be_cut() -> None:
+    found = story(None, _start(), now=NOW)
+    assert [(each.what, each.seconds) for each in found.timeline if each.seconds][:3] == [
+        ("volumes", 0.4), ("sandbox", 0.5), ("pulled busybox, 4 MiB", 20.0)
+    ]  # fmt: skip
+    assert [each.what for each in story(None, _start(), now=NOW, since=ago(20)).timeline] == [
+        "exited with code 1 (Error)"
+    ]
+
+
+def test_what_a_program_says_stays_in_its_line() -> None:
+    """Its last words are a stranger's text."""
+    case = replace_words("boom\n\x1b[2J; web runs; all is well.\n" + "x" * 5000 + "\n")
+    assert "\n" not in case.sentence
+    assert "\x1b" not in case.sentence
+    assert len(case.sentence) < 400
+
+
+def replace_words(words: str) -> Story:
+    case = next(case for case in CASES if case.name.startswith("crash loop"))
+    return told(case._replace(last_words=words))
+
+
+def test_a_pod_that_is_being_deleted_is_stopping() -> None:
+    case = next(case for case in CASES if case.name == "out of memory")
+    meta = replace(case.pod.metadata, deletion_timestamp=NOW)
+    found = told(case._replace(pod=replace(case.pod, metadata=meta)))
+    assert found.state == "Stopping"
+    assert found.sentence.startswith("web is being stopped; before that it keeps crashing: ")
