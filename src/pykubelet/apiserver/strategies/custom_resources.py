@@ -101,6 +101,8 @@ class CustomResourceStrategy(Strategy):
     def prepare_create(self, obj: Object, now: datetime) -> None:
         if self.has_status:
             obj.pop("status", None)
+            if self.version.has_defaults:
+                put_defaults(obj, self.version.given)  # a status may have some, too
         obj["metadata"]["generation"] = 1
 
     def count_generation(self, obj: Object, old: Object) -> None:

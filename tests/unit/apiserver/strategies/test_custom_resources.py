@@ -241,3 +241,14 @@ async def test_what_scale_reads_has_to_be_a_number(api: Api) -> None:
         code, told = await api.ask("POST", WIDGETS, widget("a", spec={"size": value}))
         assert (code, told["details"]["causes"][0]["field"]) == (422, ".spec.size")
     assert (await api.ask("POST", WIDGETS, widget("a", spec={"size": 3})))[0] == 201
+
+
+async def test_a_status_has_its_defaults_whatever_its_author_said(api: Api) -> None:
+    whole = schema(size=WHOLE)
+    whole["properties"]["status"]["default"] = {"ready": 0}
+    await define(api, definition(whole, subresources={"status": {}}))
+
+    _, made = await api.ask("POST", WIDGETS, widget("a", status={"ready": 7}))
+
+    assert made["status"] == {"ready": 0}
+    assert (await api.ask("GET", f"{WIDGETS}/a"))[1]["status"] == {"ready": 0}
