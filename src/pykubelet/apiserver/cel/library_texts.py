@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from pykubelet.apiserver.cel.functions import by_size, function, member
-from pykubelet.apiserver.cel.regex import BadPattern, compiled
+from pykubelet.apiserver.cel.regex import BadPattern, compiled, matches
 from pykubelet.apiserver.cel.values import (
     CelError,
     Duration,
@@ -60,7 +60,7 @@ def _regex(pattern: str) -> Callable[[str], list[str]]:
 @member("string.matches(string): bool", cost=_matching, literal=_no_pattern)
 def _matches(text: str, pattern: str) -> bool:
     try:
-        return compiled(pattern).search(text) is not None
+        return matches(pattern, text)
     except BadPattern as error:
         raise CelError(str(error)) from None
 

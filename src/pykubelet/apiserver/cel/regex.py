@@ -11,6 +11,9 @@ LONGEST: Final = 4 << 10
 """Characters of a pattern."""
 
 
+_SHORT: Final = 200
+
+
 class BadPattern(ValueError):
     """The message says what is wrong with it."""
 
@@ -37,4 +40,10 @@ def _said(text: str | bytes) -> str:
 
 def matches(pattern: str, text: str) -> bool:
     """Whether it matches anywhere. Raises BadPattern."""
+    return _matches(pattern, text) if len(text) <= _SHORT else compiled(pattern).search(text) is not None
+
+
+@lru_cache(maxsize=4096)
+def _matches(pattern: str, text: str) -> bool:
+    """The same names, images and versions come again and again."""
     return compiled(pattern).search(text) is not None

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.apiserver.custom.declarations import Schema as Given
-from pykubelet.apiserver.custom.pruning import has_defaults
+from pykubelet.apiserver.custom.pruning import Default, defaulter
 from pykubelet.apiserver.custom.rules import RuleTree, rule_tree
 from pykubelet.apiserver.custom.trees import schema_tree
 from pykubelet.apiserver.custom.validation import Check, checker
@@ -80,8 +80,13 @@ class VersionSchema(Mapping[str, Any]):
         return rule_tree(self.given)
 
     @cached_property
-    def has_defaults(self) -> bool:
-        return has_defaults(self.given)
+    def put_defaults(self) -> Default | None:
+        return defaulter(self.given)
+
+    @cached_property
+    def status_has_defaults(self) -> bool:
+        status = (self.given.get("properties") or {}).get("status") or {}
+        return status.get("default") is not None
 
     def __getitem__(self, key: str) -> Any:
         return self.given[key]

@@ -1,11 +1,13 @@
 """What is kept of an object, and what is put into it, by a schema: fields that it does not know go, defaults come."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
 
 from pykubelet.apiserver.custom.declarations import Schema
 from pykubelet.apiserver.schema.schema import copied
 
+Default: TypeAlias = Callable[[Any], None]
+"""Changes a value."""
 ALWAYS: Final = ("apiVersion", "kind", "metadata")
 """What every object has, also one inside another."""
 _KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
@@ -60,42 +62,49 @@ def _inner(value: Any, schema: Schema | None, path: str, told: list[str]) -> Any
     return _pruned(value, schema, path, told) if isinstance(value, dict | list) else value
 
 
-def has_defaults(schema: Schema) -> bool:
-    """Whether there is anything to put in."""
-    if schema.get("default") is not None:
-        return True
-    values, items = schema.get("additionalProperties"), schema.get("items")
-    inner = [
-        *(schema.get("properties") or {}).values(),
-        *(each for each in (values, items) if isinstance(each, Mapping)),
+def defaulter(schema: Schema) -> Default | None:
+    """What puts in what was left out and has a default, here and in all that is inside; None: there is nothing."""
+    properties = schema.get("properties") or {}
+    own = [
+        (name, inner["default"], bool(inner.get("nullable")))
+        for name, inner in properties.items()
+        if inner.get("default") is not None
     ]
-    return any(map(has_defaults, inner))
+    inside = [(name, found) for name, inner in properties.items() if (found := defaulter(inner)) is not None]
+    values, items = schema.get("additionalProperties"), schema.get("items")
+    each_value = _each(values) if isinstance(values, Mapping) else None
+    each_item = _each(items) if isinstance(items, Mapping) else None
+    if not (own or inside or each_value or each_item):
+        return None
+
+    def put(value: Any) -> None:
+        if isinstance(value, dict):
+            for name, default, is_nullable in own:
+                if name not in value or (value[name] is None and not is_nullable):
+                    value[name] = copied(default)
+            for name, put_inside in inside:
+                if isinstance(value.get(name), dict | list):
+                    put_inside(value[name])
+            if each_value is not None:
+                for name in value:
+                    each_value(value, name)
+        elif isinstance(value, list) and each_item is not None:
+            for index in range(len(value)):
+                each_item(value, index)
+
+    return put
 
 
-def put_defaults(value: Any, schema: Schema) -> None:
-    """Put in what was left out and has a default, here and in all that is inside."""
-    if isinstance(value, dict):
-        values = schema.get("additionalProperties")
-        properties = schema.get("properties") or {}
-        for name, inner in properties.items():
-            if inner.get("default") is not None and _is_missing(value, name, inner):
-                value[name] = copied(inner["default"])
-            if isinstance(value.get(name), dict | list):
-                put_defaults(value[name], inner)
-        if isinstance(values, Mapping):
-            for name in value:
-                _put(value, name, values)
-    elif isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
-        for index in range(len(value)):
-            _put(value, index, items)
+def _each(schema: Schema) -> Callable[[Any, Any], None] | None:
+    """The same for every value of a map or item of a list."""
+    default, put_inside = schema.get("default"), defaulter(schema)
+    if default is None and put_inside is None:
+        return None
 
+    def put(value: Any, place: Any) -> None:
+        if value[place] is None and default is not None and not schema.get("nullable"):
+            value[place] = copied(default)
+        if put_inside is not None and isinstance(value[place], dict | list):
+            put_inside(value[place])
 
-def _is_missing(value: dict[str, Any], name: str, schema: Schema) -> bool:
-    return name not in value or (value[name] is None and not schema.get("nullable"))
-
-
-def _put(value: Any, place: Any, schema: Schema) -> None:
-    if value[place] is None and schema.get("default") is not None and not schema.get("nullable"):
-        value[place] = copied(schema["default"])
-    if isinstance(value[place], dict | list):
-        put_defaults(value[place], schema)
+    return put

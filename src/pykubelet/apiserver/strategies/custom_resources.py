@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from functools import cache
+from functools import cached_property
 from typing import Final
 
 from pykubelet.api.field_errors import FieldError, invalid
@@ -10,13 +10,13 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.cel.program import Budget
 from pykubelet.apiserver.cel.values import TooExpensive
 from pykubelet.apiserver.custom.definition import CustomResource, VersionSchema
-from pykubelet.apiserver.custom.pruning import pruned, put_defaults
+from pykubelet.apiserver.custom.pruning import pruned
 from pykubelet.apiserver.custom.rules import RuleTree, out_of_budget, rule_faults
 from pykubelet.apiserver.custom.validation import faults
 from pykubelet.apiserver.objects import Object, at, clean
 from pykubelet.apiserver.schema.catalogue import META, catalogue
 from pykubelet.apiserver.schema.resources import Resource, ScalePaths
-from pykubelet.apiserver.schema.schema import Field, Record, Scalar, Schema, copied, same, unknown_fields
+from pykubelet.apiserver.schema.schema import ANYTHING, Field, Record, Scalar, Schema, copied, same, unknown_fields
 from pykubelet.apiserver.strategies.base import Claims, Lookup, Strategy
 
 _BLOCKING: Final = (
@@ -52,10 +52,12 @@ class CustomResourceStrategy(Strategy):
     def identity(self) -> str:
         return str(self.version)
 
-    @property
+    @cached_property
     def shape(self) -> Schema:
         """What is wrong inside is told as faults of fields, not of the form."""
-        return _frame()
+        text, parts = Field(Scalar("string")), self.version.given.get("properties") or {}
+        head = {"apiVersion": text, "kind": text, "metadata": Field(catalogue()[f"{META}.ObjectMeta"])}
+        return Record("", {**{name: Field(ANYTHING) for name in parts}, **head})
 
     def unknown(self, obj: Object) -> Iterable[str]:
         yield from unknown_fields(obj.get("metadata"), catalogue()[f"{META}.ObjectMeta"], ".metadata")
@@ -84,10 +86,10 @@ class CustomResourceStrategy(Strategy):
         return self._with_defaults(kept, self.version)
 
     def _with_defaults(self, obj: Object, version: VersionSchema) -> Object:
-        if not version.has_defaults:
+        if version.put_defaults is None:
             return obj
         made: Object = copied(obj)
-        put_defaults(made, version.given)
+        version.put_defaults(made)
         return made
 
     # --- writing
@@ -101,8 +103,8 @@ class CustomResourceStrategy(Strategy):
     def prepare_create(self, obj: Object, now: datetime) -> None:
         if self.has_status:
             obj.pop("status", None)
-            if self.version.has_defaults:
-                put_defaults(obj, self.version.given)  # a status may have some, too
+            if self.version.status_has_defaults and self.version.put_defaults is not None:
+                self.version.put_defaults(obj)
         obj["metadata"]["generation"] = 1
 
     def count_generation(self, obj: Object, old: Object) -> None:
@@ -169,10 +171,3 @@ def _all_faults(rules: RuleTree, obj: Object, old: Object | None) -> list[FieldE
         return rule_faults(rules, obj, old, Budget())
     except TooExpensive:
         return [out_of_budget()]
-
-
-@cache
-def _frame() -> Schema:
-    """What is asked of the form of any object."""
-    text = Field(Scalar("string"))
-    return Record("", {"apiVersion": text, "kind": text, "metadata": Field(catalogue()[f"{META}.ObjectMeta"])})

@@ -50,7 +50,7 @@ def read_object(call: Call, strategy: Strategy, *, kind: str = "", api_version: 
     shape = strategy.shape if not kind else schema_of(version, kind)
     is_known = check_shape(obj, want, version, shape)
     unknown: Iterable[str] = ()
-    if not is_known:
+    if not is_known or strategy.resource.is_custom:
         unknown = unknown_fields(obj, shape) if kind else strategy.unknown(obj)
     told_unknown(call, unknown, want, version, validation, duplicates)
     return obj if kind else normal(strategy, obj)

@@ -117,7 +117,7 @@ class _Attempt:
             strategy = self._backend.strategy(resource)
             is_known = check_shape(obj, resource.kind, resource.api_version, strategy.shape)
             call.warnings.clear()
-            unknown = () if is_known else strategy.unknown(obj)
+            unknown = () if is_known and not resource.is_custom else strategy.unknown(obj)
             told_unknown(call, unknown, resource.kind, resource.api_version, self._options.validation, self._twice)
             return normal(strategy, obj)
         except ApiError as error:

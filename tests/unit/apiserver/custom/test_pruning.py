@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.custom.pruning import has_defaults, pruned, put_defaults
+from pykubelet.apiserver.custom.pruning import defaulter, pruned
 
 TEXT = {"type": "string"}
 KEEPS = {"x-kubernetes-preserve-unknown-fields": True}
@@ -12,6 +12,12 @@ KEEPS = {"x-kubernetes-preserve-unknown-fields": True}
 
 def of(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
+
+
+def put(obj: dict[str, Any], schema: dict[str, Any]) -> None:
+    made = defaulter(schema)
+    assert made is not None
+    made(obj)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_unknown_fields_go(schema: dict[str, Any], obj: dict[str, Any], left: An
     ],
 )
 def test_what_was_left_out_is_put_in(schema: dict[str, Any], obj: dict[str, Any], then: Any) -> None:
-    put_defaults(obj, schema)
+    put(obj, schema)
 
     assert obj == then
 
@@ -90,13 +96,13 @@ def test_objects_do_not_share_a_default() -> None:
     one: dict[str, Any] = {}
     other: dict[str, Any] = {}
 
-    put_defaults(one, schema)
-    put_defaults(other, schema)
+    put(one, schema)
+    put(other, schema)
     one["a"].append(1)
 
     assert other == {"a": []}
 
 
 def test_a_schema_tells_whether_it_has_defaults_anywhere() -> None:
-    assert has_defaults(of(a={"type": "array", "items": of(b={"default": 1})}))
-    assert not has_defaults(of(a={"type": "array", "items": of(b={})}))
+    assert defaulter(of(a={"type": "array", "items": of(b={"default": 1})})) is not None
+    assert defaulter(of(a={"type": "array", "items": of(b={})})) is None
