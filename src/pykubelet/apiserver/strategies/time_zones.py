@@ -6,7 +6,6 @@ from datetime import UTC, tzinfo
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _PART: Final = re.compile(r"(?!\.{1,2}$|-)[A-Za-z._0-9+-]{1,14}")
 _HERE: Final = Path("/etc/localtime")
@@ -37,6 +36,8 @@ def local_zone() -> tzinfo:
 
 @lru_cache(maxsize=1)
 def _of_machine() -> tzinfo:
+    from zoneinfo import ZoneInfo  # few have cron jobs
+
     try:
         with _HERE.open("rb") as file:
             return ZoneInfo.from_file(file)
@@ -46,6 +47,8 @@ def _of_machine() -> tzinfo:
 
 @lru_cache(maxsize=256)
 def _zone(name: str) -> tzinfo | None:
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
