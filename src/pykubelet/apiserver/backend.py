@@ -49,6 +49,8 @@ class Backend:
         cache.mirror(self.resources.of("", "resourcequotas").prefix, self._tell_quota)
         self.charges: dict[str, list[Charge]] = {}
         """What quotas were charged for, by namespace, that is not written yet."""
+        self.on_change: Callable[[Resource], None] = lambda resource: None
+        """Told of each version of a resource that is no longer served as it was."""
         self._beside: Beside | None = Beside()
         """None: this is the one for the thread."""
 
@@ -64,13 +66,23 @@ class Backend:
     def serve(self, versions: Sequence[Resource], make: Callable[[Resource], Strategy] = Strategy) -> None:
         """Serve a resource that was defined at runtime, in all its versions, from now on."""
         made = {each.path: make(each) for each in versions}
-        self.withdraw(versions[0].group, versions[0].plural)
+        before = self._removed(versions[0].group, versions[0].plural)
         self.resources.add(versions)
         self._strategies |= made
+        self._tell_changed([each for each in before if each not in versions])
 
     def withdraw(self, group: str, plural: str) -> None:
-        for each in self.resources.remove(group, plural):
+        self._tell_changed(self._removed(group, plural))
+
+    def _removed(self, group: str, plural: str) -> list[Resource]:
+        gone = self.resources.remove(group, plural)
+        for each in gone:
             self._strategies.pop(each.path, None)
+        return gone
+
+    def _tell_changed(self, resources: Sequence[Resource]) -> None:
+        for each in resources:
+            self.on_change(each)
 
     async def aside(self, who: str, weight: int, work: Callable[["Backend"], Coroutine[Any, Any, T]]) -> T:
         """Do it at once when it is about so many bytes only, else beside the loop, with the backend that goes there."""

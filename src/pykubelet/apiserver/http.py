@@ -77,7 +77,8 @@ class RequestHandler:
         self._observer = observer
         self.answers: dict[Place, Verb] = {}
         self.connections: dict[Place, Connect] = {}
-        self._streams: set[asyncio.Task[None]] = set()
+        self._streams: dict[asyncio.Task[None], Resource] = {}
+        backend.on_change = self._end_streams_of
         self.in_flight = InFlight()
         self._turns = FairTurns()
 
@@ -108,6 +109,12 @@ class RequestHandler:
         except Exception:  # the boundary: one request's failure is not the server's
             log.exception("%s %s failed", request.method, request.path)
             return _failure(request, status.internal("the server has a fault; its log says which"))
+
+    def _end_streams_of(self, resource: Resource) -> None:
+        """Whoever watches what is no longer the same has to ask anew."""
+        for task, its in self._streams.items():
+            if its.path == resource.path:
+                task.cancel()
 
     def end_streams(self) -> None:
         for task in self._streams:
@@ -177,7 +184,8 @@ class RequestHandler:
                 seen.answer = done.body
             return await _response(request, done)
         self._observer.lasts(seen)
-        return await self._stream(request, done, f"{PROTOBUF};stream=watch" if accept.media == PROTOBUF else JSON)
+        media = f"{PROTOBUF};stream=watch" if accept.media == PROTOBUF else JSON
+        return await self._stream(request, resource, done, media)
 
     async def _answer(
         self, verb: Verb, ask: Callable[[], Call], who: str, weight: int, *, waits: bool
@@ -201,7 +209,9 @@ class RequestHandler:
             return scale
         return _not_here
 
-    async def _stream(self, request: web.Request, lines: AsyncIterator[bytes], media: str) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.Request, resource: Resource, lines: AsyncIterator[bytes], media: str
+    ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": media, "Cache-Control": "no-cache, private"})
         response.enable_chunked_encoding()
         await response.prepare(request)
@@ -209,20 +219,20 @@ class RequestHandler:
             request.transport.set_write_buffer_limits(_HELD)
         patience = _Patience()
         pump = asyncio.create_task(_pump(response, lines, patience), name=f"watch {request.path}")
-        self._streams.add(pump)
+        self._streams[pump] = resource
         patience.watch(pump)
         try:
             await asyncio.wait({pump})
         finally:  # also when the client has gone: then this handler is cancelled
             patience.end()
-            self._streams.discard(pump)
+            del self._streams[pump]
             pump.cancel()
             await asyncio.gather(pump, return_exceptions=True)
         if patience.is_lost:
             log.info("%s: its client takes nothing any more, and is let go", request.path)
             if request.transport is not None:
                 request.transport.abort()
-        elif pump.cancelled():  # the server is about to end, and the client may come back elsewhere
+        elif pump.cancelled():  # the server or the resource is about to end, and the client may come back elsewhere
             with suppress(ConnectionError):
                 await response.write_eof()
         elif (error := pump.exception()) is not None and not isinstance(error, ConnectionError):

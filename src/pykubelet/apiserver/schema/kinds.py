@@ -6,7 +6,8 @@ its `given_schema` (what is stored, pruned, merged and applied by), `openapi` (h
 `selectable` and `stored_in`; `make` gives the `Strategy` of each. All versions share one place in the store: a strategy
 with `converts` says in `from_storage` and `to_storage` how its version differs from what is stored. To serve it again
 replaces it, and `Backend.withdraw(group, plural)` takes it away; its objects stay in the store until they are deleted.
-Whoever has made something of the table asks `revision` whether it still holds; a watch ends when its resource goes.
+Whoever has made something of the table asks `revision` whether it still holds; a watch ends when its resource is no
+longer served as it was.
 """
 
 from collections.abc import Iterator, Sequence

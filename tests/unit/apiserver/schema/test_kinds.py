@@ -1,5 +1,6 @@
 """The table of what is served, and how it changes at runtime."""
 
+import asyncio
 import base64
 from typing import Any
 
@@ -161,3 +162,20 @@ async def test_controllers_see_what_was_defined_after_they_were_started() -> Non
         await c.writer.delete(c.resource(("", "namespaces")), "", "team")
         await namespaces.sync()
         assert await c.all(("example.com", "widgets")) == []
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+async def test_a_watch_ends_with_what_it_is_about(api: Api, is_replaced: bool) -> None:
+    api.backend.serve([widget()])
+    made = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    assert (await api.ask("POST", WIDGETS, made))[0] == 201
+    async with api.session.get(f"{api.url}{WIDGETS}?watch=true&timeoutSeconds=30") as answer, asyncio.timeout(10):
+        assert b"ADDED" in await answer.content.readline()
+        api.backend.serve([widget()])
+        await api.ask("PATCH", f"{WIDGETS}/w", {"spec": {"size": 5}}, kind="application/merge-patch+json")
+        assert b"MODIFIED" in await answer.content.readline(), "the same was served again"
+        if is_replaced:
+            api.backend.serve([widget(categories=("all",))])
+        else:
+            api.backend.withdraw("example.com", "widgets")
+        assert await answer.read() == b""
