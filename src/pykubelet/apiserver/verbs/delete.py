@@ -6,12 +6,12 @@ from typing import Final
 import msgspec
 
 from pykubelet.api.codec import DecodeError, convert
-from pykubelet.api.field_errors import not_supported
+from pykubelet.api.field_errors import invalid, not_supported
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, of_entry
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.options import META_GROUP, DeleteOptions, list_options, number
+from pykubelet.apiserver.requests.options import META_GROUP, DeleteOptions, flag, list_options, number
 from pykubelet.apiserver.status import ApiError, status_object
 from pykubelet.apiserver.verbs.bodies import parsed
 from pykubelet.apiserver.verbs.selection import selection
@@ -85,11 +85,15 @@ def _options(call: Call) -> DeleteOptions:
     else:
         options = DeleteOptions(
             grace_period_seconds=number(call.query, "gracePeriodSeconds"),
+            orphan_dependents=flag(call.query, "orphanDependents") if "orphanDependents" in call.query else None,
             propagation_policy=call.query.get("propagationPolicy") or None,
         )
     if call.dry_run:
         options = msgspec.structs.replace(options, dry_run=call.dry_run)
     errors = []
+    if options.orphan_dependents is not None and options.propagation_policy is not None:
+        said = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid("propagationPolicy", options.propagation_policy, said))
     if options.propagation_policy not in (None, *_POLICIES):
         errors.append(not_supported("propagationPolicy", options.propagation_policy, _POLICIES))
     if any(each != "All" for each in options.dry_run):

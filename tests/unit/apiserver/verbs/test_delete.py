@@ -52,3 +52,12 @@ async def test_a_collection_is_deleted_by_selector(api: Api) -> None:
 
 async def test_the_namespaces_of_the_cluster_itself_may_not_be_deleted(api: Api) -> None:
     assert (await api.ask("DELETE", "/api/v1/namespaces/kube-system"))[0] == 403
+
+
+async def test_the_older_word_for_orphans_is_understood_but_not_beside_the_newer(api: Api) -> None:
+    await api.ask("POST", MAPS, config_map("owner"))
+    code, _ = await api.ask("DELETE", f"{MAPS}/owner?orphanDependents=true&propagationPolicy=Background")
+    assert code == 422
+    await api.ask("DELETE", f"{MAPS}/owner?orphanDependents=true")
+    _, owner = await api.ask("GET", f"{MAPS}/owner")
+    assert owner["metadata"]["finalizers"] == ["orphan"]
