@@ -3,11 +3,35 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from pykubelet.apiserver.custom.declarations import Schema
 from pykubelet.apiserver.schema.schema import copied
 
-Default: TypeAlias = Callable[[Any], None]
-"""Changes a value."""
+MOST_PUT: Final = 4 << 20
+"""Bytes of defaults in one object: a list of many empty items has as many copies."""
+
+
+class TooMuch(ValueError):
+    """The defaults of an object are more than an object may be."""
+
+
+class Room:
+    """For defaults, in one object."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MOST_PUT
+
+    def take(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise TooMuch(f"its defaults take more than {MOST_PUT} bytes")
+
+
+Default: TypeAlias = Callable[[Any, Room], None]
+"""Changes a value. Raises TooMuch."""
 ALWAYS: Final = ("apiVersion", "kind", "metadata")
 """What every object has, also one inside another."""
 _KEEPS: Final = "x-kubernetes-preserve-unknown-fields"
@@ -66,7 +90,7 @@ def defaulter(schema: Schema) -> Default | None:
     """What puts in what was left out and has a default, here and in all that is inside; None: there is nothing."""
     properties = schema.get("properties") or {}
     own = [
-        (name, inner["default"], bool(inner.get("nullable")))
+        (name, inner["default"], bool(inner.get("nullable")), _size(inner["default"]))
         for name, inner in properties.items()
         if inner.get("default") is not None
     ]
@@ -77,34 +101,42 @@ def defaulter(schema: Schema) -> Default | None:
     if not (own or inside or each_value or each_item):
         return None
 
-    def put(value: Any) -> None:
+    def put(value: Any, room: Room) -> None:
         if isinstance(value, dict):
-            for name, default, is_nullable in own:
+            for name, default, is_nullable, size in own:
                 if name not in value or (value[name] is None and not is_nullable):
+                    room.take(size)
                     value[name] = copied(default)
             for name, put_inside in inside:
                 if isinstance(value.get(name), dict | list):
-                    put_inside(value[name])
+                    put_inside(value[name], room)
             if each_value is not None:
                 for name in value:
-                    each_value(value, name)
+                    each_value(value, name, room)
         elif isinstance(value, list) and each_item is not None:
             for index in range(len(value)):
-                each_item(value, index)
+                each_item(value, index, room)
 
     return put
 
 
-def _each(schema: Schema) -> Callable[[Any, Any], None] | None:
+def _size(value: Any) -> int:
+    return len(msgspec.json.encode(value))
+
+
+def _each(schema: Schema) -> Callable[[Any, Any, Room], None] | None:
     """The same for every value of a map or item of a list."""
     default, put_inside = schema.get("default"), defaulter(schema)
     if default is None and put_inside is None:
         return None
 
-    def put(value: Any, place: Any) -> None:
+    size = _size(default)
+
+    def put(value: Any, place: Any, room: Room) -> None:
         if value[place] is None and default is not None and not schema.get("nullable"):
+            room.take(size)
             value[place] = copied(default)
         if put_inside is not None and isinstance(value[place], dict | list):
-            put_inside(value[place])
+            put_inside(value[place], room)
 
     return put

@@ -21,6 +21,8 @@ from pykubelet.apiserver.schema.schema import same
 MOST_LOOKS: Final = 500_000
 """Values and alternatives that are looked at for one object. Schemas with many alternatives inside others need more."""
 MOST_FAULTS: Final = 100
+_SHOWN: Final = 100
+"""Values of an enumeration that are told to whoever has used another."""
 _NOTHING: Final = object()
 _TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "string": lambda value: isinstance(value, str),
@@ -63,10 +65,11 @@ def checker(schema: Schema) -> Check:
     nullable = bool(schema.get("nullable"))
     parts = _parts(schema)
     alternatives = _alternatives(schema)
+    looks = 1 + len(own)
 
     def check(value: Any, old: Any, path: str, report: Report) -> None:
-        report.left -= 1
-        if report.left < 0:
+        report.left -= looks
+        if report.left < 0 or len(report.faults) > MOST_FAULTS * 10:
             raise TooExpensive
         if value is None and nullable:
             return
@@ -92,7 +95,9 @@ def faults(check: Check, obj: Any, old: Any = None) -> list[FieldError]:
     try:
         check(obj, _NOTHING if old is None else old, "", report)
     except TooExpensive:
-        return [invalid("", "object", f"it takes more than {MOST_LOOKS} steps to see whether it fits its schema")]
+        if report.left < 0:
+            said = f"it takes more than {MOST_LOOKS} steps to see whether it fits its schema"
+            return [invalid("", "object", said), *report.faults[: MOST_FAULTS - 1]]
     return report.faults[:MOST_FAULTS]
 
 
@@ -118,7 +123,7 @@ def _own_checks(schema: Schema) -> tuple[_One, ...]:
     """For each word of the schema that is about the value itself."""
     found: list[_One] = []
     if schema.get("enum") is not None:
-        found.append(partial(_in_enum, schema["enum"]))
+        found.append(partial(_in_enum, schema["enum"], frozenset(map(_text, schema["enum"]))))
     if (pattern := schema.get("pattern")) is not None:
         found.append(partial(_matches, pattern))
     form = schema.get("format") or ""
@@ -135,9 +140,16 @@ def _own_checks(schema: Schema) -> tuple[_One, ...]:
     return (*found, *(partial(_is_there, name) for name in schema.get("required") or ()))
 
 
-def _in_enum(allowed: Sequence[Any], value: Any, path: str) -> FieldError | None:
-    if any(same(value, each) for each in allowed):
+def _text(value: Any) -> str:
+    """Alike for values that are the same."""
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    return json.dumps(whole, sort_keys=True)
+
+
+def _in_enum(allowed: Sequence[Any], texts: frozenset[str], value: Any, path: str) -> FieldError | None:
+    if _text(value) in texts:
         return None
+    allowed = allowed[:_SHOWN]
     return not_supported(path, value, tuple(each if isinstance(each, str) else json.dumps(each) for each in allowed))
 
 

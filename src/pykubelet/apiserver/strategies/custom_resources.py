@@ -10,7 +10,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.cel.program import Budget
 from pykubelet.apiserver.cel.values import TooExpensive
 from pykubelet.apiserver.custom.definition import CustomResource, VersionSchema
-from pykubelet.apiserver.custom.pruning import pruned
+from pykubelet.apiserver.custom.pruning import Room, TooMuch, pruned
 from pykubelet.apiserver.custom.rules import RuleTree, out_of_budget, rule_faults
 from pykubelet.apiserver.custom.validation import faults
 from pykubelet.apiserver.objects import Object, at, clean
@@ -89,7 +89,10 @@ class CustomResourceStrategy(Strategy):
         if version.put_defaults is None:
             return obj
         made: Object = copied(obj)
-        version.put_defaults(made)
+        try:
+            version.put_defaults(made, Room())
+        except TooMuch as error:
+            raise status.ApiError(413, "RequestEntityTooLarge", f"the object is too large: {error}") from None
         return made
 
     # --- writing
@@ -104,7 +107,7 @@ class CustomResourceStrategy(Strategy):
         if self.has_status:
             obj.pop("status", None)
             if self.version.status_has_defaults and self.version.put_defaults is not None:
-                self.version.put_defaults(obj)
+                self.version.put_defaults(obj, Room())
         obj["metadata"]["generation"] = 1
 
     def count_generation(self, obj: Object, old: Object) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.custom.pruning import defaulter, pruned
+from pykubelet.apiserver.custom.pruning import Room, TooMuch, defaulter, pruned
 
 TEXT = {"type": "string"}
 KEEPS = {"x-kubernetes-preserve-unknown-fields": True}
@@ -17,7 +17,7 @@ def of(**properties: Any) -> dict[str, Any]:
 def put(obj: dict[str, Any], schema: dict[str, Any]) -> None:
     made = defaulter(schema)
     assert made is not None
-    made(obj)
+    made(obj, Room())
 
 
 @pytest.mark.parametrize(
@@ -106,3 +106,10 @@ def test_objects_do_not_share_a_default() -> None:
 def test_a_schema_tells_whether_it_has_defaults_anywhere() -> None:
     assert defaulter(of(a={"type": "array", "items": of(b={"default": 1})})) is not None
     assert defaulter(of(a={"type": "array", "items": of(b={})})) is None
+
+
+def test_defaults_do_not_make_a_small_object_a_large_one() -> None:
+    schema = of(a={"type": "array", "items": of(b={**TEXT, "default": "x" * 100_000})})
+
+    with pytest.raises(TooMuch):
+        put({"a": [{}] * 50 + [{} for _ in range(10_000)]}, schema)
