@@ -13,13 +13,15 @@ from typing import Any, Final, TypeAlias
 from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_long
 from pykubelet.apiserver.cel.formats import FORMATS
 from pykubelet.apiserver.cel.regex import matches
-from pykubelet.apiserver.cel.values import TooExpensive
+from pykubelet.apiserver.cel.values import TooExpensive, size_of
 from pykubelet.apiserver.custom.declarations import Schema
 from pykubelet.apiserver.custom.rules import item_key
 from pykubelet.apiserver.schema.schema import same
 
-MOST_LOOKS: Final = 500_000
-"""Values and alternatives that are looked at for one object. Schemas with many alternatives inside others need more."""
+_LOOKS: Final = 50_000
+_LOOKS_FOR_EACH: Final = 15
+"""Words of the schema that are asked of one object, and for each of its values: many alternatives inside others take
+more. What is small is looked at in the loop."""
 MOST_FAULTS: Final = 100
 _SHOWN: Final = 100
 """Values of an enumeration that are told to whoever has used another."""
@@ -48,7 +50,7 @@ class Report:
 
     __slots__ = ("faults", "left")
 
-    def __init__(self, left: int = MOST_LOOKS) -> None:
+    def __init__(self, left: int) -> None:
         self.faults: list[FieldError] = []
         self.left = left
 
@@ -91,13 +93,22 @@ def checker(schema: Schema) -> Check:
 
 def faults(check: Check, obj: Any, old: Any = None) -> list[FieldError]:
     """What is wrong with an object that replaces another or, without one, is new."""
-    report = Report()
+    before = _NOTHING if old is None else old
+    found = _checked(check, obj, before, Report(_LOOKS))
+    if found is None:
+        found = _checked(check, obj, before, Report(_LOOKS + _LOOKS_FOR_EACH * size_of(obj)))
+    if found is None:
+        return [invalid("", "object", "it takes too many steps to see whether it fits its schema")]
+    return found
+
+
+def _checked(check: Check, obj: Any, old: Any, report: Report) -> list[FieldError] | None:
+    """None: there is more to look at than may be."""
     try:
-        check(obj, _NOTHING if old is None else old, "", report)
+        check(obj, old, "", report)
     except TooExpensive:
-        if report.left < 0:
-            said = f"it takes more than {MOST_LOOKS} steps to see whether it fits its schema"
-            return [invalid("", "object", said), *report.faults[: MOST_FAULTS - 1]]
+        if report.left < 0 or not report.faults:
+            return None
     return report.faults[:MOST_FAULTS]
 
 
@@ -328,8 +339,13 @@ def _alternatives(schema: Schema) -> tuple[Check, ...]:
 
 def _passes(check: Check, value: Any, path: str, report: Report) -> bool:
     inner = Report(report.left)
-    check(value, _NOTHING, path, inner)
-    report.left = inner.left
+    try:
+        check(value, _NOTHING, path, inner)
+    except TooExpensive:
+        if not inner.faults or inner.left < 0:
+            raise
+    finally:
+        report.left = inner.left
     return not inner.faults
 
 
