@@ -62,12 +62,16 @@ class GarbageCollector:
         self._kinds = {(resource.api_version, resource.kind): resource for resource in self._client.resources}
         belonging = await self._belonging()
         owned = {owner.uid for _, each in belonging for owner in each.owners}
-        standings: dict[Owner, Standing] = {}
+        known: dict[tuple[str, Owner], Standing] = {}
+        """By the namespace from which it is looked at: from another one, the same owner is none."""
         for resource, found in belonging:
             if not found.is_leaving and found.owners:
+                standings: dict[Owner, Standing] = {}
                 for owner in found.owners:
-                    if owner not in standings:
-                        standings[owner] = await self._standing(owner, found.namespace)
+                    place = found.namespace, owner
+                    if place not in known:
+                        known[place] = await self._standing(owner, found.namespace)
+                    standings[owner] = known[place]
                 await self._look_at(resource, found, standings, is_owner=found.uid in owned)
         await self._free_orphans()
         await self._let_go()
@@ -147,9 +151,14 @@ class GarbageCollector:
         """Those to whom nothing belongs any more."""
         if not waiting:
             return
-        owned = {owner.uid for _, each in await self._belonging() for owner in each.owners}
+        owned = {
+            (owner.uid, where)
+            for _, each in await self._belonging()
+            for owner in each.owners
+            for where in (each.namespace, None)
+        }
         for resource, obj in waiting:
-            if obj["metadata"]["uid"] not in owned:
+            if (obj["metadata"]["uid"], obj["metadata"].get("namespace")) not in owned:
                 kind = (resource.group, resource.plural)
                 changed = await self._client.change(kind, obj, lambda live: without_hold(live, finalizer))
                 if changed is not None:

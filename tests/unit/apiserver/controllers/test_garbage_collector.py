@@ -161,3 +161,30 @@ async def test_what_is_set_free_in_between_does_not_go_with_its_owner() -> None:
         c.store.before_write("configmaps/default/child", set_free)
         await GarbageCollector(c).sync()
         assert "ownerReferences" not in (await c.get("configmaps", "child"))["metadata"]
+
+
+@virtual_time
+async def test_who_names_an_owner_of_another_namespace_takes_nothing_from_it() -> None:
+    """Its uid is no secret, and from elsewhere nothing of its name is there."""
+    async with cluster() as c:
+        await c.pod("p")
+        await c.add("", "configmaps", owned("theirs", ("p", "uid-of-p")))
+        for namespace in ("a", "z"):  # whoever is looked at first
+            forged = owned("forged", ("p", "uid-of-p"))
+            await c.add("", "configmaps", {"metadata": {**forged["metadata"], "namespace": namespace}})
+        await GarbageCollector(c).sync()
+
+        assert [each["metadata"]["name"] for each in await c.all(MAPS)] == ["theirs"]
+
+
+@virtual_time
+async def test_nobody_holds_up_what_goes_in_another_namespace() -> None:
+    async with cluster() as c:
+        owner = await c.add("", "configmaps", {"metadata": {"name": "owner", "namespace": "default"}})
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+        forged = {"namespace": "a", "ownerReferences": [reference], "finalizers": ["example.com/for-ever"]}
+        await c.add("", "configmaps", {"metadata": {"name": "forged", **forged}})
+        await c.writer.delete(c.resource(MAPS), "default", "owner", FOREGROUND)
+        await GarbageCollector(c).sync()
+
+        assert [each["metadata"]["name"] for each in await c.all(MAPS)] == ["forged"]
