@@ -4,7 +4,7 @@ its machine can reach, or to another node."""
 import asyncio
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -90,6 +90,34 @@ async def test_the_server_is_not_led_to_itself(rogue: RogueNode) -> None:
         assert (code, "the API server itself" in refused["message"]) == (400, True), refused
     code, refused = await rogue.world.ask("GET", f"{PODS}/p:22/proxy/")
     assert (code, "does not declare" in refused["message"]) == (400, True)
+
+
+async def test_a_path_does_not_become_a_part_of_the_address(rogue: RogueNode) -> None:
+    """What is written in another way is read in the same: the path begins where the right was asked for."""
+    await pod_on(rogue, "192.0.2.1", 80)
+    async with listener() as (port, came):
+        where = f"@127.0.0.1:{port}/secrets"
+        for path in (
+            f"/api/v1/namespaces/default/%70ods/p:80/proxy/pods/x/proxy{where}",
+            f"/api/v1/namespaces/default/%70ods/p:80/%70roxy/pods/x/proxy{where}",
+            f"/api/v1/nodes/n1/%70roxy/nodes/x/proxy{where}",
+            f"/api/v1/%6eodes/n1/proxy/nodes/x/proxy{where}",
+        ):
+            with suppress(TimeoutError):  # nobody is at the address of the pod
+                async with asyncio.timeout(2):
+                    await raw(rogue.world, path)
+            assert not came, path
+
+
+async def raw(world: World, path: str) -> None:
+    """A request with a path that nobody puts in order before it is sent."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", world.port, ssl=world.client())
+    try:
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode())
+        assert b" 404 " not in await reader.readline()
+    finally:
+        writer.close()
 
 
 async def test_a_node_is_not_taken_for_another(rogue: RogueNode) -> None:

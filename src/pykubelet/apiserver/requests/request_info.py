@@ -25,6 +25,8 @@ class RequestInfo(msgspec.Struct, frozen=True):
     name: str = ""
     rest: str = ""
     """What comes after the subresource, for proxies."""
+    raw_rest: str = ""
+    """The same as it was written, with the slash before it."""
     field_selector: str = ""
     label_selector: str = ""
 
@@ -59,9 +61,18 @@ def request_info(method: str, raw_path: str, query: Mapping[str, str]) -> Reques
         namespace=namespace,
         name=name,
         rest="/".join(rest[3:]),
+        raw_rest=_after(raw_path, len(parts) - len(rest[3:])) if sub else "",
         field_selector=query.get("fieldSelector", ""),
         label_selector=query.get("labelSelector", ""),
     )
+
+
+def _after(raw_path: str, count: int) -> str:
+    """What is left of a path without so many parts: nothing, or a slash and what follows it."""
+    for _ in range(count):
+        _, slash, more = raw_path.lstrip("/").partition("/")
+        raw_path = slash + more
+    return raw_path
 
 
 def _verb(method: str, is_named: bool, is_watch: bool) -> str:

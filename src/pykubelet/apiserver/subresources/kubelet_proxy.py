@@ -205,11 +205,9 @@ def _target(what: str, pod: Object, *more: str) -> str:
 
 
 def _rest(request: web.Request, call: Call) -> str:
-    """What comes after `/proxy` in the path, as it was written, and the query."""
-    raw = request.rel_url.raw_path
-    _, _, rest = raw.partition(f"/{call.info.resource}/")
-    _, _, path = rest.partition("/proxy")
-    path = path or "/"
+    """What comes after `/proxy` in the path, as it was written, and the query. It begins with a slash: whatever else
+    came right after an address could make another one of it."""
+    path = call.info.raw_rest or "/"
     query = request.rel_url.raw_query_string
     return f"{path}?{query}" if query else path
 

@@ -249,6 +249,8 @@ async def test_what_nodes_use_is_asked_of_their_kubelets(world: World) -> None:
 async def test_the_proxy_to_a_node_passes_path_query_and_body_on(world: World) -> None:
     code, text = await world.ask("POST", "/api/v1/nodes/n1/proxy/some/proxy/a%2Fb?x=1&y=%20", body={"a": 1})
     assert (code, text) == (200, 'POST /some/proxy/a%2Fb?x=1&y=%20 {"a": 1}'), text
+    code, text = await world.ask("POST", "/api//v1/nodes//n1/proxy/a//nodes/b/proxy/", body={})
+    assert (code, text) == (200, "POST /a//nodes/b/proxy/ {}"), text
 
 
 async def test_a_kubelet_that_is_not_there_is_named(world: World) -> None:
