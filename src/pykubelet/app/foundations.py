@@ -13,11 +13,13 @@ from pykubelet.api.quantity import Quantity
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.config.agent import Config
+from pykubelet.host.journal_files import JournalFiles
 from pykubelet.host.machine import LocalMachine
 from pykubelet.host.prepare import prepare_machine
 from pykubelet.host.threads import in_thread
 from pykubelet.node.journal_log import log_moment
 from pykubelet.node.log_recorder import LogRecorder
+from pykubelet.node.node_trouble import NodeTroubles
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.node import MachineFacts
@@ -34,6 +36,8 @@ class Foundations(Struct, frozen=True, kw_only=True):
     machine: LocalMachine
     facts: MachineFacts
     journal: Journal
+    journal_files: JournalFiles
+    troubles: NodeTroubles
     api: "ApiParts | None"
     recorder: "EventRecorder | LogRecorder"
     runtime: Runtime
@@ -49,7 +53,10 @@ async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
     facts = await machine.facts()
     check_reserved(config, facts)
     journal, api = Journal(rule), None
-    journal.read_by(log_moment)
+    journal_files, troubles = JournalFiles(config.root_dir / "journal", rule), NodeTroubles()
+    for reader in (log_moment, journal_files.read, troubles.read):
+        journal.read_by(reader)
+    stack.push_async_callback(journal_files.flush)
     if config.client.kubeconfig:
         from pykubelet.app.api_client import connect  # an HTTP client takes long to load
 
@@ -58,7 +65,15 @@ async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
     stack.push_async_callback(runtime.close)
     recorder = api.recorder if api else LogRecorder(config.node.name, journal=journal)
     return Foundations(
-        config=config, machine=machine, facts=facts, journal=journal, api=api, recorder=recorder, runtime=runtime
+        config=config,
+        machine=machine,
+        facts=facts,
+        journal=journal,
+        journal_files=journal_files,
+        troubles=troubles,
+        api=api,
+        recorder=recorder,
+        runtime=runtime,
     )
 
 

@@ -19,6 +19,7 @@ from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
 from pykubelet.config.feature_gates import stages
 from pykubelet.host.dirs import PodDirs
+from pykubelet.host.journal_files import read_journal
 from pykubelet.host.stats.node import boot_time
 from pykubelet.host.threads import in_thread
 from pykubelet.node.agent import Agent
@@ -26,6 +27,7 @@ from pykubelet.node.census import take_census
 from pykubelet.node.sync_loop import STUCK_AFTER
 from pykubelet.pod.ports.runtime import RuntimeStatus, RuntimeVersion
 from pykubelet.server.control_socket import control_socket
+from pykubelet.server.explainer import Explainer
 from pykubelet.services.proxier import removed, table_name
 
 if TYPE_CHECKING:
@@ -83,13 +85,26 @@ class Kubelet:
         self._running: list[asyncio.Task[Any]] = []
         self._server_parts: dict[str, Work] = {}
         self._services: NodeServices | None = None
+        self.explainer = Explainer(
+            lambda: self.agent.pods() if self.agent else (),
+            base.journal.of,
+            partial(read_journal, base.journal_files.folder),
+            base.troubles.now,
+            str(base.config.pod_logs_dir),
+            node=base.config.node.name,
+        )
         self._watchdog = watchdog_period() if base.config.watchdog else 0.0
 
     @classmethod
     async def build(cls, config: Config, stack: AsyncExitStack) -> "Kubelet":
         """Ready to `run`, until the stack is unwound: it answers those who ask already."""
         kubelet = cls(await lay_foundations(config, stack))
-        answers = {"ping": lambda _: "pong", "pods": lambda _: kubelet.pods(), "journal": kubelet._base.journal.of}
+        answers = {
+            "ping": lambda _: "pong",
+            "pods": lambda _: kubelet.pods(),
+            "journal": kubelet._base.journal.of,
+            "explain": kubelet.explainer.answer,
+        }
         await stack.enter_async_context(control_socket(config.socket, answers))
         if config.server.enabled or config.server.healthz_port:
             await kubelet._serve(stack)
@@ -100,6 +115,7 @@ class Kubelet:
         if self._watchdog:
             self._start(tasks, {"watchdog": partial(keep_watchdog, self._watchdog, self._troubles)})
         base, parts, reporter = self._base, self._parts, self._parts.reporter
+        self._start(tasks, {"journal": base.journal_files.run})
         version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
         local = self._local = await machine_parts(base, status, lambda: reporter.node, parts.objects)
@@ -159,6 +175,7 @@ class Kubelet:
             base,
             lambda: self.agent,
             reviews=base.api.reviews if base.api else None,
+            explainer=self.explainer,
             metrics=self._metrics() if base.config.server.enabled else None,
         )
         ports = await server.start(stack)

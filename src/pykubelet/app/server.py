@@ -21,7 +21,8 @@ from pykubelet.pod.container.cgroup import group_of, node_group, path_of
 from pykubelet.pod.ports.server import Reviews
 from pykubelet.server.application import Route, application
 from pykubelet.server.auth.kubelet_auth import KubeletAuth
-from pykubelet.server.endpoints import debug, healthz, pods, stats, zpages
+from pykubelet.server.endpoints import debug, explain, healthz, pods, stats, zpages
+from pykubelet.server.explainer import Explainer
 from pykubelet.server.logs import system_logs
 from pykubelet.server.logs.container_logs import ContainerLogs
 from pykubelet.server.metrics import cadvisor, resource_metrics
@@ -69,12 +70,14 @@ class KubeletServer:
         *,
         reviews: Reviews | None,
         metrics: Metrics | None,
+        explainer: Explainer,
     ) -> None:
         config = self._config = base.config
         self._runtime = base.runtime
         self._facts = base.machine.facts
         self._inside = Inside(config.node.name, agent)
         self._metrics = metrics
+        self._explainer = explainer
         checks = healthz.checks(self._inside.lateness)
         self._checks = metrics.checked(checks) if metrics else checks
         self.tls = kubelet_tls(changed(config.server.tls, addresses=base.facts.ips))
@@ -154,6 +157,7 @@ class KubeletServer:
         routes = [
             *healthz.routes(self._checks),
             *pods.routes(inside, runtime.pods),
+            *explain.routes(self._explainer),
             *ContainerLogs(inside, runtime.observe, str(config.pod_logs_dir), enabled=options.debugging).routes(),
             *system_logs.routes(
                 _SYSTEM_LOGS,

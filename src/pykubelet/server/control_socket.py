@@ -9,6 +9,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ _LONGEST_QUESTION: Final = 4096
 _PATIENCE: Final = 5.0
 
 Answers = Mapping[str, Callable[[str], Any]]
-"""By the first word of the question; told the rest of it."""
+"""By the first word of the question; told the rest of it. One that takes a while gives an awaitable."""
 
 
 @asynccontextmanager
@@ -35,6 +36,7 @@ async def control_socket(path: Path, answers: Answers) -> AsyncIterator[None]:
                 word, _, rest = question.partition(" ")
                 answer = answers.get(word)
                 value = answer(rest) if answer else {"error": f"there is no {word!r}; ask for {', '.join(answers)}"}
+                value = await value if isawaitable(value) else value
                 writer.write(codec.encode(_named(value)) + b"\n")
                 await writer.drain()
         except (TimeoutError, ConnectionError, ValueError):

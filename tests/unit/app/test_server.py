@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from pykubelet.app.foundations import lay_foundations
+from pykubelet.app.kubelet import Kubelet
 from pykubelet.app.server import KubeletServer
 from pykubelet.config.agent import make_config
 from pykubelet.pod.ports.server import Access, Decision, Identity
@@ -67,7 +68,8 @@ async def served(
     config = make_config({**own, "--root-dir": str(folder / "state"), **(given or {})})
     async with AsyncExitStack() as stack:
         base = await lay_foundations(config, stack)
-        server = KubeletServer(base, lambda: None, reviews=reviews, metrics=Metrics("n1"))
+        kubelet = Kubelet(base)
+        server = KubeletServer(base, lambda: None, reviews=reviews, metrics=Metrics("n1"), explainer=kubelet.explainer)
         ports = await server.start(stack)
         yield Served((*server.routes(), *server._stats_routes(stack)), ports["https"])
 

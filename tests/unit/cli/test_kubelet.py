@@ -17,6 +17,7 @@ PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 def test_both_names_are_installed_and_the_one_that_is_called_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     scripts = tomllib.loads(PROJECT.read_text())["project"]["scripts"]
+    assert scripts.pop("kubectl-explainpod") == "pykubelet.cli.explain:plugin"
     assert scripts == dict.fromkeys(("kubelet", "pykubelet"), "pykubelet.cli.run:called")
     called: list[list[str]] = []
 

@@ -32,6 +32,8 @@ class NodeTrouble(Struct, frozen=True, kw_only=True):
     runtime_since: datetime | None = None
     api: str = ""
     api_since: datetime | None = None
+    agent: bool = False
+    """Nobody is there who would do anything: what is told is what was written down last."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
@@ -107,6 +109,8 @@ def _of_runtime(seen: Evidence) -> c.Cause | None:
 
 
 def _of_api(seen: Evidence) -> c.Cause | None:
+    if seen.trouble.agent and not _is_over(seen):
+        return c.AgentDown(since=seen.moments[-1].at if seen.moments else None)
     if not seen.trouble.api or _is_over(seen):
         return None
     return c.ApiServerAway(message=seen.trouble.api, since=seen.trouble.api_since)

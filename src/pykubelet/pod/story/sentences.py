@@ -146,7 +146,8 @@ def _of_node(cause: c.OfNode, now: datetime) -> str:
         case c.ApiServerAway(since=since):
             return f"is on a node that cannot reach the API server{_for(since, now)}"
         case c.AgentDown(since=since):
-            return f"is on a node whose agent does not run{_for(since, now)}"
+            heard = f", last heard of {_span(since, now)} ago" if since else ""
+            return f"is on a node whose agent does not run{heard}"
         case _:
             assert_never(cause)
 

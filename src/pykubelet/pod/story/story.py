@@ -76,6 +76,8 @@ def story(
     cause = cause_of(evidence)
     state = "Gone" if is_gone else _state(pod, moments, facts, cause)
     comes_next = _next(pod, facts, cause, now) if cause is not None and state not in ("Gone", "Stopping") else None
+    if comes_next is not None and comes_next.by != "never" and trouble.agent:
+        comes_next = Next("node", "nothing is started or tried until the node's agent runs again")
     path = critical_path(moments)
     return Story(
         namespace=about.namespace,

@@ -1,0 +1,193 @@
+"""Where `explain` has its stories from: the agent of this machine, its files when it does not run, an API server and
+through it the agents of other nodes. All give the same JSON."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+
+from pykubelet.api import codec
+from pykubelet.api.pod import Pod
+from pykubelet.base.errors import NotFound, PykubeletError, Retry
+from pykubelet.host.journal_files import read_journal
+from pykubelet.pod import moments as m
+from pykubelet.pod.story.diagnosis import NodeTrouble
+from pykubelet.pod.story.story import VERSION, Story, story
+from pykubelet.server.control_socket import ask
+
+_DEFAULT: Final = "default"
+Told = dict[str, Any]
+"""A Story or a StoryList, as JSON has it."""
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    state: Path | None = None
+    """Of an agent of this machine."""
+    kubeconfig: str = ""
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    name: str = ""
+    """Empty: all pods that are not well."""
+    namespace: str = ""
+    """Empty: `default` for a pod, all of them for a list."""
+    since: datetime | None = None
+
+
+async def tell(places: Places, asked: Asked) -> Told:
+    """Raises NotFound when nobody knows the pod, Retry when nobody can be asked."""
+    refusals: list[PykubeletError] = []
+    found: Told | None = None
+    for source in (_from_agent, _from_api, _from_disk):
+        try:
+            told = await source(places, asked)
+        except (NotFound, Retry) as error:
+            refusals.append(error)
+            continue
+        if told is None:
+            continue
+        if asked.name:
+            return told
+        found = _joined(found, told) if found else told
+    if found is not None:
+        return found
+    raise next((each for each in refusals if isinstance(each, NotFound)), refusals[0] if refusals else _nobody())
+
+
+def _nobody() -> Retry:
+    return Retry("there is nobody to ask: name an agent's folder with --data or --root-dir, or give --kubeconfig")
+
+
+def _joined(first: Told, second: Told) -> Told:
+    """What the agent itself says of a pod is worth more."""
+    known = {each["uid"] for each in first["items"]}
+    more = [each for each in second["items"] if each["uid"] not in known and each["node"] != first["node"]]
+    return {**first, "items": [*first["items"], *more]}
+
+
+# --- the agent of this machine
+
+
+async def _from_agent(places: Places, asked: Asked) -> Told | None:
+    if places.state is None:
+        return None
+    since = f" {asked.since.isoformat()}" if asked.since else ""
+    question = f"explain {asked.namespace or _DEFAULT} {asked.name}{since}" if asked.name else "explain"
+    answer: Told = await ask(places.state / "pykubelet.sock", question)
+    if "error" in answer:
+        everything = await ask(places.state / "pykubelet.sock", "explain")
+        if asked.name and asked.name == everything.get("node"):
+            return dict(everything)
+        raise NotFound(answer["error"])
+    return answer if asked.name else _of_namespace(answer, asked)
+
+
+def _of_namespace(told: Told, asked: Asked) -> Told:
+    items = [each for each in told["items"] if asked.namespace in ("", each["namespace"])]
+    return {**told, "items": items}
+
+
+# --- its files
+
+
+async def _from_disk(places: Places, asked: Asked) -> Told | None:
+    if places.state is None or not (places.state / "journal").is_dir():
+        return None
+    try:
+        await ask(places.state / "pykubelet.sock", "ping")
+    except Retry:
+        return await asyncio.to_thread(_read, places.state / "journal", asked)
+    return None  # who runs has been asked
+
+
+def _read(folder: Path, asked: Asked) -> Told:
+    namespace = asked.namespace or (_DEFAULT if asked.name else "")
+    noted = read_journal(folder, name=asked.name, namespace=namespace)
+    pods: dict[str, list[m.Noted]] = {}
+    for each in noted:
+        if each.about.uid:
+            pods.setdefault(each.about.uid, []).append(each)
+    if not asked.name:
+        told = [_from_moments(each, asked) for each in pods.values()]
+        items = [_as_json(each) for each in told if not each.is_well]
+        return {"version": VERSION, "kind": "StoryList", "node": "", "items": items}
+    if not pods:
+        raise NotFound(f"nothing is written down of pod {namespace}/{asked.name} in {folder}")
+    last = max(pods.values(), key=lambda moments: moments[-1].at)
+    return _as_json(_from_moments(last, asked))
+
+
+def _from_moments(moments: list[m.Noted], asked: Asked) -> Story:
+    is_gone = any(
+        isinstance(each.moment, m.PodDeleted)
+        or (isinstance(each.moment, m.PhaseEntered) and each.moment.phase in (m.Phase.GONE, m.Phase.REMOVING))
+        for each in moments
+    )
+    trouble = NodeTrouble(agent=not is_gone)
+    return story(None, moments, now=datetime.now(UTC), trouble=trouble, is_gone=is_gone, since=asked.since)
+
+
+# --- an API server, and through it the agents of its nodes
+
+
+async def _from_api(places: Places, asked: Asked) -> Told | None:
+    if not places.kubeconfig:
+        return None
+    from pykubelet.kube import kubeconfig  # an HTTP client takes long to load
+    from pykubelet.kube.client import ApiClient, object_path
+    from pykubelet.kube.credentials import Credentials
+
+    async with ApiClient(Credentials(kubeconfig.load(places.kubeconfig)), timeout=10.0, qps=0) as server:
+
+        async def of_node(node: str, rest: str = "", since: str | None = None) -> Told:
+            path = f"{object_path('nodes', name=node, subresource='proxy')}/explain{rest}"
+            found: Told = json.loads(await server.request("GET", path, params={"since": since}))
+            return found
+
+        if not asked.name:
+            return await _all_of(server, of_node, object_path("pods", namespace=asked.namespace))
+        namespace = asked.namespace or _DEFAULT
+        try:
+            pod = await server.get(object_path("pods", namespace=namespace, name=asked.name), Pod)
+        except NotFound:
+            try:
+                return await of_node(asked.name)
+            except PykubeletError:
+                what = f"there is no pod {asked.name} in namespace {namespace}, and no node of that name"
+                raise NotFound(what) from None
+        node = pod.spec.node_name
+        if not node:
+            return _as_json(_from_status(pod, asked.since))
+        try:
+            since = asked.since.isoformat() if asked.since else None
+            return await of_node(node, f"/{namespace}/{asked.name}", since)
+        except PykubeletError as error:
+            why = f"told from its status alone, for the agent of node {node} does not tell more: {error}"
+            return {**_as_json(_from_status(pod, asked.since)), "note": why}
+
+
+async def _all_of(server: Any, of_node: Any, path: str) -> Told:
+    class PodList(Struct, frozen=True):
+        items: tuple[Pod, ...] = ()
+
+    pods = (await server.get(path, PodList)).items
+    told = {pod.metadata.uid: _from_status(pod) for pod in pods}
+    unwell = {uid: _as_json(each) for uid, each in told.items() if not each.is_well}
+    nodes = sorted({each.node for each in told.values() if each.node})
+    answers = await asyncio.gather(*(of_node(node) for node in nodes), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, dict):
+            unwell |= {each["uid"]: each for each in answer["items"] if each["uid"] in told}
+    return {"version": VERSION, "kind": "StoryList", "node": "", "pods": len(pods), "items": list(unwell.values())}
+
+
+def _from_status(pod: Pod, since: datetime | None = None) -> Story:
+    return story(pod, (), now=datetime.now(UTC), since=since)
+
+
+def _as_json(value: Story) -> Told:
+    found: Told = json.loads(codec.encode(value))
+    return found

@@ -1,0 +1,114 @@
+"""Why is my pod not running? The story of a pod, from its status, its moments in memory and on disk, and the last lines
+of what has failed."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from pykubelet.api.pod import ContainerStatus, Pod
+from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.pod.container.sandbox_config import log_directory
+from pykubelet.pod.moments import Noted
+from pykubelet.pod.story.diagnosis import NodeTrouble
+from pykubelet.pod.story.story import VERSION, Story, story
+from pykubelet.server.logs.last_words import last_words
+
+_NO_WORDS: Final[Mapping[str, str]] = {}
+
+
+class History(Protocol):
+    def __call__(self, *, namespace: str = "", name: str = "", uid: str = "") -> list[Noted]:
+        """What is on disk. It blocks."""
+
+
+class Explainer:
+    """`moments` are those in memory, by a pod's uid."""
+
+    def __init__(
+        self,
+        pods: Callable[[], Sequence[Pod]],
+        moments: Callable[[str], Sequence[Noted]],
+        history: History,
+        trouble: Callable[[], NodeTrouble],
+        log_root: str,
+        *,
+        node: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._pods = pods
+        self._node = node
+        self._moments = moments
+        self._history = history
+        self._trouble = trouble
+        self._log_root = log_root
+        self._now = now
+
+    async def answer(self, question: str) -> Any:
+        """Of the agent's socket: nothing, or a namespace, a name and perhaps a time, with spaces between."""
+        words = question.split()
+        if not words:
+            return await self.all()
+        namespace, name, since, *_ = (*words, "", "")
+        try:
+            return await self.one(namespace, name, read_time(since))
+        except (NotFound, Invalid) as error:
+            return {"error": str(error)}
+
+    async def all(self) -> dict[str, Any]:
+        """The node, and the stories of those of its pods that are not well."""
+        trouble, pods = self._trouble(), self._pods()
+        told = [await self._told(pod, self._moments(pod.metadata.uid), trouble, None) for pod in pods]
+        return {
+            "version": VERSION,
+            "kind": "StoryList",
+            "node": self._node,
+            "pods": len(pods),
+            "trouble": trouble,
+            "items": [each for each in told if not each.is_well],
+        }
+
+    async def one(self, namespace: str, name: str, since: datetime | None) -> Story:
+        """Raises NotFound."""
+        named = (each for each in self._pods() if each.metadata.name == name)
+        pod = next((each for each in named if each.metadata.namespace == namespace), None)
+        if pod is None:
+            old = await asyncio.to_thread(self._history, namespace=namespace, name=name)
+            if not old:
+                raise NotFound(f"node {self._node} does not know pod {namespace}/{name}, now or before")
+            last = [each for each in old if each.about.uid == old[-1].about.uid]
+            return story(None, last, now=self._now(), is_gone=True, node=self._node, since=since)
+        uid = pod.metadata.uid
+        recent = self._moments(uid)
+        before = await asyncio.to_thread(self._history, uid=uid)
+        known = [each for each in before if not recent or each.at < recent[0].at]
+        return await self._told(pod, (*known, *recent), self._trouble(), since)
+
+    async def _told(self, pod: Pod, moments: Sequence[Noted], trouble: NodeTrouble, since: datetime | None) -> Story:
+        failed = [(each.name, _attempt(each)) for each in _failed(pod)]
+        folder = log_directory(pod, self._log_root)
+        words = await asyncio.to_thread(last_words, folder, failed) if failed else _NO_WORDS
+        return story(pod, moments, now=self._now(), last_words=words, trouble=trouble, node=self._node, since=since)
+
+
+def _failed(pod: Pod) -> list[ContainerStatus]:
+    return [
+        each
+        for each in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        if (ended := each.state.terminated or each.last_state.terminated) is not None and ended.exit_code != 0
+    ]
+
+
+def _attempt(status: ContainerStatus) -> int:
+    """Of the one that has ended: a container that runs again has the next number."""
+    return status.restart_count - (status.state.running is not None)
+
+
+def read_time(text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"{text[:40]!r} is not a time such as 2026-01-02T15:04:05Z") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
