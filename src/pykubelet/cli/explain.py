@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, NotFound
 from pykubelet.cli.common import PATH, data_option, folder
 
 if TYPE_CHECKING:
@@ -90,7 +90,10 @@ def _tell(places: "Places", asked: "Asked", output: str, follow: bool) -> None:
 
     from pykubelet.cli.stories import tell
 
-    told = asyncio.run(tell(places, asked))
+    try:
+        told = asyncio.run(tell(places, asked))
+    except NotFound as error:
+        raise Invalid(str(error)) from None
     _print(told, output)
     while follow and told.get("state") not in ("Gone", "Succeeded", "Failed"):
         time.sleep(1.0)

@@ -14,11 +14,14 @@ from pykubelet.api.pod import Pod
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.host.journal_files import read_journal
 from pykubelet.pod import moments as m
+from pykubelet.pod.story.container_facts import container_facts
 from pykubelet.pod.story.diagnosis import NodeTrouble
 from pykubelet.pod.story.story import VERSION, Story, story
 from pykubelet.server.control_socket import ask
+from pykubelet.server.logs.last_words import last_words
 
 _DEFAULT: Final = "default"
+_LOGS: Final = Path("/var/log/pods")
 Told = dict[str, Any]
 """A Story or a StoryList, as JSON has it."""
 
@@ -99,11 +102,12 @@ async def _from_disk(places: Places, asked: Asked) -> Told | None:
     try:
         await ask(places.state / "pykubelet.sock", "ping")
     except Retry:
-        return await asyncio.to_thread(_read, places.state / "journal", asked)
+        own = places.state / "logs"
+        return await asyncio.to_thread(_read, places.state / "journal", own if own.is_dir() else _LOGS, asked)
     return None  # who runs has been asked
 
 
-def _read(folder: Path, asked: Asked) -> Told:
+def _read(folder: Path, logs: Path, asked: Asked) -> Told:
     namespace = asked.namespace or (_DEFAULT if asked.name else "")
     noted = read_journal(folder, name=asked.name, namespace=namespace)
     pods: dict[str, list[m.Noted]] = {}
@@ -111,23 +115,41 @@ def _read(folder: Path, asked: Asked) -> Told:
         if each.about.uid:
             pods.setdefault(each.about.uid, []).append(each)
     if not asked.name:
-        told = [_from_moments(each, asked) for each in pods.values()]
+        told = [_from_moments(each, asked, logs) for each in pods.values()]
         items = [_as_json(each) for each in told if not each.is_well]
         return {"version": VERSION, "kind": "StoryList", "node": "", "items": items}
     if not pods:
         raise NotFound(f"nothing is written down of pod {namespace}/{asked.name} in {folder}")
     last = max(pods.values(), key=lambda moments: moments[-1].at)
-    return _as_json(_from_moments(last, asked))
+    return _as_json(_from_moments(last, asked, logs))
 
 
-def _from_moments(moments: list[m.Noted], asked: Asked) -> Story:
+def _from_moments(moments: list[m.Noted], asked: Asked, logs: Path) -> Story:
     is_gone = any(
         isinstance(each.moment, m.PodDeleted)
         or (isinstance(each.moment, m.PhaseEntered) and each.moment.phase in (m.Phase.GONE, m.Phase.REMOVING))
         for each in moments
     )
-    trouble = NodeTrouble(agent=not is_gone)
-    return story(None, moments, now=datetime.now(UTC), trouble=trouble, is_gone=is_gone, since=asked.since)
+    return story(
+        None,
+        moments,
+        now=datetime.now(UTC),
+        last_words=_words(moments, logs),
+        trouble=NodeTrouble(agent=not is_gone),
+        is_gone=is_gone,
+        since=asked.since,
+    )
+
+
+def _words(moments: list[m.Noted], logs: Path) -> dict[str, str]:
+    """As far as the logs are still there."""
+    about = moments[-1].about
+    failed = [
+        (each.name, each.restarts - (each.running_since is not None))
+        for each in container_facts(None, moments)
+        if each.ended is not None and each.ended.exit_code != 0
+    ]
+    return last_words(str(logs / f"{about.namespace}_{about.name}_{about.uid}"), failed)
 
 
 # --- an API server, and through it the agents of its nodes

@@ -124,7 +124,10 @@ def _after(facts: ContainerFacts, noted: m.Noted) -> ContainerFacts:
             killed_for = next((each for each in kinds if f"{each} probe" in message), "")
             return replace(facts, killed_for=killed_for, killed_attempt=facts.restarts)
         case m.Exited(code=code, reason=reason, attempt=attempt, started_at=started, finished_at=finished):
-            ended = ContainerStateTerminated(exit_code=code, reason=reason, started_at=started, finished_at=finished)
+            why = facts.message if facts.waiting == "RunContainerError" else ""
+            ended = ContainerStateTerminated(
+                exit_code=code, reason=reason, message=why, started_at=started, finished_at=finished
+            )
             was_killed = facts.killed_for if attempt == facts.killed_attempt else ""
             return replace(facts, ended=ended, running_since=None, until=None, killed_for=was_killed, is_over=True)
         case m.Probed(kind=kind, result=result) | m.HealthChanged(kind=kind, result=result):
@@ -140,5 +143,5 @@ def _hear(found: dict[str, ContainerFacts], message: str) -> None:
     kind, _, words = message.partition(" probe ")
     for name, facts in found.items():
         if len(found) == 1 or facts.running_since is not None:
-            said = words.partition(": ")[2] or words
+            said = words.removeprefix("failed:").strip()
             found[name] = replace(facts, probe_words={**facts.probe_words, kind.lower(): said})

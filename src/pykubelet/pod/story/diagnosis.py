@@ -135,7 +135,8 @@ def _of_needs(seen: Evidence) -> c.Cause | None:
             case m.Awaiting(what="network", message=message):
                 return c.NetworkNotReady(message=message)
             case m.Awaiting(what="volume" | "configmap" | "secret", message=message, name=name):
-                return _of_volume(seen, message) or c.VolumeFailed(volume=name, message=message)
+                volume = name or _named_in(seen.pod, message)
+                return _of_volume(seen, message) or c.VolumeFailed(volume=volume, message=message)
             case _:
                 pass
     message = next((each.message for each in seen.containers if each.waiting == "ContainerCreating"), "")
@@ -154,6 +155,12 @@ def _of_volume(seen: Evidence, message: str) -> c.Cause | None:
     if seen.trouble.api and texts.is_connection(message):
         return c.ApiServerAway(message=seen.trouble.api, since=seen.trouble.api_since)
     return failed
+
+
+def _named_in(pod: Pod | None, message: str) -> str:
+    """The volume whose path on the node the message names."""
+    paths = ((each.name, each.host_path.path) for each in (pod.spec.volumes if pod else ()) if each.host_path)
+    return next((name for name, path in paths if path and path in message), "")
 
 
 def _source(pod: Pod | None, name: str) -> str:

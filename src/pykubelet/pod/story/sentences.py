@@ -78,7 +78,9 @@ def _of_needs(cause: c.OfNeeds) -> str:
         case c.KeyNotFound(kind=kind, name=name, namespace=namespace, key=key):
             return f"waits for key {key} of {kind} {namespace}/{name}, which the {kind} does not have"
         case c.VolumeFailed(volume=volume, message=message):
-            return f"waits for volume {volume}, which cannot be mounted: {_short(message)}"
+            return (
+                f"waits for {f'volume {volume}' if volume else 'a volume'}, which cannot be mounted: {_short(message)}"
+            )
         case c.NetworkNotReady(message=message):
             return f"waits for the node's network: {_short(message)}"
         case c.SandboxFailed(message=message):
@@ -96,7 +98,7 @@ def _of_exit(cause: c.Crashed | c.OutOfMemory | c.ReadOnlyFileSystem | c.Permiss
     words = f"; last words: `{cause.last_words}`" if cause.last_words else ""
     match cause:
         case c.OutOfMemory(limit=limit):
-            why = f"OOMKilled: limit {limit}" if limit else "OOMKilled: it has no limit, so the node itself ran out"
+            why = f"OOMKilled: limit {limit}" if limit else "OOMKilled"
             what = f"{who} exited with code {cause.exit_code} ({why}){often}"
         case c.ReadOnlyFileSystem():
             what = f"{who} writes to a read-only file system and exited with code {cause.exit_code}{often}"

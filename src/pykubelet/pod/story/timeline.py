@@ -31,12 +31,15 @@ class Span(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
 
 
 def timeline(moments: Sequence[m.Noted]) -> tuple[Line, ...]:
-    lines = []
+    """The oldest first. A status that reads as the one before is no news."""
+    lines, status = [], ""
     for noted in moments:
         line = _line(noted)
-        if line is not None:
-            lines.append(line)
-    return tuple(lines)
+        if line is None or (isinstance(noted.moment, m.StatusSet) and line.what == status):
+            continue
+        status = line.what if isinstance(noted.moment, m.StatusSet) else status
+        lines.append(line)
+    return tuple(sorted(lines, key=lambda line: line.at))
 
 
 def _line(noted: m.Noted) -> Line | None:

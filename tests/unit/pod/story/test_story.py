@@ -12,6 +12,7 @@ from pykubelet.pod import moments as m
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.story import causes
 from pykubelet.pod.story.advice import next_step
+from pykubelet.pod.story.diagnosis import NodeTrouble
 from pykubelet.pod.story.sentences import sentence
 from pykubelet.pod.story.story import Story, story
 from unit.pod.story.broken_pods import CASES, NOW, RUNNING, Case, ago, noted, one_status, pod
@@ -114,10 +115,7 @@ def test_a_pod_that_is_gone_is_told_from_its_moments_alone() -> None:
         noted(m.PodDeleted(), 5),
     )
     found = story(None, moments, now=NOW, is_gone=True, node="n1")
-    assert found.sentence == (
-        "web is gone; at last it keeps crashing: app exited with code 137 (OOMKilled: it has no limit, so the node "
-        "itself ran out) 3 times."
-    )
+    assert found.sentence == ("web is gone; at last it keeps crashing: app exited with code 137 (OOMKilled) 3 times.")
     assert (found.state, found.is_well, found.next) == ("Gone", True, None)
 
 
@@ -184,3 +182,28 @@ def test_a_pod_that_is_being_deleted_is_stopping() -> None:
     found = told(case._replace(pod=replace(case.pod, metadata=meta)))
     assert found.state == "Stopping"
     assert found.sentence.startswith("web is being stopped; before that it keeps crashing: ")
+
+
+def test_a_volume_without_a_name_is_found_by_its_path() -> None:
+    volume = {"name": "data", "hostPath": {"path": "/srv/x"}}
+    moments = (noted(m.Awaiting("volume", "", "hostPath type check failed: /srv/x is not a directory")),)
+    found = story(pod(volumes=[volume]), moments, now=NOW)
+    assert found.sentence.startswith("web waits for volume data, which cannot be mounted: hostPath type check failed")
+
+
+def test_a_program_that_could_not_be_started_is_told_from_its_moments_alone() -> None:
+    why = 'exec: "/bin/nope": no such file or directory'
+    moments = (
+        noted(m.StartFailed("app", "container", "RunContainerError", why, 1.0), 20),
+        noted(m.Exited("app", 0, 128, "StartError", None, ago(20)), 20),
+        noted(m.StartFailed("app", "container", "CrashLoopBackOff", "back-off 10s restarting", 8.0), 10),
+    )
+    assert story(None, moments, now=NOW).sentence.startswith(f"web cannot run /bin/nope in container app: {why}; ")
+
+
+def test_nothing_is_promised_while_no_agent_runs() -> None:
+    moments = (noted(m.Exited("app", 0, 1, "Error", ago(20), ago(10)), 10),)
+    found = story(None, moments, now=NOW, trouble=NodeTrouble(agent=True))
+    assert found.sentence == (
+        "web fails: app exited with code 1; nothing is started or tried until the node's agent runs again."
+    )

@@ -1,0 +1,153 @@
+"""Broken pods on a real node: `explain` names the cause of each, on the machine, from anywhere and after the end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.agent_process import command
+from kit.up_cluster import EMBEDDED, UpCluster, cluster_up
+from kit.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def pod(name: str, *words: str, container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    one = {"name": "app", "image": "host", "command": list(words or ("sleep", "1000")), **(container or {})}
+    spec = {"terminationGracePeriodSeconds": 1, "containers": [one], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+_FAILS = {"exec": {"command": ["sh", "-c", "echo sick; exit 1"]}, "periodSeconds": 1, "failureThreshold": 1}
+_VOLUME = {"name": "data", "hostPath": {"path": "/nowhere/at/all", "type": "Directory"}}
+
+BROKEN = {
+    "config": (
+        pod("config", container={"envFrom": [{"configMapRef": {"name": "app-config"}}]}),
+        "ObjectNotFound",
+        "config waits for ConfigMap default/app-config, which does not exist; it starts by itself when it appears.",
+    ),
+    "crash": (
+        pod("crash", "python3", "-c", "raise KeyError('DATABASE_URL')"),
+        "Crashed",
+        "last words: `KeyError: 'DATABASE_URL'`; next start in ",
+    ),
+    "init": (
+        pod("init", initContainers=[{"name": "prepare", "image": "host", "command": ["sh", "-c", "echo no; exit 2"]}]),
+        "Crashed",
+        "init container prepare exited with code 2",
+    ),
+    "liveness": (
+        pod("liveness", container={"livenessProbe": _FAILS}),
+        "ProbeFailed",
+        "liveness keeps being restarted: the liveness probe of app fails: sick",
+    ),
+    "readiness": (
+        pod("readiness", container={"readinessProbe": _FAILS}),
+        "ProbeFailed",
+        "readiness runs, but gets no traffic: the readiness probe of app fails: sick; ",
+    ),
+    "volume": (
+        pod("volume", volumes=[_VOLUME], container={"volumeMounts": [{"name": "data", "mountPath": "/data"}]}),
+        "VolumeFailed",
+        "volume waits for volume data, which cannot be mounted: hostPath type check failed: /nowhere/at/all ",
+    ),
+    "command": (pod("command", "/bin/nope"), "CommandNotFound", "command cannot run /bin/nope in container app: "),
+    "user": (
+        pod("user", container={"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}),
+        "WrongUser",
+        "user cannot start container app as the user it should be: ",
+    ),
+    "room": (
+        pod("room", container={"resources": {"requests": {"cpu": "1000"}}}),
+        "NoRoom",
+        "room has no node: none has enough cpu; it starts when there is room on a node.",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[UpCluster]:
+    with cluster_up(*EMBEDDED) as running:
+        running.apply(*(each[0] for each in BROKEN.values()), pod("well"))
+        running.ready("well")
+        yield running
+
+
+def explain(cluster: UpCluster, *words: str) -> Any:
+    return json.loads(command("explain", *words, "-o", "json", "--data", str(cluster.data)))
+
+
+def test_the_first_line_of_each_names_its_cause(cluster: UpCluster) -> None:
+    told: dict[str, Any] = {}
+
+    def all_are_told() -> bool:
+        told.clear()
+        told.update({each["name"]: each for each in explain(cluster)["items"]})
+        return all(
+            name in told and told[name]["cause"]["code"] == code and words in told[name]["sentence"]
+            for name, (_, code, words) in BROKEN.items()
+        )
+
+    wait_for(all_are_told, seconds=40, otherwise=lambda: {name: each["sentence"] for name, each in told.items()})
+    assert "well" not in told
+
+
+def test_from_anywhere_through_the_api_server_and_as_a_plug_in_of_kubectl(cluster: UpCluster) -> None:
+    here = explain(cluster, "crash")
+    there = json.loads(command("explain", "crash", "-o", "json", "--kubeconfig", str(cluster.kubeconfig)))
+    assert there["uid"] == here["uid"]
+    assert there["criticalPath"] == here["criticalPath"] != []
+    folder = cluster.folder / "bin"
+    folder.mkdir()
+    plug_in = folder / "kubectl-explainpod"
+    plug_in.write_text(f"#!{sys.executable}\nfrom pykubelet.cli.explain import plugin\nplugin()\n")
+    plug_in.chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    assert "has no node: none has enough cpu" in cluster.kubectl("explainpod", "room", env={"PATH": path})
+
+
+def test_who_may_not_use_the_node_s_proxy_is_told_the_status_alone(cluster: UpCluster) -> None:
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "looker", "namespace": "default"}}
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]
+    whom = [{"kind": "ServiceAccount", "name": "looker", "namespace": "default"}]
+    what = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "looker"}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "looker"}}
+    cluster.apply(
+        account,
+        {**role, "kind": "Role", "rules": rules},
+        {**role, "kind": "RoleBinding", "subjects": whom, "roleRef": what},
+    )
+    token = cluster.kubectl("create", "token", "looker").strip()
+    config = json.loads(cluster.kubeconfig.read_bytes())
+    config["users"] = [{"name": config["contexts"][0]["context"]["user"], "user": {"token": token}}]
+    own = cluster.folder / "looker"
+    own.write_text(json.dumps(config))
+    told = json.loads(command("explain", "crash", "-o", "json", "--kubeconfig", str(own)))
+    assert told["cause"]["code"] == "Crashed"
+    assert told["lastWords"] == {}
+    assert "told from its status alone" in told["note"]
+
+
+def test_a_pod_that_is_gone_and_an_agent_that_was_killed_leave_their_stories(cluster: UpCluster) -> None:
+    cluster.kubectl("delete", "pod", "crash", "--now")
+    wait_for(lambda: explain(cluster, "crash")["state"] == "Gone", seconds=20)
+    assert explain(cluster, "crash")["cause"]["code"] == "Crashed"
+    for lock in ("up.lock", "state/agent.lock"):
+        os.kill(int((cluster.data / lock).read_text()), signal.SIGKILL)
+    apiserver_goes(cluster.data)
+    told = explain(cluster, "init")
+    assert told["cause"]["code"] == "Crashed"
+    assert told["sentence"].endswith("nothing is started or tried until the node's agent runs again.")
+    assert explain(cluster, "crash")["state"] == "Gone"
+
+
+def apiserver_goes(data: Path) -> None:
+    """Whoever the supervisor has started ends with it."""
+    wait_for(lambda: not subprocess.run(["pgrep", "-f", f"apiserver.*{data}"], capture_output=True).stdout, seconds=20)

@@ -1,0 +1,133 @@
+"""`pykubelet explain` without an agent: from the files that one has left, and how stories are printed."""
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pykubelet.api import codec
+from pykubelet.base.journal import About, Noted
+from pykubelet.cli.explain import _kubectls_own, _print_news
+from pykubelet.cli.main import main
+from pykubelet.cli.story_text import list_text, story_text
+from pykubelet.host.journal_files import JournalFiles
+from pykubelet.pod import moments as m
+from pykubelet.pod.journal_rule import rule
+from pykubelet.pod.lifecycle.pod_update import Op
+from pykubelet.pod.story.story import story
+from unit.pod.story.broken_pods import CASES, NOW, noted
+
+WEB = About("u1", "default", "web")
+OLD = About("u0", "default", "old")
+
+
+def left_behind(state: Path) -> None:
+    now = datetime.now(UTC)
+    files = JournalFiles(state / "journal", rule)
+    files.read(Noted(now - timedelta(hours=3), WEB, m.Merged(Op.ADD, "api")))
+    files.read(Noted(now - timedelta(minutes=2), WEB, m.ContainerStarted("app", "container", 0)))
+    files.read(Noted(now - timedelta(minutes=1), WEB, m.Exited("app", 0, 1, "Error", now, now)))
+    files.read(Noted(now - timedelta(minutes=1), OLD, m.Exited("app", 0, 137, "OOMKilled", now, now)))
+    files.read(Noted(now, OLD, m.PodDeleted()))
+    asyncio.run(files.flush())
+    log = state / "logs" / "default_web_u1" / "app"
+    log.mkdir(parents=True)
+    (log / "0.log").write_text("2026-01-02T15:04:05Z stderr F KeyError: 'DATABASE_URL'\n")
+
+
+def explain(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["explain", *arguments])
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> str:
+    left_behind(tmp_path)
+    return str(tmp_path)
+
+
+def test_a_pod_is_told_from_disk_while_the_agent_does_not_run(state: str) -> None:
+    lines = explain("web", "--root-dir", state).output.splitlines()
+    assert lines[0] == (
+        "web fails: app exited with code 1; last words: `KeyError: 'DATABASE_URL'`; nothing is started or tried until "
+        "the node's agent runs again."
+    )
+    assert "  | KeyError: 'DATABASE_URL'" in lines
+
+
+def test_a_pod_that_is_gone_is_there_the_morning_after(state: str) -> None:
+    told = json.loads(explain("old", "--root-dir", state, "-o", "json").output)
+    assert (told["state"], told["cause"]["code"]) == ("Gone", "OutOfMemory")
+
+
+def test_without_a_pod_all_are_told_that_are_not_well(state: str) -> None:
+    assert [line.partition(" ")[0] for line in explain("--root-dir", state).output.splitlines()] == ["default/web"]
+    assert explain("--root-dir", state, "-n", "other").output == "All pods are well.\n"
+
+
+def test_since_cuts_the_timeline(state: str) -> None:
+    told = json.loads(explain("web", "--root-dir", state, "-o", "json", "--since", "10m").output)
+    assert [line["what"] for line in told["timeline"]] == ["started", "exited with code 1 (Error)"]
+    refused = explain("web", "--root-dir", state, "--since", "soon")
+    assert (refused.exit_code, "--since: 'soon' is not a duration" in refused.output) == (2, True)
+
+
+def test_what_nobody_knows_is_said_in_one_line(state: str, tmp_path: Path) -> None:
+    result = explain("nope", "--root-dir", state)
+    assert result.exit_code == 2
+    assert result.output == f"pykubelet: nothing is written down of pod default/nope in {state}/journal\n"
+    nobody = explain("web", "--root-dir", str(tmp_path / "empty"))
+    assert nobody.exit_code == 1
+    assert "no agent answers at" in nobody.output
+
+
+def told(name: str) -> dict[str, Any]:
+    case = next(case for case in CASES if case.name == name)
+    words = {"app": case.last_words} if case.last_words else {}
+    found: dict[str, Any] = json.loads(
+        codec.encode(story(case.pod, case.moments, now=NOW, last_words=words, trouble=case.trouble))
+    )
+    return found
+
+
+def test_the_text_begins_with_the_sentence_and_goes_on_with_what_to_try() -> None:
+    lines = story_text(told("out of memory")).splitlines()
+    assert lines[0].startswith("web keeps crashing: app exited with code 137 (OOMKilled: limit 64Mi) 3 times")
+    assert lines[2:4] == [
+        "What to try:", "  raise resources.limits.memory of app above 64Mi, or have it use less"
+    ]  # fmt: skip
+
+
+def test_a_stranger_s_text_moves_no_cursor() -> None:
+    event = m.EventRecorded("Warning", "Failed", "boom\x1b[2J\r\nweb runs; all is well.")
+    found = json.loads(codec.encode(story(None, (noted(event),), now=NOW)))
+    text = story_text({**found, "lastWords": {"app": "\x1b[31mred"}, "note": "\x07"})
+    assert not {"\x1b", "\r", "\x07"} & set(text)
+    assert "web runs" not in [line.strip() for line in text.splitlines()]
+
+
+def test_a_list_tells_what_the_node_has_to_do_without() -> None:
+    trouble = {"runtime": "connection refused", "api": "10.0.0.1 does not answer"}
+    assert list_text({"node": "n1", "items": [], "trouble": trouble}).splitlines() == [
+        "node n1: its container runtime does not answer: connection refused",
+        "node n1 cannot reach the API server: 10.0.0.1 does not answer",
+    ]
+
+
+def test_following_tells_news_and_not_the_clock(capsys: pytest.CaptureFixture[str]) -> None:
+    before = told("missing config map")
+    _print_news(before, {**before, "sentence": "in 3 s", "toldAt": "later"}, "text")
+    assert capsys.readouterr().out == ""
+    _print_news(before, told("out of memory"), "text")
+    assert capsys.readouterr().out.startswith("web keeps crashing: ")
+
+
+def test_the_plug_in_takes_kubectl_s_kubeconfig(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "two").touch()
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/one:{tmp_path}/two")
+    assert _kubectls_own() == f"{tmp_path}/two"
+    monkeypatch.setenv("KUBECONFIG", "")
+    assert _kubectls_own().endswith("/.kube/config")
