@@ -16,6 +16,7 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import LIGHT, Backend
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.objects import encode
+from pykubelet.apiserver.requests.audit_id import named
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.fair_turns import FairTurns
 from pykubelet.apiserver.requests.in_flight import LASTING, READING, WRITING, InFlight
@@ -175,9 +176,7 @@ class RequestHandler:
         seen.content_type = request.content_type if body else ""
         ask = partial(_call, request, info, resource, user, body, accept, seen.notes)
         await self._turns.turn(user, info)
-        waits = place in self.answers or self._backend.admission.waits(resource)
-        waits = waits or self._backend.strategy(resource).waits
-        done = await self._answer(self._verb(place, resource, info), ask, user.name, len(body), waits=waits)
+        done = await self._answer(self._verb(place, resource, info), ask, user.name, len(body), place, resource)
         if isinstance(done, Payload):
             seen.size = len(done.body)
             if self._observer.wants_answer(seen):
@@ -188,13 +187,14 @@ class RequestHandler:
         return await self._stream(request, resource, done, media)
 
     async def _answer(
-        self, verb: Verb, ask: Callable[[], Call], who: str, weight: int, *, waits: bool
+        self, verb: Verb, ask: Callable[[], Call], who: str, weight: int, place: Place, resource: Resource
     ) -> Payload | AsyncIterator[bytes]:
         """What is large is worked on beside the loop, from the first look at the text to the last byte to send; but for
         what may have to wait for others, or knows more than the backend that goes there."""
         backend = self._backend
         if weight <= LIGHT:
             return await _done(backend, verb, ask(), weight)
+        waits = place in self.answers or backend.admission.waits(resource) or backend.strategy(resource).waits
         if not waits:
             return await backend.aside(who, weight, lambda there: _done(there, verb, ask(), weight))
         call = await backend.aside(who, weight, lambda _: read_ahead(ask()))
@@ -212,7 +212,8 @@ class RequestHandler:
     async def _stream(
         self, request: web.Request, resource: Resource, lines: AsyncIterator[bytes], media: str
     ) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": media, "Cache-Control": "no-cache, private"})
+        headers = {"Content-Type": media, "Cache-Control": "no-cache, private", **named(request)}
+        response = web.StreamResponse(headers=headers)
         response.enable_chunked_encoding()
         await response.prepare(request)
         if request.transport is not None:
@@ -290,7 +291,7 @@ async def _done(backend: Backend, verb: Verb, call: Call, weight: int) -> Payloa
 async def _response(request: web.Request, made: Payload) -> web.StreamResponse:
     if len(made.body) <= _PIECE:
         return web.Response(status=made.code, body=made.body, headers=made.headers)
-    response = web.StreamResponse(status=made.code, headers=made.headers)
+    response = web.StreamResponse(status=made.code, headers=[*made.headers, *named(request).items()])
     response.content_length = len(made.body)
     await response.prepare(request)
     for start in range(0, len(made.body), _PIECE):  # encrypted and kept for a slow client piece by piece

@@ -7,7 +7,6 @@ the store, because another server wrote it, is read as well: JSON in another ord
 
 import os
 import random
-import uuid
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -24,6 +23,8 @@ Object = dict[str, Any]
 
 _SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 _UIDS: Final = 256
+_VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""Of a UUID of version 4, as RFC 9562 writes it: the library takes five times as long for one."""
 _drawn: Final[list[bytes]] = []
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -80,7 +81,9 @@ def new_uid() -> str:
     if not _drawn:
         bulk = os.urandom(16 * _UIDS)
         _drawn.extend(bulk[start : start + 16] for start in range(0, len(bulk), 16))
-    return str(uuid.UUID(bytes=_drawn.pop(), version=4))
+    raw = _drawn.pop().hex()
+    variant = _VARIANTS[raw[16]]
+    return f"{raw[:8]}-{raw[8:12]}-4{raw[13:16]}-{variant}{raw[17:20]}-{raw[20:]}"
 
 
 def name_suffix() -> str:

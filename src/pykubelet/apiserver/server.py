@@ -19,7 +19,7 @@ from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.store.port import Store
 from pykubelet.apiserver.store.watch_cache import WatchCache
-from pykubelet.apiserver.telemetry.observer import Auditing, Observer, name_request
+from pykubelet.apiserver.telemetry.observer import Auditing, Observer
 from pykubelet.apiserver.verbs.binding import bind
 from pykubelet.apiserver.verbs.components import component_statuses
 from pykubelet.apiserver.verbs.eviction import evict
@@ -81,7 +81,6 @@ class ApiServer:
         app = web.Application(client_max_size=self.backend.settings.most_body_bytes + 1)
         app.router.add_route("*", r"/{path:[\s\S]*}", self._handler.handle)  # a path may hold line ends, too
         app.cleanup_ctx.append(self._running)
-        app.on_response_prepare.append(name_request)
         app.on_shutdown.append(self._end_streams)
         return app
 

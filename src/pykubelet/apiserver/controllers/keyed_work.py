@@ -30,6 +30,7 @@ _INTERVAL: Final = 0.25
 """Seconds between two looks at one that was looked at ten times already: a hundred pods that become ready one after
 the other are a few changes of their owner's status, not a hundred."""
 _PACED: Final = 1_024
+_OWNED: Final = b'"ownerReferences"'
 
 
 class KeyedWork:
@@ -91,13 +92,21 @@ class KeyedWork:
 
     async def _follow(self, client: ControllerClient, kinds: tuple[Kind, ...], keys_of: KeysOf, owners: Kind) -> None:
         cache, prefixes = client.backend.cache, tuple(client.resource(kind).prefix for kind in kinds)
+        own = client.resource(owners).prefix
+
+        def matters(event: Event) -> bool:
+            """Where there is no owner, what could be anybody's is nobody's; most clusters have none of most kinds."""
+            if not event.key.startswith(prefixes):
+                return False
+            return event.key.startswith(own) or _has_owner(event) or cache.count(own) > 0
+
         backoff = Backoff(0.2, 10.0, now=asyncio.get_running_loop().time)
         while True:
             try:
                 since = (await cache.list(prefixes[0], limit=1)).revision
                 for entry in await client.entries(owners):
-                    self.add(_key(entry.key, client.resource(owners).prefix))
-                async for told in cache.watch(ROOT, since=since, wanted=lambda event: event.key.startswith(prefixes)):
+                    self.add(_key(entry.key, own))
+                async for told in cache.watch(ROOT, since=since, wanted=matters):
                     if isinstance(told, Event):
                         for key in await keys_of(told):
                             self.add(key)
@@ -155,6 +164,10 @@ class KeyedWork:
         if len(self._paces) > _PACED:
             self._paces = {each: at for each, at in self._paces.items() if at > now}
         return self._paces.get(key, now) - now - (_BURST - 1) * _INTERVAL
+
+
+def _has_owner(event: Event) -> bool:
+    return _OWNED in event.value or (event.previous is not None and _OWNED in event.previous)
 
 
 def _key(key: str, prefix: str) -> Key:

@@ -16,6 +16,7 @@ from yarl import URL
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.requests.audit_id import named
 from pykubelet.apiserver.requests.calls import Call
 from pykubelet.apiserver.requests.options import flag
 from pykubelet.apiserver.subresources.log_options import log_options
@@ -311,6 +312,7 @@ async def _refusal(answer: aiohttp.ClientResponse, where: str) -> status.ApiErro
 async def _copy(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     """Until it ends. When the client goes, this handler is cancelled, and with it what it asked for."""
     headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
+    headers += named(request).items()
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
     await response.prepare(request)
     try:

@@ -10,14 +10,13 @@ from aiohttp import web
 
 from pykubelet.apiserver.objects import new_uid
 from pykubelet.apiserver.requests.access import IDENTIFIED
+from pykubelet.apiserver.requests.audit_id import AUDIT_ID, HEADER
 from pykubelet.apiserver.telemetry.audit import audit_line
 from pykubelet.apiserver.telemetry.audit_log import AuditLog
 from pykubelet.apiserver.telemetry.audit_policy import Depth, Policy, Stage, depth
 from pykubelet.apiserver.telemetry.seen import Seen
 from pykubelet.apiserver.telemetry.tallies import Tallies
 
-AUDIT_ID: Final = web.RequestKey("audit-id", str)
-_HEADER: Final = "Audit-Id"
 _LONGEST_ID: Final = 64
 _UNSEEN: Final = Depth()
 
@@ -35,7 +34,7 @@ class Observer:
 
     def begin(self, request: web.Request) -> Seen:
         """Who gives his request a name finds it by that in the log, and the server's in every answer."""
-        given = request.headers.get(_HEADER, "")
+        given = request.headers.get(HEADER, "")
         name = given if 0 < len(given) <= _LONGEST_ID and given.isprintable() else new_uid()
         request[AUDIT_ID] = name
         return Seen(request, time.perf_counter(), self._now(), name)
@@ -59,6 +58,8 @@ class Observer:
     def end(self, seen: Seen, response: web.StreamResponse | None) -> None:
         """Without a response, the client has gone before there was one."""
         if response is not None:
+            if not response.prepared:
+                response.headers[HEADER] = seen.audit_id
             seen.code = response.status
             if isinstance(response, web.Response) and isinstance(response.body, bytes):
                 seen.size = len(response.body)
@@ -84,9 +85,3 @@ class Observer:
         self._auditing.log.write(audit_line(seen, stage, moment))
         self.tallies.audited()
         return True
-
-
-async def name_request(request: web.Request, response: web.StreamResponse) -> None:
-    """For the signal that an answer is about to be sent."""
-    if AUDIT_ID in request:
-        response.headers[_HEADER] = request[AUDIT_ID]

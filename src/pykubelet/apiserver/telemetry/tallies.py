@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from pykubelet.apiserver.telemetry.seen import Seen
 
 if TYPE_CHECKING:
@@ -49,17 +51,21 @@ _BUILD: Final = {
 
 class Histogram:
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self._bounds = bounds
+        self.bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 
+    def add(self, other: "Histogram") -> None:
+        self._counts = [one + more for one, more in zip(self._counts, other._counts, strict=True)]
+        self._sum += other._sum
+
     def observe(self, value: float) -> None:
-        self._counts[bisect_left(self._bounds, value)] += 1
+        self._counts[bisect_left(self.bounds, value)] += 1
         self._sum += value
 
     def buckets(self) -> list[tuple[str, float]]:
         found, total = [], 0
-        for bound, count in zip((*map(str, self._bounds), "+Inf"), self._counts, strict=True):
+        for bound, count in zip((*map(str, self.bounds), "+Inf"), self._counts, strict=True):
             total += count
             found.append((bound, float(total)))
         return found
@@ -69,13 +75,22 @@ class Histogram:
         return self._sum
 
 
+class Series(msgspec.Struct):
+    """What was counted of requests that are alike."""
+
+    labels: Labels
+    dry_run: str
+    code: str
+    seconds: Histogram
+    sizes: Histogram
+    count: int = 0
+
+
 class Tallies:
     """Counted on the event loop. There are only so many series, whatever anybody asks for."""
 
     def __init__(self) -> None:
-        self._requests: Counter[Labels] = Counter()
-        self._seconds: dict[Labels, Histogram] = {}
-        self._sizes: dict[Labels, Histogram] = {}
+        self._series: dict[tuple[object, ...], Series] = {}
         self._under_way: Counter[Labels] = Counter()
         self._audit_levels: Counter[Labels] = Counter()
         self._audit_events = 0
@@ -85,19 +100,43 @@ class Tallies:
         self._under_way[labels(seen)] += 1
 
     def ends(self, seen: Seen, seconds: float) -> None:
-        about = labels(seen)
-        dry_run = "All" if seen.request.query.get("dryRun") == "All" else ""
-        self._requests[*about, dry_run, str(seen.code)] += 1
-        if seen.is_long:
-            self._under_way[about] -= 1
-        timed = (*about, dry_run)
-        if timed not in self._seconds:
-            self._seconds[timed] = Histogram(_SECONDS)
-        self._seconds[timed].observe(seconds)
+        """It is found by what is at hand: to make labels for each request would take longer than to count it."""
+        info, resource, dry_run = seen.info, seen.resource, seen.request.query.get("dryRun") == "All"
+        if info is None or resource is None:
+            key: tuple[object, ...] = (seen.request.method if seen.request.method in _METHODS else "", seen.code)
+        else:
+            what = (
+                info.verb,
+                resource.prefix,
+                resource.version,
+                info.subresource,
+                bool(info.name),
+                bool(info.namespace),
+            )
+            key = (*what, seen.code, dry_run, seen.is_long, seen.content_type.startswith(_APPLY))
+        series = self._series.get(key)
+        if series is None:
+            said = "All" if dry_run else ""
+            made = Series(labels(seen), said, str(seen.code), Histogram(_SECONDS), Histogram(_BYTES))
+            series = self._series[key] = made
+        series.count += 1
+        series.seconds.observe(seconds)
         if seen.size:
-            if about not in self._sizes:
-                self._sizes[about] = Histogram(_BYTES)
-            self._sizes[about].observe(float(seen.size))
+            series.sizes.observe(seen.size)
+        if seen.is_long:
+            self._under_way[series.labels] -= 1
+
+    def _counts(self) -> Counter[Labels]:
+        found: Counter[Labels] = Counter()
+        for each in self._series.values():
+            found[*each.labels, each.dry_run, each.code] += each.count
+        return found
+
+    def _seconds(self) -> dict[Labels, Histogram]:
+        return _together(((*each.labels, each.dry_run), each.seconds) for each in self._series.values())
+
+    def _sizes(self) -> dict[Labels, Histogram]:
+        return _together((each.labels, each.sizes) for each in self._series.values() if each.sizes.sum)
 
     def audits(self, level: str) -> None:
         """A request."""
@@ -120,17 +159,17 @@ class Tallies:
             "Requests that were answered, by what they were about and the code of the answer.",
             labels=(*_NAMES, "dry_run", "code"),
         )
-        for about, count in self._requests.items():
+        for about, count in self._counts().items():
             requests.add_metric(about, count)
         yield requests
         yield _histogram(
             "apiserver_request_duration_seconds",
             "How long requests took, by what they were about.",
             (*_NAMES, "dry_run"),
-            self._seconds.items(),
+            self._seconds().items(),
         )
         yield _histogram(
-            "apiserver_response_sizes", "Bytes in answers, by what they answer.", _NAMES, self._sizes.items()
+            "apiserver_response_sizes", "Bytes in answers, by what they answer.", _NAMES, self._sizes().items()
         )
         yield _gauge(
             "apiserver_longrunning_requests", "Watches and connections that are open.", _NAMES, self._under_way.items()
@@ -156,6 +195,15 @@ class Tallies:
         yield about_us
         yield from ProcessCollector(registry=None).collect()
         yield from process_families()
+
+
+def _together(several: Iterable[tuple[Labels, Histogram]]) -> dict[Labels, Histogram]:
+    found: dict[Labels, Histogram] = {}
+    for about, each in several:
+        if about not in found:
+            found[about] = Histogram(each.bounds)
+        found[about].add(each)
+    return found
 
 
 def labels(seen: Seen) -> Labels:

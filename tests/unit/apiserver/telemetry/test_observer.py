@@ -186,4 +186,6 @@ async def test_what_anybody_asks_for_makes_no_series_of_its_own() -> None:
             await api.ask("GET", f"/api/v1/namespaces/n{number}/things{number}")
             await api.ask("GET", f"/nowhere/{number}")
             await api.ask("GET", f"/api/v1/namespaces/default/pods/p{number}")
-        assert len((await samples(api))["apiserver_request_total"]) <= before + 3
+            await api.ask("PUT", f"/api/v1/namespaces/default/pods/p{number}", {}, kind=f"application/x{number}")
+        assert len((await samples(api))["apiserver_request_total"]) <= before + 4
+        assert len(api.server._observer.tallies._series) <= before + 8
