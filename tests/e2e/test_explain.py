@@ -1,10 +1,12 @@
 """Broken pods on a real node: `explain` names the cause of each, on the machine, from anywhere and after the end."""
 
+import base64
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ import pytest
 from kit.agent_process import command
 from kit.up_cluster import EMBEDDED, UpCluster, cluster_up
 from kit.waiting import wait_for
+from pykubelet.host.journal_files import read_journal
+from pykubelet.pod.moments import PodDeleted
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -135,10 +139,54 @@ def test_who_may_not_use_the_node_s_proxy_is_told_the_status_alone(cluster: UpCl
     assert "told from its status alone" in told["note"]
 
 
+def test_a_report_has_what_helps_and_no_secret(cluster: UpCluster) -> None:
+    value, registry, plain = "h1dden-in-a-secret", "registry-passw0rd", "plain-value-of-a-variable"
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}, "stringData": {"password": value}}
+    auths = json.dumps({"auths": {"127.0.0.1:1": {"username": "me", "password": registry}}})
+    pull = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "pull"},
+        "stringData": {".dockerconfigjson": auths},
+    }
+    env = [
+        {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "mine", "key": "password"}}},
+        {"name": "PLAIN", "value": plain},
+    ]
+    words = ("sh", "-c", f"echo {value}; echo my $PASSWORD >&2; exit 3")
+    user = pod("user-of-secret", *words, container={"env": env}, imagePullSecrets=[{"name": "pull"}])
+    cluster.apply(secret, {**pull, "type": "kubernetes.io/dockerconfigjson"}, user)
+    wait_for(lambda: (explain(cluster, "user-of-secret").get("cause") or {}).get("code") == "Crashed", seconds=20)
+    assert value in explain(cluster, "user-of-secret")["sentence"], "the person at the machine sees it"
+    file = cluster.folder / "report.tar.gz"
+    assert "user-of-secret" in command("report", str(file), "--data", str(cluster.data))
+    assert file.stat().st_mode & 0o777 == 0o600
+    with tarfile.open(file) as archive:
+        members = {each.name: archive.extractfile(each) for each in archive.getmembers()}
+        content = {name: part.read().decode() for name, part in members.items() if part is not None}
+    assert next(iter(content)) == "pykubelet-report/SUMMARY.txt"
+    assert "app exited with code 3" in content["pykubelet-report/SUMMARY.txt"]
+    assert "user-of-secret" in content["pykubelet-report/journal/00000001.jsonl"]
+    assert '"nodeStatusUpdateFrequency"' in content["pykubelet-report/configuration.json"]
+    assert "kubelet" in "".join(name for name in content if "/logs/" in name)
+    everything = "\n".join(content.values())
+    config = json.loads(cluster.kubeconfig.read_bytes())
+    keys = [value for user in config["users"] for value in user["user"].values() if isinstance(value, str)]
+    tokens = [path.read_text().strip() for path in cluster.data.rglob("token") if path.is_file()]
+    for each in (value, registry, plain, *keys, *tokens):
+        assert each not in everything
+        assert base64.b64encode(each.encode()).decode().rstrip("=") not in everything
+    assert "PRIVATE KEY" not in everything
+
+
 def test_a_pod_that_is_gone_and_an_agent_that_was_killed_leave_their_stories(cluster: UpCluster) -> None:
     cluster.kubectl("delete", "pod", "crash", "--now")
     wait_for(lambda: explain(cluster, "crash")["state"] == "Gone", seconds=20)
     assert explain(cluster, "crash")["cause"]["code"] == "Crashed"
+    journal = cluster.data / "state" / "journal"
+    wait_for(
+        lambda: any(isinstance(each.moment, PodDeleted) for each in read_journal(journal, name="crash")), seconds=10
+    )
     for lock in ("up.lock", "state/agent.lock"):
         os.kill(int((cluster.data / lock).read_text()), signal.SIGKILL)
     apiserver_goes(cluster.data)

@@ -104,6 +104,7 @@ class Kubelet:
             "pods": lambda _: kubelet.pods(),
             "journal": kubelet._base.journal.of,
             "explain": kubelet.explainer.answer,
+            "configuration": lambda _: {"configuration": config.configuration, "flags": config.flags},
         }
         await stack.enter_async_context(control_socket(config.socket, answers))
         if config.server.enabled or config.server.healthz_port:
