@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
 
 from pykubelet.apiserver import status
-from pykubelet.apiserver.objects import Object, encode, listed, loaded, sent
+from pykubelet.apiserver.objects import UNREADABLE, Object, encode, listed, loaded, sent
 from pykubelet.apiserver.requests.access import AccessControl, AllowAll
 from pykubelet.apiserver.requests.admission import Admission, AdmitAll
 from pykubelet.apiserver.requests.beside import Across, Beside
@@ -103,7 +103,12 @@ class Backend:
     # --- forms
 
     def object_of(self, resource: Resource, value: bytes, revision: int) -> Object:
-        return self.strategy(resource).from_storage(loaded(value, revision))
+        """Raises 500 for what cannot be read, whoever has written it."""
+        strategy = self.strategy(resource)
+        try:
+            return strategy.from_storage(loaded(value, revision))
+        except UNREADABLE as error:
+            raise status.internal(f"an object of {resource.plural} cannot be read: {error}") from None
 
     def wire(self, resource: Resource, value: bytes, revision: int) -> bytes:
         """As the answer to a get."""

@@ -18,8 +18,12 @@ from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.schema.protobuf import MAGIC, from_protobuf
 from pykubelet.apiserver.schema.schema import Json, ListOf, MapOf, Record, Scalar, Schema, copied, item, zero
 from pykubelet.apiserver.store.port import Entry
+from pykubelet.base.errors import PykubeletError
 
 Object = dict[str, Any]
+
+UNREADABLE: Final = (PykubeletError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What may come of an object that no server of ours has written: who reads many leaves that one out."""
 
 _SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 _UIDS: Final = 256

@@ -16,11 +16,10 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.admission.hooks import labels_of
 from pykubelet.apiserver.admission.pod_security_checks import LATEST, faults
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import Object, at, of_entry
+from pykubelet.apiserver.objects import UNREADABLE, Object, at, of_entry
 from pykubelet.apiserver.requests.admission import Attempt
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.store.port import Entry
-from pykubelet.base.errors import PykubeletError
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +100,7 @@ class PodSecurity:
         try:
             if entry is not None:
                 self._policies[name] = policy_of(labels_of(of_entry(entry)))[0]
-        except (PykubeletError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             log.error("%s cannot be read: %s", key, error)  # whoever needs it looks for it, and is told
 
     async def _policy(self, namespace: str) -> Policy:

@@ -17,12 +17,11 @@ from pykubelet.apiserver.admission.evaluating import Expressions
 from pykubelet.apiserver.admission.hooks import GROUP, Match, labels_of, match_of, selector_of
 from pykubelet.apiserver.admission.sight import Sight
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import Object, encode, of_entry
+from pykubelet.apiserver.objects import UNREADABLE, Object, encode, of_entry
 from pykubelet.apiserver.requests.admission import Attempt
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry
-from pykubelet.base.errors import PykubeletError
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +112,7 @@ class ValidatingPolicies:
         try:
             if entry is not None:
                 self._definitions[key.removeprefix(prefix)] = definition_of(of_entry(entry))
-        except (PykubeletError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             log.error("%s cannot be read, and decides nothing: %s", key, error)
 
     def _tell_binding(self, prefix: str, key: str, entry: Entry | None) -> None:
@@ -121,7 +120,7 @@ class ValidatingPolicies:
         try:
             if entry is not None:
                 self._bindings[key.removeprefix(prefix)] = binding_of(of_entry(entry))
-        except (PykubeletError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             log.error("%s cannot be read, and binds nothing: %s", key, error)
 
     def has_any(self) -> bool:

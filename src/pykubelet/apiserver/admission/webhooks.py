@@ -24,7 +24,7 @@ from pykubelet.apiserver.admission.review import (
 )
 from pykubelet.apiserver.admission.sight import Sight
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import Object, encode, new_uid, of_entry
+from pykubelet.apiserver.objects import UNREADABLE, Object, encode, new_uid, of_entry
 from pykubelet.apiserver.patch.errors import PatchRefused
 from pykubelet.apiserver.patch.json_patch import apply_json_patch
 from pykubelet.apiserver.requests.admission import Attempt, Mutation
@@ -33,7 +33,6 @@ from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry
 from pykubelet.apiserver.strategies.base import normal
-from pykubelet.base.errors import PykubeletError
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ class Webhooks:
         try:
             if entry is not None:
                 known[name] = hooks_of(of_entry(entry))
-        except (PykubeletError, AttributeError, KeyError, TypeError, ValueError) as error:
+        except UNREADABLE as error:
             log.error("%s cannot be read, and its webhooks are not called: %s", key, error)
         self._hooks[plural] = tuple(hook for each in sorted(known) for hook in known[each])
 

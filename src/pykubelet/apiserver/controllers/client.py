@@ -1,20 +1,23 @@
 """How a controller sees the cluster and changes it: always from what is there now, never from what was told before."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Final, TypeVar
 
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.informer import Informer, Wanted, informing
-from pykubelet.apiserver.objects import Object, at, of_entry
+from pykubelet.apiserver.objects import UNREADABLE, Object, at, of_entry
 from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
+from pykubelet.apiserver.schema.misfits import misfits
 from pykubelet.apiserver.schema.resources import ROOT, Resource
-from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.schema.shapes import fits
+from pykubelet.apiserver.status import ApiError, internal
 from pykubelet.apiserver.store.port import Entry
 from pykubelet.apiserver.strategies.base import normal
 from pykubelet.apiserver.writer.author import KUBE_CONTROLLER_MANAGER, Author
 from pykubelet.apiserver.writer.writer import Change, Writer
+from pykubelet.base.errors import Retry
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +30,7 @@ NODES: Final[Kind] = ("", "nodes")
 NAMESPACES: Final[Kind] = ("", "namespaces")
 LEASES: Final[Kind] = ("coordination.k8s.io", "leases")
 EVENTS: Final[Kind] = ("", "events")
+_TOLD: Final = 1_024
 
 
 class ControllerClient:
@@ -38,6 +42,8 @@ class ControllerClient:
         self.writer = Writer(backend, author)
         self.now = backend.now
         self.resources = backend.resources
+        self._told: set[str] = set()
+        """What the log has said of objects that nothing can be done about."""
 
     # --- looking
 
@@ -54,30 +60,91 @@ class ControllerClient:
         listing = await self.backend.cache.list_newest(self.resource(kind).folder(namespace))
         return listing.entries
 
-    async def views(self, kind: Kind, view: Callable[[Object], T], namespace: str = "") -> list[T]:
-        """Each object as the controller needs it. It is made once for each version, and kept with it."""
+    async def names(self, kind: Kind) -> set[str]:
+        """Of all that are there, whether or not they can be read."""
+        return {entry.key.rpartition("/")[2] for entry in await self.entries(kind)}
+
+    async def views(
+        self, kind: Kind, view: Callable[[Object], T], namespace: str = "", *, whole: bool = False
+    ) -> list[T]:
+        """Each object as the controller needs it. It is made once for each version, and kept with it.
+
+        One that cannot be read is left out, and the log says so once. `whole`: for who decides by what is not there,
+        and has to know all or nothing; raises ApiError."""
+        return self.seen(kind, await self.entries(kind, namespace), view, whole=whole)
+
+    def seen(
+        self, kind: Kind, entries: Iterable[Entry], view: Callable[[Object], T], *, whole: bool = False
+    ) -> list[T]:
+        """The same, of some."""
         name = f"{view.__module__}.{view.__qualname__}"
         found: list[T] = []
-        for entry in await self.entries(kind, namespace):
-            if name not in entry.cache:
-                entry.cache[name] = view(of_entry(entry))
-            found.append(entry.cache[name])
+        for entry in entries:
+            if name in entry.cache:
+                found.append(entry.cache[name])
+                continue
+            with self.apart(entry.key, is_needed=whole):
+                found.append(entry.cache.setdefault(name, view(self.read(self.resource(kind), entry))))
         return found
 
-    async def all(self, kind: Kind, namespace: str = "") -> list[Object]:
-        return [of_entry(entry) for entry in await self.entries(kind, namespace)]
+    async def all(self, kind: Kind, namespace: str = "", *, whole: bool = False) -> list[Object]:
+        """The same, as they are."""
+        found: list[Object] = []
+        for entry in await self.entries(kind, namespace):
+            with self.apart(entry.key, is_needed=whole):
+                found.append(self.read(self.resource(kind), entry))
+        return found
+
+    def read(self, resource: Resource, entry: Entry) -> Object:
+        """As it is stored. Raises one of UNREADABLE if it is none of its kind, or another than its key says."""
+        obj = of_entry(entry)
+        if not entry.cache.get("is_sound"):
+            own = next((each for each in self.resources.versions(resource.group, resource.plural)
+                        if each.api_version == obj["apiVersion"]), resource)  # fmt: skip
+            if not fits(obj, own.schema):
+                for fault in misfits(obj, own.schema):
+                    raise ValueError(fault)
+            metadata = obj["metadata"]
+            if resource.key(metadata.get("namespace") or "", metadata.get("name") or "") != entry.key:
+                raise ValueError("its name is not the one that it is stored by")
+            entry.cache["is_sound"] = True
+        return obj
+
+    @contextmanager
+    def apart(self, what: str, *, is_needed: bool = False) -> Iterator[None]:
+        """What is wrong with one stands in nobody else's way: it is told once, and left as it is. `is_needed`: nothing
+        can be decided without this one; raises ApiError."""
+        try:
+            yield
+        except Retry:
+            raise
+        except (ApiError, *UNREADABLE) as error:
+            text = f"{what} is left as it is: {error if isinstance(error, ApiError) else repr(error)}"
+            if is_needed:
+                raise internal(text) from None
+            if text not in self._told:
+                if len(self._told) >= _TOLD:
+                    self._told.clear()
+                self._told.add(text)
+                log.warning("%s", text)
 
     async def known(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """As the cache knows it: as new as the last that was listed."""
         resource = self.resource(kind)
-        entry = await self.backend.cache.get(resource.key(namespace, name))
-        return None if entry is None else self.backend.object_of(resource, entry.value, entry.revision)
+        return self._object(resource, await self.backend.cache.get(resource.key(namespace, name)))
 
     async def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
         """As it is in the store, not as the cache remembers it."""
         resource = self.resource(kind)
-        entry = await self.backend.store.get(resource.key(namespace, name))
-        return None if entry is None else self.backend.object_of(resource, entry.value, entry.revision)
+        return self._object(resource, await self.backend.store.get(resource.key(namespace, name)))
+
+    def _object(self, resource: Resource, entry: Entry | None) -> Object | None:
+        """Raises ApiError when it is there, and cannot be read."""
+        if entry is None:
+            return None
+        with self.apart(entry.key, is_needed=True):
+            self.read(resource, entry)
+            return self.backend.object_of(resource, entry.value, entry.revision)
 
     def informer(self, *kinds: Kind, wanted: Wanted | None = None) -> AbstractAsyncContextManager[Informer]:
         """Tells whenever an object of one of the kinds has changed; without kinds, of any that there is or will be."""
@@ -158,6 +225,11 @@ class ControllerClient:
         meant = Preconditions(uid=metadata.get("uid", ""), resource_version=version)
         options = DeleteOptions(grace_period_seconds=grace, preconditions=meant, propagation_policy=policy)
         await self.writer.delete(self.resource(kind), metadata.get("namespace", ""), metadata["name"], options)
+
+
+def as_it_is(obj: Object) -> Object:
+    """The view of one who needs all of it, and changes nothing in it."""
+    return obj
 
 
 def _log_refusal(what: str, kind: Kind, obj: Object, error: ApiError) -> None:

@@ -9,16 +9,12 @@ from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.meta import LabelSelector
 from pykubelet.api.selectors import from_struct, matches
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.controllers.client import ControllerClient, Kind
+from pykubelet.apiserver.controllers.client import ControllerClient, Kind, as_it_is
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.writer.author import KUBE_CONTROLLER_MANAGER
 
 CLUSTER_ROLES: Final[Kind] = ("rbac.authorization.k8s.io", "clusterroles")
 MANAGER: Final = "clusterrole-aggregation-controller"
-
-
-def as_it_is(role: Object) -> Object:
-    return role
 
 
 def name_of(role: Object) -> str:
@@ -36,7 +32,8 @@ class ClusterRoleAggregation:
         roles = sorted(await self._client.views(CLUSTER_ROLES, as_it_is), key=name_of)
         for role in roles:
             if at(role, "aggregationRule.clusterRoleSelectors"):
-                await self._give(role, aggregated_rules(role, roles))
+                with self._client.apart(f"cluster role {name_of(role)}"):
+                    await self._give(role, aggregated_rules(role, roles))
 
     async def _give(self, role: Object, rules: list[Any] | None) -> None:
         if rules is None or rules == (role.get("rules") or []):

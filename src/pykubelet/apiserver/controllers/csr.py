@@ -65,7 +65,8 @@ class CsrController:
         found = [each for each in await self._client.views(REQUESTS, is_open) if each is not None]
         self._told &= {each["metadata"]["uid"] for each in found}
         for request in found:
-            await self._look_at(request)
+            with self._client.apart(f"certificate request {request['metadata']['name']}"):
+                await self._look_at(request)
 
     async def _look_at(self, request: Object) -> None:
         try:
@@ -125,10 +126,10 @@ class CsrController:
         """What is not the node's, whatever it says."""
         names: dict[str, str] = {}
         addresses: dict[Address, str] = {}
-        for other, ips in await self._client.views(NODES, _node_addresses):
+        for other, ips in await self._client.views(NODES, _node_addresses, whole=True):
             if other != node:
                 addresses |= dict.fromkeys(ips, f"that of node {other}")
-        for called, ips in await self._client.views(SERVICES, _service_addresses):
+        for called, ips in await self._client.views(SERVICES, _service_addresses, whole=True):
             names |= dict.fromkeys(called, "that of a service")
             addresses |= dict.fromkeys(ips, "that of a service")
         if node not in self._addresses.kubelets:  # whose machine may be the API server's, as an administrator knows

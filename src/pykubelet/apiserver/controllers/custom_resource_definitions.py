@@ -53,7 +53,8 @@ class CustomResourceDefinitions:
     async def load(self) -> None:
         """Serve what was served before."""
         for entry in await self._client.entries(CRDS):
-            self._look(entry)
+            with self._client.apart(entry.key):
+                self._look(entry)
 
     async def run(self) -> None:
         async with self._client.informer(CRDS) as informer:
@@ -69,20 +70,24 @@ class CustomResourceDefinitions:
         for key, entry in entries.items():
             known = self._known.get(key)
             if known is None or known.revision != entry.revision:
-                self._look(entry)
+                with self._client.apart(key):
+                    self._look(entry)
         for key, known in list(self._known.items()):
             if not known.is_settled:
-                await self._settle(entries[key])
+                with self._client.apart(key):
+                    await self._settle(entries[key])
         is_busy = False
         for key, known in list(self._known.items()):
             if known.is_terminating:
-                is_busy |= await self._empty(entries[key])
+                is_busy = True
+                with self._client.apart(key):
+                    await self._empty(entries[key])
         return is_busy
 
     # --- serving
 
     def _look(self, entry: Entry) -> None:
-        crd = of_entry(entry)
+        crd = self._client.read(self._client.resource(CRDS), entry)
         before = self._known.get(entry.key)
         served = before.served if before else ""
         kind = crd["spec"]["group"], crd["spec"]["names"]["plural"]
@@ -186,25 +191,23 @@ class CustomResourceDefinitions:
 
     # --- the end
 
-    async def _empty(self, entry: Entry) -> bool:
-        """Whether there is still something to wait for."""
+    async def _empty(self, entry: Entry) -> None:
         crd = of_entry(entry)
         now = rfc3339(self._client.now())
         if not is_established(crd):
             await self._release(crd, "NeverEstablished", "resource was never established", now)
-            return True
+            return
         kind = crd["spec"]["group"], crd["spec"]["names"]["plural"]
         if not any(each.is_custom for each in self._client.resources.versions(*kind)):
             await self._release(crd, "NotServed", "it was not served here", now)
-            return True
+            return
         if not _holds(crd, TERMINATING):
             await self._client.change(CRDS, crd, lambda live: conditioned(live, TERMINATING, now), part="status")
         for obj in await self._client.all(kind):
             await self._client.remove(kind, obj)
         if await self._client.entries(kind):
-            return True
+            return
         await self._release(crd, "InstanceDeletionCompleted", "removed all instances", now)
-        return True
 
     async def _release(self, crd: Object, reason: str, message: str, now: str) -> None:
         done = {"type": "Terminating", "status": "False", "reason": reason, "message": message}

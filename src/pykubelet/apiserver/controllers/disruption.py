@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
+from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind, as_it_is
 from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.keyed_work import Key, KeyedWork
@@ -71,13 +71,15 @@ class DisruptionController:
         now = self._client.now()
         for pod in await self._client.views(PODS, spared):
             if pod is not None and (now - pod[1]).total_seconds() >= rules.TIMEOUT:
-                await self._client.change(PODS, pod[0], lambda live: _kept(live, rfc3339(now)), part="status")
+                with self._client.apart(f"pod {pod[0]['metadata']['namespace']}/{pod[0]['metadata']['name']}"):
+                    await self._client.change(PODS, pod[0], lambda live: _kept(live, rfc3339(now)), part="status")
 
     async def _keys_of(self, event: Event) -> Iterable[Key]:
         if event.key.startswith(self._prefix):
             return (own_key(event),)
         namespace, _ = own_key(event)
-        budgets = await self._client.backend.known(*BUDGETS, namespace)  # as new as the change itself
+        listing = await self._client.backend.cache.list(self._client.resource(BUDGETS).folder(namespace))
+        budgets = self._client.seen(BUDGETS, listing.entries, as_it_is)  # as new as the change itself
         if not event.key.startswith(self._pods):  # what has pods may have been scaled
             return [(namespace, each["metadata"]["name"]) for each in budgets]
         labels = [dict(head.metadata.labels) for head in heads(event) if head.metadata.name]

@@ -81,10 +81,13 @@ class EndpointSlices:
         }
         for endpoints in await self._client.views(ENDPOINTS, slices):
             for wanted in endpoints:
-                metadata = wanted["metadata"]
-                await self._say(wanted, there.pop((metadata["namespace"], metadata["name"]), None))
-        for left in there.values():
-            await self._client.remove(SLICES, left)
+                key = (wanted["metadata"]["namespace"], wanted["metadata"]["name"])
+                with self._client.apart(f"endpoint slice {'/'.join(key)}"):
+                    await self._say(wanted, there.pop(key, None))
+        for key, left in there.items():
+            with self._client.apart(f"endpoint slice {'/'.join(key)}"):
+                await self._client.find(ENDPOINTS, key[0], at(left, "metadata.labels", {}).get(_SERVICE, ""))
+                await self._client.remove(SLICES, left)
 
     async def _say(self, wanted: Object, there: Object | None) -> None:
         if there is None:

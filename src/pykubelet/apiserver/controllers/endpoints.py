@@ -141,9 +141,13 @@ class EndpointsController:
         if services:
             pods = [each for each in await self._client.views(PODS, backer) if each is not None]
             for service in services:
-                await self._say(service, subsets(service, pods), there.pop((service.namespace, service.name), None))
-        for left in there.values():
-            await self._client.remove(ENDPOINTS, left)
+                key = (service.namespace, service.name)
+                with self._client.apart(f"endpoints {'/'.join(key)}"):
+                    await self._say(service, subsets(service, pods), there.pop(key, None))
+        for key, left in there.items():
+            with self._client.apart(f"endpoints {'/'.join(key)}"):
+                await self._client.find(SERVICES, *key)  # what a service wants that cannot be read is not known
+                await self._client.remove(ENDPOINTS, left)
 
     async def _find_managed(self) -> list[Object]:
         every = await self._client.all(ENDPOINTS)

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from pykubelet.apiserver.controllers.client import ControllerClient
-from pykubelet.apiserver.objects import Object, of_entry
+from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry, Event
@@ -67,19 +67,30 @@ class GarbageCollector:
         for resource, found in belonging:
             if not found.is_leaving and found.owners:
                 standings: dict[Owner, Standing] = {}
-                for owner in found.owners:
-                    place = found.namespace, owner
-                    if place not in known:
-                        known[place] = await self._standing(owner, found.namespace)
-                    standings[owner] = known[place]
-                await self._look_at(resource, found, standings, is_owner=found.uid in owned)
+                with self._client.apart(f"{resource.kind} {found.namespace}/{found.name}"):
+                    for owner in found.owners:
+                        place = found.namespace, owner
+                        if place not in known:
+                            known[place] = await self._standing(owner, found.namespace)
+                        standings[owner] = known[place]
+                    await self._look_at(resource, found, standings, is_owner=found.uid in owned)
         await self._free_orphans()
         await self._let_go()
 
     async def _belonging(self) -> list[tuple[Resource, Dependent]]:
         """All that has an owner."""
-        every = await self._client.everything()
-        return [(each, dependent(entry)) for each, entry in every if _MARK in entry.value and "delete" in each.verbs]
+        found = []
+        for resource, entry in await self._client.everything():
+            if _MARK in entry.value and "delete" in resource.verbs:
+                with self._client.apart(entry.key):
+                    found.append((resource, self._dependent(resource, entry)))
+        return found
+
+    def _dependent(self, resource: Resource, entry: Entry) -> Dependent:
+        found = entry.cache.get("garbage.dependent")
+        if not isinstance(found, Dependent):
+            found = entry.cache["garbage.dependent"] = _dependent(self._client.read(resource, entry)["metadata"])
+        return found
 
     async def _look_at(
         self, resource: Resource, found: Dependent, standings: Mapping[Owner, Standing], *, is_owner: bool
@@ -127,9 +138,13 @@ class GarbageCollector:
 
     async def _held(self, finalizer: str) -> list[tuple[Resource, Object]]:
         """What is to go, and waits for this."""
-        every, mark = await self._client.everything(), f'"{finalizer}"'.encode()
-        found = [(resource, of_entry(entry)) for resource, entry in every if mark in entry.value]
-        return [(resource, obj) for resource, obj in found if _is_held(obj, finalizer)]
+        found, mark = [], f'"{finalizer}"'.encode()
+        for resource, entry in await self._client.everything():
+            if mark in entry.value:
+                with self._client.apart(entry.key):
+                    obj = self._client.read(resource, entry)
+                    found += [(resource, obj)] if _is_held(obj, finalizer) else []
+        return found
 
     async def _free_orphans(self) -> None:
         """What belongs to one that goes and leaves it behind."""
@@ -163,13 +178,6 @@ class GarbageCollector:
                 changed = await self._client.change(kind, obj, lambda live: without_hold(live, finalizer))
                 if changed is not None:
                     await self._client.remove(kind, changed)
-
-
-def dependent(entry: Entry) -> Dependent:
-    found = entry.cache.get("garbage.dependent")
-    if not isinstance(found, Dependent):
-        found = entry.cache["garbage.dependent"] = _dependent(of_entry(entry)["metadata"])
-    return found
 
 
 def _dependent(metadata: dict[str, Any]) -> Dependent:

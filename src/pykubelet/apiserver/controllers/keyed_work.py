@@ -41,7 +41,8 @@ class KeyedWork:
         self._busy: set[Key] = set()
         self._told_meanwhile: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._failures: dict[Key, Backoff] = {}
+        self._failures: dict[Key, tuple[Backoff, str]] = {}
+        """How long each of them waits, and what was said of it last."""
         self._paces: dict[Key, float] = {}
         self._has_ready = asyncio.Event()
 
@@ -108,8 +109,9 @@ class KeyedWork:
                     self.add(_key(entry.key, own))
                 async for told in cache.watch(ROOT, since=since, wanted=matters):
                     if isinstance(told, Event):
-                        for key in await keys_of(told):
-                            self.add(key)
+                        with client.apart(told.key):
+                            for key in await keys_of(told):
+                                self.add(key)
             except PykubeletError as error:
                 log.debug("the watch of %s begins anew: %s", self._name, error)
             await asyncio.sleep(backoff.next())
@@ -142,13 +144,14 @@ class KeyedWork:
 
     def _failed(self, key: Key, error: Exception) -> float:
         where = "/".join(key)
-        if isinstance(error, ApiError | PykubeletError):
-            log.info("%s %s is tried again: %s", self._name, where, error)
-        else:
-            log.error("%s %s failed", self._name, where, exc_info=error)
-        if key not in self._failures:
-            self._failures[key] = Backoff(0.1, 60.0, now=asyncio.get_running_loop().time)
-        return self._failures[key].next()
+        backoff, told = self._failures.get(key) or (Backoff(0.1, 60.0, now=asyncio.get_running_loop().time), "")
+        if repr(error) != told:  # the same is not said again each minute
+            if isinstance(error, ApiError | PykubeletError):
+                log.info("%s %s is tried again: %s", self._name, where, error)
+            else:
+                log.error("%s %s failed", self._name, where, exc_info=error)
+        self._failures[key] = backoff, repr(error)
+        return backoff.next()
 
     def _make_ready(self, key: Key) -> None:
         if (timer := self._timers.pop(key, None)) is not None:

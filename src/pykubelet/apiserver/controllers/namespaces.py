@@ -7,7 +7,7 @@ from typing import Final
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import NAMESPACES, ControllerClient
 from pykubelet.apiserver.controllers.conditions import conditioned
-from pykubelet.apiserver.objects import Object, at, of_entry
+from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.namespaces import FINALIZER
 
@@ -31,7 +31,10 @@ class NamespaceController:
         is_busy = False
         for namespace in await self._client.all(NAMESPACES):
             if at(namespace, "metadata.deletionTimestamp"):
-                is_busy |= not await self._empty(namespace)
+                is_empty = False
+                with self._client.apart(f"namespace {namespace['metadata']['name']}"):
+                    is_empty = await self._empty(namespace)
+                is_busy |= not is_empty
         return is_busy
 
     async def _empty(self, namespace: Object) -> bool:
@@ -39,7 +42,8 @@ class NamespaceController:
         left: dict[str, int] = {}
         held: dict[str, int] = {}
         for resource, obj in await self._inside(name):
-            await self._client.remove((resource.group, resource.plural), obj)
+            if obj:
+                await self._client.remove((resource.group, resource.plural), obj)
         for resource, obj in await self._inside(name):
             where = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
             left[where] = left.get(where, 0) + 1
@@ -57,11 +61,15 @@ class NamespaceController:
         return True
 
     async def _inside(self, name: str) -> list[tuple[Resource, Object]]:
-        return [
-            (resource, of_entry(entry))
-            for resource, entry in await self._client.everything()
-            if resource.namespaced and entry.key.startswith(resource.folder(name)) and "delete" in resource.verbs
-        ]
+        """What cannot be read is empty: it is there, and holds the namespace."""
+        found = []
+        for resource, entry in await self._client.everything():
+            if resource.namespaced and entry.key.startswith(resource.folder(name)) and "delete" in resource.verbs:
+                obj: Object = {}
+                with self._client.apart(entry.key):
+                    obj = self._client.read(resource, entry)
+                found.append((resource, obj))
+        return found
 
 
 def terminating(namespace: Object, left: dict[str, int], held: dict[str, int], now: str) -> Object:

@@ -42,7 +42,8 @@ class NodeLifecycle:
         names = {node["metadata"]["name"] for node in nodes}
         self._heard = {name: told for name, told in self._heard.items() if name in names}
         for node in nodes:
-            await self._look_at(node)
+            with self._client.apart(f"node {node['metadata']['name']}"):
+                await self._look_at(node)
         await self._drive(await self._client.all(NODES))
 
     async def _look_at(self, node: Object) -> None:

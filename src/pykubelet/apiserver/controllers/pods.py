@@ -28,10 +28,6 @@ def where(pod: Object) -> Where:
     )
 
 
-def name_of(node: Object) -> str:
-    return str(node["metadata"]["name"])
-
-
 class PodGarbageCollector:
     def __init__(self, client: ControllerClient, *, quarantine: float = _QUARANTINE) -> None:
         self._client = client
@@ -42,7 +38,7 @@ class PodGarbageCollector:
         await self._client.follow(self.sync, NODES, most=_PERIOD)
 
     async def sync(self) -> None:
-        there = set(await self._client.views(NODES, name_of))
+        there = await self._client.names(NODES)
         pods = await self._client.views(PODS, where)
         now = asyncio.get_running_loop().time()
         missing = {node for _, _, node, _ in pods if node} - there
@@ -50,7 +46,9 @@ class PodGarbageCollector:
         for namespace, name, node, is_deleted in pods:
             is_orphan = node in self._missing and now - self._missing[node] >= self._quarantine
             if is_orphan or (is_deleted and not node):
-                await self._collect(namespace, name, f"node {node} is gone" if is_orphan else "it was never scheduled")
+                why = f"node {node} is gone" if is_orphan else "it was never scheduled"
+                with self._client.apart(f"pod {namespace}/{name}"):
+                    await self._collect(namespace, name, why)
 
     async def _collect(self, namespace: str, name: str, why: str) -> None:
         pod = await self._client.find(PODS, namespace, name)

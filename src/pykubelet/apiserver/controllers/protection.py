@@ -43,10 +43,12 @@ class Protection:
         ]
         if not leaving:
             return
-        by_kind = {each: await self._client.all(each) for each in users}
         for obj in leaving:
-            if not is_used(kind, obj, by_kind):
-                await self._client.change(kind, obj, partial(let_go, finalizer=finalizer))
+            where, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+            with self._client.apart(f"{kind[1]} {where}/{name}" if where else f"{kind[1]} {name}"):
+                by_kind = {each: await self._client.all(each, where, whole=True) for each in users}
+                if not is_used(kind, obj, by_kind):
+                    await self._client.change(kind, obj, partial(let_go, finalizer=finalizer))
 
 
 def is_used(kind: Kind, obj: Object, users: Mapping[Kind, Iterable[Object]]) -> bool:

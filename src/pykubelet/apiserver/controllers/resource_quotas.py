@@ -2,7 +2,6 @@
 puts right what only goes."""
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -21,8 +20,6 @@ from pykubelet.apiserver.strategies.quota_usage import (
     texts,
     usage,
 )
-
-log = logging.getLogger(__name__)
 
 QUOTAS: Final[Kind] = ("", "resourcequotas")
 _LOOK_AGAIN: Final = 300.0
@@ -91,11 +88,9 @@ class ResourceQuotaController:
             namespace = quota["metadata"]["namespace"]
             if changed and namespace not in changed:
                 continue
-            try:
+            with self._client.apart(f"quota {namespace}/{quota['metadata']['name']}"):
                 if not await self.count(quota):
                     self._changed.add(namespace)
-            except (ValueError, KeyError, TypeError) as error:  # of an object that another server has written
-                log.error("quota %s/%s cannot be counted: %r", namespace, quota["metadata"]["name"], error)
 
     async def count(self, quota: Object) -> bool:
         """Whether it says now what is used; if not, somebody was charged meanwhile and it has to be looked at again."""
@@ -126,10 +121,10 @@ class ResourceQuotaController:
     async def _taken(self, quota: Object, resource: Resource) -> list[Usage]:
         kind, namespace, now = (resource.group, resource.plural), quota["metadata"]["namespace"], self._client.now()
         if kind != PODS:
-            objects = await self._client.all(kind, namespace)
+            objects = await self._client.all(kind, namespace, whole=True)
             return [usage(kind, each, now) for each in objects if in_scope(quota, kind, each)]
         found = []
-        for pod, whole in await self._client.views(PODS, slim, namespace):
+        for pod, whole in await self._client.views(PODS, slim, namespace, whole=True):
             if in_scope(quota, kind, pod):
                 may_be_over = pod["metadata"] or pod["status"]["phase"] in _OVER
                 found.append(usage(PODS, pod, now) if may_be_over else whole)

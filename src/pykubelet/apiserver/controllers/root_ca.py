@@ -44,7 +44,8 @@ class RootCa:
         for namespace in await self._client.views(NAMESPACES, is_active):
             for place in ((namespace, NAME), _EXTENSIONS):
                 if place[0] == namespace != "" and there.get(place) != self._authority:
-                    await self._give(place)
+                    with self._client.apart(f"configmap {'/'.join(place)}"):
+                        await self._give(place)
 
     async def _give(self, place: tuple[str, str]) -> None:
         namespace, name = place

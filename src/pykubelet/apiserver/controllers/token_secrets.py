@@ -42,7 +42,8 @@ class TokenSecrets:
     async def sync(self) -> None:
         for secret in await self._client.views(SECRETS, wanted):
             if secret is not None and not at(secret, "metadata.deletionTimestamp"):
-                await self._look_at(secret)
+                with self._client.apart(f"secret {secret['metadata']['namespace']}/{secret['metadata']['name']}"):
+                    await self._look_at(secret)
 
     async def _look_at(self, secret: Object) -> None:
         metadata, notes = secret["metadata"], at(secret, "metadata.annotations", {})

@@ -1,7 +1,7 @@
 """What clients send, made into objects: of the right kind and shape, with a word about fields nobody knows."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final
 
@@ -15,20 +15,16 @@ from pykubelet.apiserver.requests.calls import Call
 from pykubelet.apiserver.requests.json_text import check_amount, is_hard, read_json, read_patiently
 from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML
 from pykubelet.apiserver.schema.catalogue import schema_of
+from pykubelet.apiserver.schema.misfits import misfits
 from pykubelet.apiserver.schema.protobuf import from_protobuf
 from pykubelet.apiserver.schema.schema import (
     DEEPEST,
-    Anything,
     Json,
-    ListOf,
-    Record,
-    Scalar,
     Schema,
     is_too_deep,
-    member,
     unknown_fields,
 )
-from pykubelet.apiserver.schema.shapes import fits, is_amount, is_time
+from pykubelet.apiserver.schema.shapes import fits
 from pykubelet.apiserver.strategies.base import Strategy, normal
 from pykubelet.base.errors import Invalid
 
@@ -176,7 +172,7 @@ def check_shape(obj: Object, kind: str, api_version: str, schema: Schema) -> boo
             raise status.unfit(kind, version, f"metadata.{name}: has to be text")
     if fits(obj, schema):
         return True
-    for fault in _misfits(obj, schema, ""):
+    for fault in misfits(obj, schema):
         raise status.unfit(kind, version, fault)
     return False
 
@@ -194,59 +190,3 @@ def told_unknown(
     if validation == "Strict":
         raise status.unfit(kind, api_version.rpartition("/")[2], f"strict decoding error: {', '.join(faults)}")
     call.warnings.extend(faults)
-
-
-def _misfits(value: Json, schema: Schema, path: str) -> Iterator[str]:
-    if value is None or isinstance(schema, Anything):
-        return
-    place = path.lstrip(".") or "it"
-    if isinstance(schema, Scalar):
-        if not _fits(value, schema):
-            yield f"{place}: has to be {_WANTED.get(schema.format) or _WANTED[schema.kind]}"
-    elif isinstance(schema, ListOf):
-        if not isinstance(value, list):
-            yield f"{place}: has to be a list"
-        else:
-            yield from _misfit_items(value, schema, path)
-    elif not isinstance(value, dict):
-        yield f"{place}: has to be an object: cannot restore map from {_NAMES.get(type(value), 'slice')}"
-    else:
-        for name, inner in value.items():
-            yield from _misfits(inner, member(schema, name), f"{path}.{name}")
-
-
-def _misfit_items(values: list[Json], schema: ListOf, path: str) -> Iterator[str]:
-    for index, inner in enumerate(values):
-        if inner is None and isinstance(schema.items, Record):
-            yield f"{path.lstrip('.')}[{index}]: has to be an object"
-        yield from _misfits(inner, schema.items, f"{path}[{index}]")
-
-
-_NAMES: Final = {str: "string", bool: "bool", int: "int64", float: "float64"}
-"""What people look for who have seen upstream's message."""
-_WANTED: Final = {
-    "string": "text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "quantity": "an amount, such as 250m or 2Gi",
-    "date-time": "a time, such as 2026-01-02T15:04:05Z",
-    "int-or-string": "a number or text",
-}
-
-
-def _fits(value: Json, schema: Scalar) -> bool:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    match schema.kind:
-        case "string" if schema.format == "quantity":
-            return is_amount(value)
-        case "string" if schema.format == "date-time":
-            return is_time(value)
-        case "string":
-            return isinstance(value, str) or (schema.format == "int-or-string" and is_number)
-        case "integer":
-            return is_number or (isinstance(value, float) and value.is_integer())
-        case "number":
-            return is_number or isinstance(value, float)
-        case "boolean":
-            return isinstance(value, bool)

@@ -10,7 +10,7 @@ from typing import Final
 
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import Object, of_entry, stored
+from pykubelet.apiserver.objects import UNREADABLE, Object, of_entry, stored
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry, Stale
@@ -69,11 +69,13 @@ def _due(backend: Backend, resource: Resource, obj: Object, old: Object | None, 
     kind = (resource.group, resource.plural)
     if kind in _FREE or not handles(kind, obj, old, part):
         return []
-    quotas = [of_entry(entry) for entry in list(backend.quotas.get(obj["metadata"]["namespace"], {}).values())]
+    entries = list(backend.quotas.get(obj["metadata"]["namespace"], {}).values())
     try:
-        return list(charges(quotas, kind, obj, old, backend.now()))
+        return list(charges(map(of_entry, entries), kind, obj, old, backend.now()))
     except Refused as error:
         raise _forbidden(resource, obj, error) from None
+    except UNREADABLE as error:  # nobody knows what such a quota allows
+        raise status.internal(f"a quota of the namespace cannot be read: {error!r}") from None
 
 
 async def _change(

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from kit.any_objects import ANY, values
 from pykubelet.apiserver.schema.catalogue import catalogue, schema_of
+from pykubelet.apiserver.schema.misfits import misfits
 from pykubelet.apiserver.schema.schema import Json, empty, unknown_fields
 from pykubelet.apiserver.schema.shapes import fits
-from pykubelet.apiserver.verbs.bodies import _misfits
 
 POD = schema_of("v1", "Pod")
 
@@ -19,7 +19,7 @@ POD = schema_of("v1", "Pod")
 def test_a_quick_yes_is_given_only_to_what_is_right(obj: dict[str, Any], change: tuple[str, Json]) -> None:
     obj[change[0]] = change[1]
     if fits(obj, POD):
-        assert list(_misfits(obj, POD, "")) == []
+        assert list(misfits(obj, POD, "")) == []
         assert list(unknown_fields(obj, POD)) == []
 
 

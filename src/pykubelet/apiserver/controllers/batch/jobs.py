@@ -56,10 +56,11 @@ class JobController:
         """Pods that nobody will count any more, of jobs that were deleted while no controller was there."""
         namespaces = {pod.view.namespace for pod in await self._client.views(PODS, job_pod) if pod.is_tracked}
         for namespace in namespaces:
-            await self._release_forgotten(namespace)
+            with self._client.apart(f"what is left of jobs in {namespace}"):
+                await self._release_forgotten(namespace)
 
     async def _release_forgotten(self, namespace: str) -> None:
-        jobs = dict(await self._client.views(JOBS, _life, namespace))
+        jobs = dict(await self._client.views(JOBS, _life, namespace, whole=True))
         for pod in await self._client.views(PODS, job_pod, namespace):
             if pod.is_tracked and jobs.get(pod.owner, True):
                 await self._release(pod)

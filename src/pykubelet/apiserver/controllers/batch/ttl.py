@@ -47,7 +47,8 @@ class TtlAfterFinished:
                 continue
             left = (due[3] - now).total_seconds()
             if left <= 0:
-                await self._remove(*due[:3])
+                with self._client.apart(f"job {due[0]}/{due[1]}"):
+                    await self._remove(*due[:3])
             else:
                 wait = min(wait, left)
         return wait

@@ -103,17 +103,19 @@ class Scheduler:
             return
         board = Board(pods, await self._client.views(NODES, place), await self._namespaces(pods))
         for each in waiting:
-            found = await self._client.find(PODS, each.namespace, each.name)
-            if found is None:
-                continue
-            pod = seen(found)
-            if not pod.is_waiting:
-                continue
-            node, faults = board.choose(pod)
-            if not node:
-                await self._leave(found, *await self._make_room(board, pod, found, faults))
-            elif await self._bind(found, node):
-                board.put(changed(pod, node=node), node)
+            with self._client.apart(f"pod {each.namespace}/{each.name}"):
+                await self._place(board, each)
+
+    async def _place(self, board: Board, each: Seen) -> None:
+        found = await self._client.find(PODS, each.namespace, each.name)
+        pod = None if found is None else seen(found)
+        if found is None or pod is None or not pod.is_waiting:
+            return
+        node, faults = board.choose(pod)
+        if not node:
+            await self._leave(found, *await self._make_room(board, pod, found, faults))
+        elif await self._bind(found, node):
+            board.put(changed(pod, node=node), node)
 
     async def _namespaces(self, pods: list[Seen]) -> dict[str, Mapping[str, str]]:
         """Nobody asks for their labels when nobody is choosy."""

@@ -60,7 +60,7 @@ class DaemonSetController:
     async def sync(self, key: Key) -> float | None:
         """Raises ApiError when it has to be tried again."""
         everyone = await pods_of(self._client, key[0])
-        nodes = await self._client.views(NODES, rules.node_view)
+        nodes = await self._client.views(NODES, rules.node_view, whole=True)
         obj = await self._client.known(DAEMON_SETS, *key)
         selector = None if obj is None else selector_of(obj)
         if obj is None or selector is None or at(obj, "metadata.deletionTimestamp"):

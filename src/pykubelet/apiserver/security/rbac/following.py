@@ -4,11 +4,10 @@ import logging
 from functools import partial
 
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import Object, of_entry
+from pykubelet.apiserver.objects import UNREADABLE, Object, of_entry
 from pykubelet.apiserver.security.rbac.policy import BINDINGS, ROLES, Policy
 from pykubelet.apiserver.security.rbac.rules import GROUP
 from pykubelet.apiserver.store.port import Entry
-from pykubelet.base.errors import PykubeletError
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +27,6 @@ def _tell(policy: Policy, plural: str, prefix: str, namespaced: bool, key: str, 
 def _object(entry: Entry) -> Object | None:
     try:
         return of_entry(entry)
-    except (PykubeletError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         log.error("%s cannot be read, and gives nobody anything: %s", entry.key, error)
         return None

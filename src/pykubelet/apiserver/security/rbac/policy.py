@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import UNREADABLE, Object, at
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import SERVICE_ACCOUNT_PREFIX, User
 from pykubelet.apiserver.security.node_rules import named
@@ -21,7 +21,6 @@ Place = tuple[str, str]
 """namespace, name; the namespace is empty for what is of the whole cluster"""
 Subject = tuple[str, str]
 """`user` or `group`, and its name"""
-_UNREADABLE: Final = (AttributeError, KeyError, TypeError, ValueError)
 ROLES: Final = ("roles", "clusterroles")
 BINDINGS: Final = ("rolebindings", "clusterrolebindings")
 
@@ -73,7 +72,7 @@ class Policy:
         try:
             if obj is not None:
                 self._add_binding(place, obj)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             log.error("%s %s cannot be read, and gives nobody anything: %s", plural, "/".join(place), error)
 
     def _add_binding(self, place: Place, binding: Object) -> None:
@@ -145,7 +144,7 @@ class Policy:
         if unread is not None:
             try:
                 self._roles[place] = rules_of(unread)
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 log.error("role %s cannot be read, and gives nobody anything: %s", "/".join(place), error)
         return self._roles.get(place)
 
