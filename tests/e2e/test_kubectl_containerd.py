@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kit.containerd import Containerd
-from kit.up_cluster import IMAGE, UpCluster, cluster_up, kill, pod
+from kit.up_cluster import IMAGE, UpCluster, cluster_up, kill, pod, watch_writers
 from kit.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
@@ -220,3 +220,7 @@ def identities_if_any(cluster: UpCluster) -> dict[str, list[tuple[str, int]]]:
         ]
         for each in cluster.json("get", "pods", "--field-selector=status.phase=Running")["items"]
     }
+
+
+def test_pods_that_write_more_than_they_may_are_evicted(cluster: UpCluster) -> None:
+    watch_writers(cluster, "/var")

@@ -19,7 +19,7 @@ import pytest
 
 from kit.kubectl import SPDY, WEB_SOCKET
 from kit.ports import free_port
-from kit.up_cluster import IMAGE, UpCluster, cluster_up, pod
+from kit.up_cluster import IMAGE, UpCluster, cluster_up, pod, watch_writers
 from kit.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
@@ -376,3 +376,7 @@ def test_a_pod_that_wants_to_be_spread_over_zones_waits_for_one(cluster: UpClust
     cluster.kubectl("label", "node", "--all", "zone=here")
     cluster.ready("spread")
     cluster.kubectl("delete", "pod", "spread", "--now")
+
+
+def test_pods_that_write_more_than_they_may_are_evicted(cluster: UpCluster) -> None:
+    watch_writers(cluster, "/var")

@@ -20,6 +20,7 @@ from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import PodApi, PodObjects
 from pykubelet.pod.ports.runtime import ContainerMounts
+from pykubelet.pod.stats.stats import StorageStats
 from pykubelet.pod.status.pod_status import NodeFacts
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -156,6 +157,7 @@ class World:
         self.api = api
         self.checkpoint = RememberedPods()
         self.objects: PodObjects | None = None
+        self.stats: StorageStats | None = None
 
     @asynccontextmanager
     async def agent(self) -> AsyncIterator["Running"]:
@@ -173,6 +175,7 @@ class World:
                 node_info=lambda: machine,
                 api=self.api,
                 objects=self.objects,
+                stats=self.stats,
                 api_node=lambda: self.node if self.is_registered else None,
                 checkpoint=self.checkpoint,
                 restored=tuple(self.checkpoint.pods.values()),

@@ -189,6 +189,36 @@ def pod(name: str, script: str = "exec sleep 1000", **spec: Any) -> dict[str, An
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
 
 
+def writer(name: str, place: str, megabytes: int, **more: Any) -> dict[str, Any]:
+    """A pod that may have 4 MiB in its volume `/cache` and, if it writes elsewhere, 4 in all. It writes at once."""
+    script = f"head -c {megabytes << 20} /dev/zero > {place}/file; exec sleep 1000"
+    cache = {"name": "cache", "emptyDir": {"sizeLimit": "4Mi"}}
+    mounts = {"volumeMounts": [{"name": "cache", "mountPath": "/cache"}]}
+    limits = {"resources": {"limits": {"ephemeral-storage": "4Mi"}}} if place != "/cache" else {}
+    return pod(name, script, container={**mounts, **limits}, volumes=[cache], **more)
+
+
+def watch_writers(cluster: UpCluster, where: str) -> None:
+    """Pods that write too much are evicted, in the words of upstream, and one that keeps its limits goes on."""
+    greedy = {"in-volume": ("/cache", "emptydirfs"), "in-layer": (where, "ephemeralpodfs")}
+    cluster.apply(*(writer(name, place, 6) for name, (place, _) in greedy.items()), writer("polite", where, 2))
+    for name in greedy:
+        cluster.phase(name, "Failed", seconds=100)  # a volume that was looked at too early is so again in a minute
+    told = {name: cluster.json("get", "pod", name)["status"] for name in greedy}
+    assert {each["reason"] for each in told.values()} == {"Evicted"}
+    assert told["in-volume"]["message"] == 'Usage of EmptyDir volume "cache" exceeds the limit "4Mi". '
+    total = "Pod ephemeral local storage usage exceeds the total limit of containers 4Mi. "
+    assert told["in-layer"]["message"] == total
+    assert cluster.json("get", "pod", "polite")["status"]["phase"] == "Running"
+    shown = cluster.kubectl("describe", "pod", "in-volume")
+    assert "Evicted" in shown
+    assert "NotEnforced" not in shown
+    metrics = cluster.kubectl("get", "--raw", f"/api/v1/nodes/{cluster.node}/proxy/metrics")
+    for _, where_it_was in greedy.values():
+        assert f'kubelet_evictions{{eviction_signal="{where_it_was}.limit"}} 1' in metrics
+    cluster.kubectl("delete", "pod", *greedy, "polite", "--now")
+
+
 @contextmanager
 def cluster_up(*flags: str, manifests: dict[str, str] | None = None) -> Iterator[UpCluster]:
     """One that runs, and that leaves nothing behind. `manifests`: the files of static pods. Nothing is said of the

@@ -24,6 +24,7 @@ from pykubelet.node.pod_cidr import tell_pod_cidr
 from pykubelet.pod.ports.api import Keyring, PodObjects
 from pykubelet.pod.ports.runtime import Capabilities
 from pykubelet.pod.ports.syncer import PodSource
+from pykubelet.pod.stats.stats import StorageStats
 from pykubelet.pod.status.pod_status import NodeFacts
 from pykubelet.sources.files import FileSource
 from pykubelet.sources.static_objects import StaticObjects
@@ -61,7 +62,9 @@ def agent_parts(base: Foundations, troubles: Callable[[], Iterable[str]]) -> Age
     )
 
 
-def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, runtime_name: str) -> Dependencies:
+def dependencies(
+    base: Foundations, parts: AgentParts, local: MachineParts, *, runtime_name: str, stats: StorageStats | None
+) -> Dependencies:
     api, config, reporter = base.api, base.config, parts.reporter
     facts = NodeFacts(host_ips=base.facts.ips, runtime_name=runtime_name)
 
@@ -85,6 +88,7 @@ def dependencies(base: Foundations, parts: AgentParts, local: MachineParts, *, r
         image_used=parts.image_gc.keep,
         recorder=base.recorder,
         journal=base.journal,
+        stats=stats if config.node.local_storage and config.volume_stats_period >= 0 else None,
         node=lambda: reporter.node,
         node_info=node_info,
         api=api.pods if api else None,

@@ -13,6 +13,7 @@ from pykubelet import __version__
 from pykubelet.app.agent import agent_parts, chores, dependencies
 from pykubelet.app.foundations import Foundations, lay_foundations
 from pykubelet.app.machine import MachineParts, machine_parts
+from pykubelet.app.stats import stats_reader
 from pykubelet.base.errors import Retry
 from pykubelet.base.service_manager import keep_watchdog, tell_ready, watchdog_period
 from pykubelet.base.tasks import Work, supervise, unless
@@ -77,6 +78,7 @@ class Kubelet:
     def __init__(self, base: Foundations) -> None:
         self._base = base
         self._parts = agent_parts(base, lambda: self.agent.pleg.silence() if self.agent else ())
+        self._stats = stats_reader(base, lambda: self.agent.pods() if self.agent else ())
         self._has_begun = False
         """The runtime has answered: from now on there may be something to stop."""
         self._local: MachineParts | None = None
@@ -99,6 +101,8 @@ class Kubelet:
     async def build(cls, config: Config, stack: AsyncExitStack) -> "Kubelet":
         """Ready to `run`, until the stack is unwound: it answers those who ask already."""
         kubelet = cls(await lay_foundations(config, stack))
+        if kubelet._stats is not None:
+            stack.push_async_callback(kubelet._stats.close)
         answers = {
             "ping": lambda _: "pong",
             "pods": lambda _: kubelet.pods(),
@@ -120,7 +124,7 @@ class Kubelet:
         version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
         local = self._local = await machine_parts(base, status, lambda: reporter.node, parts.objects)
-        agent = Agent(tasks, dependencies(base, parts, local, runtime_name=version.name))
+        agent = Agent(tasks, dependencies(base, parts, local, runtime_name=version.name, stats=self._stats))
         agent.pleg.on_change = reporter.changed
         self._start(tasks, {"node status": reporter.run})
         await _until(lambda: reporter.node is not None)  # nothing can be admitted to a node that nobody knows
@@ -178,6 +182,7 @@ class Kubelet:
             reviews=base.api.reviews if base.api else None,
             explainer=self.explainer,
             metrics=self._metrics() if base.config.server.enabled else None,
+            stats=self._stats,
         )
         ports = await server.start(stack)
         self._parts.reporter.serve_on(ports.get("https", base.config.server.port))

@@ -13,12 +13,9 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
 from pykubelet.base.tasks import Work
-from pykubelet.host.cgroups import CgroupSettings
-from pykubelet.host.dirs import PodDirs
-from pykubelet.host.stats import StatsReader, StatsSettings
 from pykubelet.node.agent import Agent
-from pykubelet.pod.container.cgroup import group_of, node_group, path_of
 from pykubelet.pod.ports.server import Reviews
+from pykubelet.pod.stats.stats import Stats
 from pykubelet.server.application import Route, application
 from pykubelet.server.auth.kubelet_auth import KubeletAuth
 from pykubelet.server.endpoints import debug, explain, healthz, pods, stats, zpages
@@ -71,6 +68,7 @@ class KubeletServer:
         reviews: Reviews | None,
         metrics: Metrics | None,
         explainer: Explainer,
+        stats: Stats | None,
     ) -> None:
         config = self._config = base.config
         self._runtime = base.runtime
@@ -78,6 +76,7 @@ class KubeletServer:
         self._inside = Inside(config.node.name, agent)
         self._metrics = metrics
         self._explainer = explainer
+        self._stats = stats
         checks = healthz.checks(self._inside.lateness)
         self._checks = metrics.checked(checks) if metrics else checks
         self.tls = kubelet_tls(changed(config.server.tls, addresses=base.facts.ips))
@@ -92,7 +91,7 @@ class KubeletServer:
 
     async def start(self, stack: AsyncExitStack) -> Mapping[str, int]:
         """Serve until the stack is unwound. -> the ports, by name. Raises Invalid when one cannot be had."""
-        options, routes = self._config.server, (*self.routes(), *self._stats_routes(stack))
+        options, routes = self._config.server, (*self.routes(), *self._stats_routes())
         ports = {}
         if options.enabled:
             app = self._measured(application(routes, self._auth), "readwrite")
@@ -118,24 +117,11 @@ class KubeletServer:
             self._metrics.attend(app, server_type)
         return app
 
-    def _stats_routes(self, stack: AsyncExitStack) -> tuple[Route, ...]:
+    def _stats_routes(self) -> tuple[Route, ...]:
         """What pods, containers and the node use, where the runtime can say."""
-        config, runtime, inside = self._config, self._runtime, self._inside
-        places = runtime.capabilities.places
-        if places is None or not config.server.enabled:
+        inside, reader = self._inside, self._stats
+        if reader is None or not self._config.server.enabled:
             return ()
-        reader = StatsReader(
-            runtime.pods,
-            places,
-            PodDirs(str(config.root_dir), str(config.pod_logs_dir)),
-            wanted=inside.pods,
-            settings=StatsSettings(
-                pods_group=pods_group(config.cgroups),
-                runtime_socket=_socket_path(config.runtime.endpoint),
-                volume_period=config.volume_stats_period,
-            ),
-        )
-        stack.push_async_callback(reader.close)
         if self._metrics is not None:
             self._metrics.measure(reader)
         return (
@@ -181,14 +167,3 @@ class KubeletServer:
             )
             routes += streams.routes()
         return (*routes, *zpages.routes(said, lambda: {route.path for route in routes}))
-
-
-def _socket_path(endpoint: str) -> str:
-    """Empty for a runtime that is no program of its own."""
-    path = endpoint.removeprefix("unix://")
-    return path if path.startswith("/") else ""
-
-
-def pods_group(settings: CgroupSettings) -> str:
-    """The control group that all pods are in."""
-    return path_of(node_group(group_of(settings.cgroup_root)), settings.driver)

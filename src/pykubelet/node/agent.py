@@ -20,6 +20,7 @@ from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.handlers import PodHandlers
 from pykubelet.node.housekeeping import keep_house
+from pykubelet.node.local_storage import watch_storage
 from pykubelet.node.messages import Message, ObjectsChanged, Said
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.orphans import clean_up_orphans
@@ -107,6 +108,9 @@ class Agent:
         }
         if (objects := self._outside.objects) is not None:
             work["changed objects"] = supervise("changed objects", partial(self._follow, objects))
+        if (stats := self._outside.stats) is not None:
+            watch = partial(watch_storage, self._active_pods, self.pleg, stats, self.inbox)
+            work["limits on files"] = supervise("limits on files", watch)
         if self._qos is not None:
             work["QoS control groups"] = supervise("QoS control groups", self._qos.run)
         if self._mirrors is not None:

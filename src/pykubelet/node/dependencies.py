@@ -16,6 +16,7 @@ from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, Runti
 from pykubelet.pod.ports.machine import Checkpoint, LogFiles, PodCgroups, PodHost
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
+from pykubelet.pod.stats.stats import StorageStats
 from pykubelet.pod.status.container_status import NodeFacts
 
 
@@ -56,6 +57,8 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     """An image is about to be used: it must not be cleared away now."""
     cgroups: PodCgroups | None = None
     logs: LogFiles | None = None
+    stats: StorageStats | None = None
+    """What pods write is measured, and limits on that are kept; None: they are not."""
     api_node: Callable[[], Node | None] = lambda: None
     """The API server's object of the node, which owns mirror pods."""
     checkpoint: Checkpoint | None = None

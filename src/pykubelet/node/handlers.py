@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import API_SOURCE, is_mirror, is_static, source_of
+from pykubelet.api.rules.pod_kinds import API_SOURCE, is_critical, is_mirror, is_static, source_of
 from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.orphans import clean_up_orphans
@@ -17,11 +17,12 @@ from pykubelet.node.workers import PodWorkers
 from pykubelet.pod import moments
 from pykubelet.pod.admission.admission import Admission, Rejected
 from pykubelet.pod.admission.fit import NodeUsage
+from pykubelet.pod.eviction.local_storage import Eviction
 from pykubelet.pod.lifecycle.mirror_pod import is_mirror_of
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.lifecycle.table import PodTable
 from pykubelet.pod.lifecycle.termination_grace import pod_grace
-from pykubelet.pod.moments import Admitted, Journal, Preempted, about
+from pykubelet.pod.moments import Admitted, Evicted, Journal, Preempted, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.api import Recorder
 from pykubelet.pod.ports.machine import Checkpoint
@@ -157,6 +158,16 @@ class PodHandlers:
         worker.wake()
         if states[container_id] is State.RUNNING:
             self._reporter.report(worker.wish.pod)
+
+    def evict(self, uid: str, found: Eviction) -> None:
+        """End a pod for what it uses. One that is stopping anyway has its reason already."""
+        pod, worker = self.table.get(uid), self.workers.workers.get(uid)
+        if pod is None or worker is None or worker.wish.grace is not None or is_critical(pod):
+            return
+        self._recorder.event(pod, "Warning", "Evicted", found.message)
+        self._journal.note(Evicted(found.signal, found.message), about(pod))
+        self._reporter.note_failure(uid, Failure("Evicted", found.message))
+        self.workers.tell(pod, grace=found.grace, by="evicted")
 
     def released(self, pod: Pod) -> None:
         """A pod has ended and gives its share of the node back."""

@@ -27,7 +27,7 @@ def is_worth_a_line(moment: m.Moment) -> bool:
             return False
         case m.ApiRetried() | m.EventsFollowed():
             return False
-        case m.Watched() | m.Merged() | m.Admitted() | m.Rejected() | m.Preempted():
+        case m.Watched() | m.Merged() | m.Admitted() | m.Rejected() | m.Preempted() | m.Evicted():
             return True
         case m.PhaseEntered() | m.Began() | m.Awaiting() | m.StopAsked() | m.DeadlinePassed():
             return True

@@ -102,6 +102,7 @@ class KubeRuntime:
         self._starts = StartQueue()
         self._waits = outside.restart_waits
         self._refuses_unenforced = outside.refuse_unenforced
+        self._measures_storage = outside.stats is not None
         self._crash_loops: dict[str, CrashLoops] = {}
         """By uid."""
 
@@ -165,7 +166,8 @@ class KubeRuntime:
     async def _unenforced(self, pod: Pod) -> str:
         """What of a pod's limits is not kept here; empty: all are."""
         asked = self._runtime.capabilities.unenforced
-        found = (*(await asked(pod) if asked is not None else ()), *unenforced_storage(pod))
+        storage = unenforced_storage(pod, is_measured=self._measures_storage)
+        found = (*(await asked(pod) if asked is not None else ()), *storage)
         return f"Not enforced on this node: {'; '.join(found)}" if found else ""
 
     async def _sandbox_in_use(self, pod: Pod, observed: ObservedPod, actions: PodActions, setup: PodSetup) -> _Place:

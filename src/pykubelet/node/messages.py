@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from pykubelet.pod.eviction.local_storage import Eviction
 from pykubelet.pod.lifecycle.pod_update import SourceEvent
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 
@@ -45,4 +46,11 @@ class Probed(Struct, frozen=True):
     result: Result
 
 
-Message = Said | RuntimeChanged | ObjectsChanged | Tick | Housekeep | Probed
+class OverLimit(Struct, frozen=True):
+    """A pod has written more than it may."""
+
+    uid: str
+    found: Eviction
+
+
+Message = Said | RuntimeChanged | ObjectsChanged | Tick | Housekeep | Probed | OverLimit

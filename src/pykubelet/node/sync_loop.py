@@ -11,7 +11,7 @@ from typing import Final, assert_never
 
 from pykubelet.base.tasks import every
 from pykubelet.node.handlers import PodHandlers
-from pykubelet.node.messages import Housekeep, Message, ObjectsChanged, Probed, RuntimeChanged, Said, Tick
+from pykubelet.node.messages import Housekeep, Message, ObjectsChanged, OverLimit, Probed, RuntimeChanged, Said, Tick
 from pykubelet.node.pod_config import PodConfig
 from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
 
@@ -85,6 +85,8 @@ class SyncLoop:
                     self._handlers.clean_up(folders)
             case Probed(kind, uid, container_id, result):
                 self._handlers.probed(kind, uid, container_id, result)
+            case OverLimit(uid, found):
+                self._handlers.evict(uid, found)
             case _:
                 assert_never(message)
 

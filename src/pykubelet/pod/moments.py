@@ -19,9 +19,9 @@ from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 ContainerKind = Literal["container", "init_container", "ephemeral_container"]
 Operation = Literal["create", "update", "sync", "kill", "terminated", "remove"]
 Step = Literal["look", "network", "mirror pod", "cgroup", "volumes", "containers", "tidy"]
-StopReason = Literal["deleted", "removed", "preempted", "rejected", "ended", "orphaned"]
-"""Who asks: the API server's pod is deleted; no source has the pod any more; a critical pod needs its room; an earlier
-agent ran what this one turned away; it has run to its end or past its deadline; nobody ever knew it."""
+StopReason = Literal["deleted", "removed", "preempted", "evicted", "rejected", "ended", "orphaned"]
+"""Who asks: the API server's pod is deleted; no source has the pod any more; a critical pod needs its room; it uses too
+much; an earlier agent ran what this one turned away; it has run to its end or past its deadline; nobody knew it."""
 Awaited = Literal["pod", "network", "volume", "configmap", "secret", "mirror pod", "pull", "pull slot"]
 """A pull: of the same image for another pod."""
 LONGEST_MESSAGE: Final = 1024
@@ -73,6 +73,12 @@ class Preempted(Struct, frozen=True, tag=True):
 
     by_uid: str
     by: str
+
+
+class Evicted(Struct, frozen=True, tag=True):
+    signal: str
+    """Of what it uses too much."""
+    message: str
 
 
 class OrphanFound(Struct, frozen=True, tag=True):
@@ -376,15 +382,11 @@ class CertificateRenewalFailed(Struct, frozen=True, tag=True):
     kind: Literal["client", "server"]
 
 
-Arrival = Watched | Merged | Admitted | Rejected | Preempted | OrphanFound
-Work = (
-    PhaseEntered | Began | Awaiting | WorkBegun | WorkEnded | Resting | StepBegun | StepEnded | StopAsked
-    | DeadlinePassed | CgroupChanged
-)  # fmt: skip
-Containers = (
-    SandboxMade | PullBegun | PullProgressed | PullEnded | ContainerCreated | ContainerStarted | StartFailed | BackedOff
-    | HookFailed | ContainerStopping | Exited
-)  # fmt: skip
+Arrival = Watched | Merged | Admitted | Rejected | Preempted | Evicted | OrphanFound
+Work = (PhaseEntered | Began | Awaiting | WorkBegun | WorkEnded | Resting | StepBegun | StepEnded
+        | StopAsked | DeadlinePassed | CgroupChanged)  # fmt: skip
+Containers = (SandboxMade | PullBegun | PullProgressed | PullEnded | ContainerCreated | ContainerStarted
+              | StartFailed | BackedOff | HookFailed | ContainerStopping | Exited)  # fmt: skip
 Probing = Probed | HealthChanged | ProbingEnded
 Reporting = StatusSet | StatusSent | StatusAcknowledged | PodDeleted | EventRecorded
 OfNode = RuntimeCalled | Relisted | ImageRemoved | EventsFollowed | VolumeChanged | NodeStage

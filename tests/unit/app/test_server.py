@@ -13,6 +13,7 @@ import pytest
 from pykubelet.app.foundations import lay_foundations
 from pykubelet.app.kubelet import Kubelet
 from pykubelet.app.server import KubeletServer
+from pykubelet.app.stats import stats_reader
 from pykubelet.config.agent import make_config
 from pykubelet.pod.ports.server import Access, Decision, Identity
 from pykubelet.server.application import Route
@@ -69,9 +70,16 @@ async def served(
     async with AsyncExitStack() as stack:
         base = await lay_foundations(config, stack)
         kubelet = Kubelet(base)
-        server = KubeletServer(base, lambda: None, reviews=reviews, metrics=Metrics("n1"), explainer=kubelet.explainer)
+        server = KubeletServer(
+            base,
+            lambda: None,
+            reviews=reviews,
+            metrics=Metrics("n1"),
+            explainer=kubelet.explainer,
+            stats=stats_reader(base, tuple),
+        )
         ports = await server.start(stack)
-        yield Served((*server.routes(), *server._stats_routes(stack)), ports["https"])
+        yield Served((*server.routes(), *server._stats_routes()), ports["https"])
 
 
 def path_of(route: Route) -> str:

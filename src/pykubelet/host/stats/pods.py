@@ -75,9 +75,7 @@ class PodReader:
         details: bool,
     ) -> Reading:
         self._folders = {key: known for key, known in self._folders.items() if key in places}
-        disk = self._disk(_existing(self._dirs.root), at) if details else None
-        image_disk = self._image_disk(images, at, disk) if details else None
-        look = _Look(self._settings.proc, places, volumes, at, details, disk, image_disk)
+        look = self._looked(places, images, volumes, at, details=details)
         pods = tuple(filter(None, (self._pod(pod, look) for pod in observed)))
         reading = Reading(at=at, node=self._node(look, pods), pods=pods, has_details=details)
         self._rates.forget_others()
@@ -85,7 +83,61 @@ class PodReader:
         self._groups.forget_old(at)
         return reading
 
+    def storage(
+        self,
+        observed: Sequence[ObservedPod],
+        places: Mapping[str, Place],
+        images: ImageStore | None,
+        volumes: Mapping[str, Sequence[FoundVolume]],
+        at: int,
+    ) -> Reading:
+        """What these pods have written; nothing else of them is looked at."""
+        look = self._looked(places, images, volumes, at, details=True)
+        node = NodeReading(usage=Usage(at=at), disk=look.disk, images=look.images)
+        return Reading(at=at, node=node, pods=tuple(self._written(pod, look) for pod in observed))
+
+    def _looked(
+        self,
+        places: Mapping[str, Place],
+        images: ImageStore | None,
+        volumes: Mapping[str, Sequence[FoundVolume]],
+        at: int,
+        *,
+        details: bool,
+    ) -> "_Look":
+        disk = self._disk(_existing(self._dirs.root), at) if details else None
+        image_disk = self._image_disk(images, at, disk) if details else None
+        return _Look(self._settings.proc, places, volumes, at, details, disk, image_disk)
+
     # --- pods
+
+    def _written(self, pod: ObservedPod, look: "_Look") -> PodReading:
+        nothing = Usage(at=look.at)
+        containers = tuple(
+            ContainerReading(
+                id=each.id,
+                name=each.name,
+                image=each.image,
+                group="",
+                created_at=each.created_at,
+                usage=nothing,
+                root=self._root(look.places[each.id], look),
+                logs=self._logs(pod, each, look),
+            )
+            for each in pod.containers
+            if each.state is State.RUNNING and each.id in look.places
+        )
+        reading = PodReading(
+            uid=pod.uid,
+            name=pod.name,
+            namespace=pod.namespace,
+            created_at=None,
+            group="",
+            usage=nothing,
+            containers=containers,
+            volumes=tuple(_volumes(look.volumes.get(pod.uid, ()), self._known)),
+        )
+        return changed(reading, ephemeral=self._ephemeral(reading, look))
 
     def _pod(self, pod: ObservedPod, look: "_Look") -> PodReading | None:
         sandbox = next((each for each in pod.sandboxes if each.ready), None)
@@ -130,7 +182,7 @@ class PodReader:
             group=self._hierarchy.path_of(folders) or f"/{container.id}",
             created_at=container.created_at,
             usage=self._with_rate(container.id, usage),
-            root=_root(place, look) if look.details else None,
+            root=self._root(place, look) if look.details else None,
             logs=self._logs(pod, container, look) if look.details else None,
         )
 
@@ -153,6 +205,13 @@ class PodReader:
         folder = f"{self._dirs.log_root}/{pod.namespace}_{pod.name}_{pod.uid}/{container.name}"
         used, inodes = files_in(folder)
         return changed(look.disk, used=used, inodes_used=inodes) if look.disk else None
+
+    def _root(self, place: Place, look: "_Look") -> Disk | None:
+        if look.images is None:
+            return None
+        if place.layer and (layer := self._known(place.layer)) is not None:
+            return changed(look.images, used=layer.used, inodes_used=layer.inodes_used)
+        return changed(look.images, used=place.written, inodes_used=place.written_inodes)
 
     def _ephemeral(self, pod: PodReading, look: "_Look") -> Disk | None:
         """What a pod has of the node's own disk."""
@@ -315,12 +374,6 @@ def _filled(usage: Usage, processes: Usage) -> Usage:
         processes=processes.processes,
         threads=usage.threads if usage.threads is not None else processes.threads,
     )
-
-
-def _root(place: Place, look: _Look) -> Disk | None:
-    if look.images is None:
-        return None
-    return changed(look.images, used=place.written, inodes_used=place.written_inodes)
 
 
 def _volumes(volumes: Iterable[FoundVolume], known: Callable[[str], Disk | None]) -> Iterable[VolumeUsage]:

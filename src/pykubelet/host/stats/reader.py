@@ -3,14 +3,14 @@ all who ask get the same answer."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats.pods import PodReader, StatsSettings
 from pykubelet.host.stats.storage import FolderMeter
-from pykubelet.host.stats.volumes import measured_folders, pod_volumes
+from pykubelet.host.stats.volumes import FoundVolume, measured_folders, pod_volumes
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.stats.stats import ContainerPlaces, ImageStore, Place, Reading
@@ -57,6 +57,15 @@ class StatsReader:
             self._newest, self._read_at = reading, asyncio.get_running_loop().time()
             return reading
 
+    async def storage(self, pods: Sequence[ObservedPod], uids: Collection[str]) -> Reading:
+        """All pods count for what is remembered, so that nobody's volumes are measured more often for this."""
+        observed = [pod for pod in pods if pod.is_running]
+        async with self._turn:
+            places, images = await self._find_places(observed, details=True)
+            volumes = await self._measure(observed, places)
+            asked = [pod for pod in observed if pod.uid in uids]
+            return await in_thread(self._pods.storage, asked, places, images, volumes, self._now())
+
     async def close(self) -> None:
         await self._meter.close()
 
@@ -69,12 +78,20 @@ class StatsReader:
     async def _read(self, details: bool) -> Reading:
         observed = [pod for pod in await self._observe() if pod.is_running]
         places, images = await self._find_places(observed, details)
-        specs = {pod.metadata.uid: pod for pod in self._wanted()} if details else {}
-        has_volumes = details and self._settings.volume_period >= 0
-        volumes = await in_thread(pod_volumes, self._dirs, observed, specs) if has_volumes else {}
-        if has_volumes:
-            await self._meter.refresh(measured_folders(volumes), patience=_PATIENCE)
+        volumes = await self._measure(observed, places) if details else {}
         return await in_thread(self._pods.read, observed, places, images, volumes, self._now(), details=details)
+
+    async def _measure(
+        self, observed: Sequence[ObservedPod], places: Mapping[str, Place]
+    ) -> Mapping[str, Sequence[FoundVolume]]:
+        """See to it that all volumes and layers of these pods are measured. -> the volumes, by uid"""
+        if self._settings.volume_period < 0:
+            return {}
+        layers = {place.layer: True for place in places.values() if place.layer}
+        specs = {pod.metadata.uid: pod for pod in self._wanted()}
+        volumes = await in_thread(pod_volumes, self._dirs, observed, specs)
+        await self._meter.refresh({**measured_folders(volumes), **layers}, patience=_PATIENCE)
+        return volumes
 
     async def _find_places(
         self, observed: Sequence[ObservedPod], details: bool

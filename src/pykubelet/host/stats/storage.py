@@ -87,7 +87,10 @@ class FolderMeter:
         while waiting:
             with suppress(OSError), os.scandir(waiting.pop()) as entries:
                 for entry in entries:
-                    found = entry.stat(follow_symlinks=False)
+                    try:
+                        found = entry.stat(follow_symlinks=False)
+                    except OSError:  # one that has just gone must not hide the others
+                        continue
                     if found.st_dev != top.st_dev:
                         continue
                     if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):

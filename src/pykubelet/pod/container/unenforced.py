@@ -1,11 +1,15 @@
-"""What a pod asks for and no part of the node enforces yet: limits on files, which nobody measures."""
+"""What a pod asks for and no part of the node enforces: limits on files where nobody measures them, or of pods that are
+never ended for what they write."""
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import is_critical, is_static
 from pykubelet.api.rules.resources import EPHEMERAL_STORAGE
 
 
-def unenforced_storage(pod: Pod) -> tuple[str, ...]:
+def unenforced_storage(pod: Pod, *, is_measured: bool) -> tuple[str, ...]:
     """One phrase for each thing. A volume in memory is a file system of its own, and as large as it says."""
+    if is_measured and not is_critical(pod):
+        return ()
     spec = pod.spec
     limited = [
         each.name for each in (*spec.init_containers, *spec.containers) if each.resources.limits.get(EPHEMERAL_STORAGE)
@@ -16,4 +20,7 @@ def unenforced_storage(pod: Pod) -> tuple[str, ...]:
         if each.empty_dir is not None and each.empty_dir.size_limit and each.empty_dir.medium != "Memory"
     ]
     found = [f"ephemeral-storage limits of {', '.join(limited)}"] if limited else []
-    return (*found, *([f"sizeLimit of emptyDir {', '.join(volumes)}"] if volumes else []))
+    found += [f"sizeLimit of emptyDir {', '.join(volumes)}"] if volumes else []
+    if not is_measured:
+        return tuple(found)
+    return tuple(f"{each} ({'static' if is_static(pod) else 'critical'} pods are never evicted)" for each in found)

@@ -2,7 +2,7 @@
 version of control groups it was read from. And the two ports that such readings come through."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -257,6 +257,8 @@ class Place(Struct, frozen=True, kw_only=True):
     written: int | None = None
     """Bytes in the layer of its root file system that it can write to."""
     written_inodes: int | None = None
+    layer: str = ""
+    """The folder on this machine where those are, if the runtime leaves it to others to add them up."""
 
 
 class ImageStore(Struct, frozen=True, kw_only=True):
@@ -288,6 +290,12 @@ class Stats(Protocol):
     async def read(self, *, details: bool = True) -> Reading:
         """At most a moment old: several who ask at once get the same answer. Without `details` only processor time and
         memory are sure to be in it."""
+        ...
+
+
+class StorageStats(Protocol):
+    async def storage(self, pods: Sequence[ObservedPod], uids: Collection[str]) -> Reading:
+        """What those of the pods that have these uids have written, and the node's disks: nothing else is looked at."""
         ...
 
 

@@ -75,6 +75,8 @@ def _of_end(seen: Evidence) -> c.Cause | None:
             reason, message = noted.moment.reason, noted.moment.message
         if isinstance(noted.moment, m.Preempted):
             return c.Preempted(by=noted.moment.by)
+        if isinstance(noted.moment, m.Evicted):
+            return c.Evicted(message=noted.moment.message.strip())
         if isinstance(noted.moment, m.DeadlinePassed):
             reason = "DeadlineExceeded"
     phase = seen.pod.status.phase if seen.pod else ""

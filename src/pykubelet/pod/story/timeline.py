@@ -75,6 +75,8 @@ def _of_pod(moment: m.Moment) -> _Told | None:
             return _Told(f"turned away: {reason}: {message}", is_trouble=True)
         case m.Preempted(by=by):
             return _Told(f"makes room for {by}", is_trouble=True)
+        case m.Evicted(message=message):
+            return _Told(f"evicted: {message.strip()}", is_trouble=True)
         case m.StopAsked(by=by, grace=grace):
             return _Told(f"is to stop ({by}), within {grace:g} s")
         case m.DeadlinePassed():

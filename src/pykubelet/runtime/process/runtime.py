@@ -92,7 +92,7 @@ class ProcessRuntime:
         self._streams = ProcessStreams(self._open, self._table, self._spawner)
         self.capabilities = Capabilities(
             streams=self._streams,
-            places=ProcessPlaces(self._table),
+            places=ProcessPlaces(self._table, lambda: self._abilities is not None and self._abilities.overlay),
             stand_in=self._stand_in,
             own_network=False,
             unenforced=self._unenforced,

@@ -1,6 +1,6 @@
 """Where the containers of the embedded runtime are: the processes below their monitors, and what groups they have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pykubelet.pod.observed import ObservedPod
@@ -13,18 +13,25 @@ _CONTROLLERS: Final = {"cpu", "devices", "memory"}
 
 class ProcessPlaces:
     """Every container has a monitor that all of its processes are below. Groups count only some of what it uses, or
-    nothing at all for an ordinary user; sandboxes share the machine's network, so there is nothing to see in them."""
+    nothing at all for an ordinary user; sandboxes share the machine's network, so there is nothing to see in them.
 
-    def __init__(self, table: Table) -> None:
+    `has_layers` says whether what containers write is apart from what their images brought."""
+
+    def __init__(self, table: Table, has_layers: Callable[[], bool]) -> None:
         self._table = table
+        self._has_layers = has_layers
 
     async def places(self, pods: Sequence[ObservedPod], *, details: bool) -> Mapping[str, Place]:
         found = {}
+        layers = self._table.store.containers if self._has_layers() else None
         for container in self._table.containers.values():
             if container.run is not None and container.end is None:
                 folders = container.record.placement.folders
                 found[container.id] = Place(
-                    pid=container.run.main.pid, tree=container.run.monitor.pid, cgroups=by_controller(folders)
+                    pid=container.run.main.pid,
+                    tree=container.run.monitor.pid,
+                    cgroups=by_controller(folders),
+                    layer=str(layers / container.id) if layers else "",
                 )
         return found
 

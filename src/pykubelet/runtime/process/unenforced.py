@@ -5,7 +5,7 @@ import resource
 from typing import Final
 
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.resources import CPU, MEMORY
+from pykubelet.api.rules.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from pykubelet.pod.ports.runtime import Limits
 from pykubelet.runtime.process.abilities import Abilities
 from pykubelet.runtime.process.cgroups import most_processes
@@ -22,6 +22,8 @@ def unenforced(pod: Pod, abilities: Abilities) -> tuple[str, ...]:
     limits = [phrase for name in (MEMORY, CPU) if (phrase := _without_controller(pod, name, abilities))]
     found = [f"{' and '.join(limits)} ({abilities.limits_refusal}; {_REMEDY})"] if limits else []
     found += [phrase for name in (MEMORY, CPU) if (phrase := _of_the_whole_pod(pod, name))]
+    if not abilities.overlay and (names := _limited(pod, EPHEMERAL_STORAGE)):
+        found.append(f"ephemeral-storage limits of {', '.join(names)} on what is written outside of volumes and logs")
     in_memory = [each.name for each in pod.spec.volumes if each.empty_dir and each.empty_dir.medium == "Memory"]
     if in_memory and not abilities.may_change_user:
         found.append(f"the size of volumes in memory ({', '.join(in_memory)}): this user may not mount")
@@ -29,11 +31,15 @@ def unenforced(pod: Pod, abilities: Abilities) -> tuple[str, ...]:
 
 
 def _without_controller(pod: Pod, name: str, abilities: Abilities) -> str:
-    spec = pod.spec
-    names = [each.name for each in (*spec.init_containers, *spec.containers) if each.resources.limits.get(name)]
+    names = _limited(pod, name)
     if name in abilities.limits or not (names or _whole(pod, name)):
         return ""
     return f"{name} limits of {', '.join(names) or 'all containers'}" + (_INSTEAD if name == MEMORY else "")
+
+
+def _limited(pod: Pod, name: str) -> list[str]:
+    spec = pod.spec
+    return [each.name for each in (*spec.init_containers, *spec.containers) if each.resources.limits.get(name)]
 
 
 def _of_the_whole_pod(pod: Pod, name: str) -> str:

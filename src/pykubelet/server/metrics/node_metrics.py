@@ -131,6 +131,8 @@ class NodeMetrics:
                 count("kubelet_admission_rejections_total", _rejection(reason))
             case m.Preempted():
                 count("kubelet_preemptions", "")
+            case m.Evicted(signal):
+                count("kubelet_evictions", signal)
             case m.OrphanFound(in_runtime):
                 self._orphans.add(uid)
                 if in_runtime:

@@ -141,6 +141,34 @@ async def test_volumes_are_left_alone_where_people_want_that(machine: FakeMachin
         await reader.close()
 
 
+async def test_what_some_pods_have_written_without_anything_else_of_them(machine: FakeMachine) -> None:
+    for name in ("web", "other"):
+        machine.write(f"kubelet/pods/uid-{name}/volumes/kubernetes.io~empty-dir/cache/file", "x" * 5000)
+    machine.write("logs/default_web_uid-web/app/0.log", "x" * 5000)
+    machine.write("layers/app-web/file", "x" * 9000)
+    pods = {100: machine.pod("web", 100, ("app",)), 200: machine.pod("other", 200)}
+    places = places_of(pods)
+    (app,) = pods[100].containers
+    places.all[app.id] = changed(places.all[app.id], written=None, layer=str(machine.root / "layers/app-web"))
+    reader = reader_of(machine, pods, Clock(), places)
+    reading = await reader.storage(tuple(pods.values()), {"uid-web"})
+    (pod,) = reading.pods
+    (container,) = pod.containers
+    (volume,) = pod.volumes
+    assert pod.usage == container.usage == Usage(at=reading.at)
+    assert reading.node.disk is not None
+    assert container.root is not None
+    assert container.logs is not None
+    assert pod.ephemeral is not None
+    sizes = [container.root.used, container.logs.used, volume.disk.used]
+    assert [size and 5000 <= size < 40_000 for size in sizes] == [True] * 3
+    assert pod.ephemeral.used == sum(filter(None, sizes))
+    shown = (await reader.read()).pods[0].containers[0].root
+    assert shown is not None
+    assert shown.used == container.root.used, "everybody is told the same"
+    await reader.close()
+
+
 async def test_a_slice_of_systemd_is_the_pods_own_group_too(machine: FakeMachine) -> None:
     uid = "5d9a4b1e-0000-4000-8000-00000000cafe"
     above = "/kubepods.slice/kubepods-besteffort.slice"

@@ -6,7 +6,7 @@ from pathlib import Path
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.stats import StatsReader, StatsSettings
 from pykubelet.pod.stats.stats import ContainerReading
-from pykubelet.runtime.process.stats import ProcessPlaces, by_controller
+from pykubelet.runtime.process.stats import by_controller
 from unit.runtime.process.machine import Machine
 
 BUSY = "i=0; while :; do i=$((i+1)); done"
@@ -27,7 +27,8 @@ def test_folders_belong_to_the_controllers_that_their_mounts_are_named_after() -
 async def test_a_program_that_is_busy_is_seen_to_use_its_processor(any_machine: Machine, tmp_path: Path) -> None:
     runtime = any_machine.runtime
     await any_machine.start(f"({BUSY}) & {BUSY}")
-    places = ProcessPlaces(runtime._table)
+    places = runtime.capabilities.places
+    assert places is not None
     dirs = PodDirs(str(tmp_path / "agent"), str(tmp_path / "logs"))
     reader = StatsReader(runtime.pods, places, dirs, settings=StatsSettings(fresh=0.0))
 
