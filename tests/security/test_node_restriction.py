@@ -247,3 +247,29 @@ async def test_a_bootstrap_token_opens_requests_for_certificates_and_nothing_els
         code, _ = await rogue.ask(method, path, body, MERGE if method == "PATCH" else "application/json", rogue.token)
         assert code == 403, (method, path)
     assert (await rogue.ask("GET", REQUEST, token=rogue.token))[0] == 200
+
+
+async def test_an_eviction_that_is_refused_costs_the_others_nothing(rogue: RogueNode) -> None:
+    """Neither is a budget spent on it, nor is the pod of another node told that it has to go."""
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    labels = {"app": "x"}
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+    for path, body in (
+        (PODS, {"metadata": {"name": "victim", "labels": labels}, "spec": spec}),
+        (budgets, {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}}}),
+    ):
+        code, answer = await rogue.world.ask("POST", path, body=body)
+        assert code == 201, answer
+    merge = {"Content-Type": MERGE}
+    running = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    allowed = {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1}
+    for path, status in ((f"{PODS}/victim", running), (f"{budgets}/b", {**allowed, "expectedPods": 2})):
+        code, answer = await rogue.world.ask("PATCH", f"{path}/status", body={"status": status}, headers=merge)
+        assert code == 200, answer
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "victim"}}
+    code, answer = await rogue.ask("POST", f"{PODS}/victim/eviction", eviction)
+    assert (code, "can only evict pods with spec.nodeName set to itself" in answer["message"]) == (403, True), answer
+    _, pod = await rogue.world.ask("GET", f"{PODS}/victim")
+    assert [each["type"] for each in pod["status"]["conditions"]] == ["Ready"]
+    _, budget = await rogue.world.ask("GET", f"{budgets}/b")
+    assert budget["status"]["disruptionsAllowed"] == 1

@@ -34,6 +34,7 @@ async def evict(backend: Backend, call: Call) -> Answer:
     where = {"name": name, "namespace": call.info.namespace}
     whole = {**eviction, "metadata": {**(eviction.get("metadata") or {}), **where}}
     await ask(backend, deleter(backend, call, options).author, call.resource, "eviction", whole)
+    await backend.access.check_body(call.user, call.info, whole, None)  # before anything is spent, or told to the pod
     for _ in range(_TRIES):
         pod = await backend.live("pods", call.info.namespace, name)
         wanted, budget = await _judged(backend, call, pod, options)
