@@ -130,9 +130,11 @@ class CronJobController:
         return rules.scheduled(status, job, time)
 
     async def _replace(self, cron_job: Object, reference: dict[str, Any]) -> None:
+        """If it is one of the cron job's own: whoever may write its status could name others'."""
         there = await self._client.find(JOBS, reference.get("namespace", ""), reference.get("name", ""))
-        if there is not None and there["metadata"].get("uid") == reference.get("uid"):
-            await self._remove(cron_job, made(there))
+        job = None if there is None else made(there)
+        if job is not None and job.uid == reference.get("uid") and job.owner == cron_job["metadata"]["uid"]:
+            await self._remove(cron_job, job)
 
     async def _remove(self, cron_job: Object, job: Made) -> None:
         """With its pods. Raises ApiError."""

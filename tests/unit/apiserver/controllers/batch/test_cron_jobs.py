@@ -162,3 +162,21 @@ def test_what_is_due_is_the_last_time_that_was_missed() -> None:
     assert wait(wanted, schedule, UTC, START) == pytest.approx(355.1)
     with pytest.raises(ValueError, match="less than 1 second"):
         due(wanted, parsed("59 23 31 2 *"), UTC, START)
+
+
+@virtual_time
+async def test_nobodys_job_but_its_own_is_replaced() -> None:
+    """Who may write the status of a cron job names a job of another namespace in it."""
+    async with cluster() as c:
+        made = await c.make(CRON_JOBS, cron_job(concurrencyPolicy="Replace"))
+        spec = made["spec"]["jobTemplate"]["spec"]
+        await c.add("batch", "jobs", {"metadata": {"name": "theirs", "namespace": "kube-system"}, "spec": spec})
+        await c.add("batch", "jobs", {"metadata": {"name": "theirs", "namespace": "default", "uid": "x"}, "spec": spec})
+        forged = {"kind": "Job", "apiVersion": "batch/v1", "namespace": "kube-system", "name": "theirs"}
+        active = [{**forged, "uid": "uid-of-theirs"}, {**forged, "namespace": "default", "uid": "x"}]
+        await c.change(CRON_JOBS, made, lambda live: {**live, "status": {"active": active}}, part="status")
+        async with running(CronJobController(c)):
+            await pass_time(c, 400)
+            assert len(await names(c)) == 2
+            assert await c.get("jobs", "theirs", "kube-system", "batch")
+            assert await c.get("jobs", "theirs", "default", "batch")
