@@ -52,7 +52,7 @@ async def _paying(
             await _change(backend, replace, namespace, each, charged)
             paid.append(each)
         yield
-    except BaseException as error:
+    except Exception as error:  # but not for who hangs up: it may be written all the same, and whoever counts finds out
         for each in paid if replace is not None else ():
             await _change(backend, replace, namespace, each, refunded)
         if isinstance(error, Refused):

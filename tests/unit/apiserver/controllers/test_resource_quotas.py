@@ -220,3 +220,25 @@ async def test_a_quota_that_cannot_be_counted_stands_in_nobodys_way() -> None:
             await c.make(QUOTAS, quota)
         await ResourceQuotaController(c).sync()
         assert await used(c) == {"pods": "0"}
+
+
+@virtual_time
+async def test_nobody_gets_more_by_hanging_up_while_it_is_written() -> None:
+    async with limited({"configmaps": "3"}) as c:
+        for number in range(10):
+            make = asyncio.create_task(c.make(MAPS, named(f"m{number}")))
+
+            written = c.store.create
+
+            async def create(key: str, value: bytes, task: asyncio.Task[Object] = make) -> int:
+                revision = await written(key, value)
+                task.cancel()
+                await asyncio.sleep(0)
+                return revision
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(c.store, "create", create)
+                await asyncio.wait({make})
+        assert len(await c.all(MAPS)) == 3
+        await asyncio.sleep(5)
+        assert await used(c) == {"configmaps": "3"}
