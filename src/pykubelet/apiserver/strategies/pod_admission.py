@@ -8,12 +8,12 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at, name_suffix
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.strategies.base import Lookup
+from pykubelet.apiserver.strategies.priority_classes import SYSTEM_PRIORITIES
 
 _TOKEN_FOLDER: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a place, not a secret
 _TOKEN_VOLUME: Final = "kube-api-access-"  # noqa: S105 - a name, not a secret
 _TOLERATED: Final = (NOT_READY_TAINT, UNREACHABLE_TAINT)
 _SECONDS: Final = 300
-_SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
 
 
 async def admit(pod: Object, lookup: Lookup) -> None:
@@ -50,7 +50,7 @@ async def _set_priority(pod: Object, lookup: Lookup) -> None:
     found: Object | None = None
     if name:
         found = await lookup.find("scheduling.k8s.io", "priorityclasses", "", name)
-        if found is None and name not in _SYSTEM_PRIORITIES:
+        if found is None and name not in SYSTEM_PRIORITIES:
             raise _forbidden(pod, f"no PriorityClass with name {name} was found")
     else:
         classes = await lookup.known("scheduling.k8s.io", "priorityclasses")
@@ -58,7 +58,7 @@ async def _set_priority(pod: Object, lookup: Lookup) -> None:
         found = min(default, key=lambda each: int(each["value"])) if default else None
         if found is not None:
             spec["priorityClassName"] = found["metadata"]["name"]
-    value = found["value"] if found is not None else _SYSTEM_PRIORITIES.get(name, 0)
+    value = found["value"] if found is not None else SYSTEM_PRIORITIES.get(name, 0)
     if spec.get("priority", value) != value:
         raise _forbidden(
             pod,

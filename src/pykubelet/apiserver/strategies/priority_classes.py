@@ -11,6 +11,7 @@ from pykubelet.apiserver.strategies.base import Lookup, Strategy
 
 _HIGHEST_PRIORITY: Final = 1_000_000_000
 _SYSTEM_PREFIX: Final = "system-"
+SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
 class PriorityClassStrategy(Strategy):
@@ -35,7 +36,7 @@ class PriorityClassStrategy(Strategy):
         yield from super().validate(obj)
         name = obj["metadata"].get("name", "")
         if name.startswith(_SYSTEM_PREFIX):
-            if obj["value"] not in (2000000000, 2000001000):
+            if SYSTEM_PRIORITIES.get(name) != obj["value"] or obj.get("globalDefault"):
                 yield forbidden("metadata.name", "priority class names with 'system-' prefix are reserved")
         elif obj["value"] > _HIGHEST_PRIORITY:
             yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")

@@ -18,6 +18,8 @@ CLASSES = strategy_of(*KIND)
         ("mine", 1_000_000_000, []),
         ("mine", 1_000_000_001, ["value"]),
         ("system-mine", 5, ["metadata.name"]),
+        ("system-mine", 2000001000, ["metadata.name"]),
+        ("system-cluster-critical", 2000001000, ["metadata.name"]),
         ("system-node-critical", 2000001000, []),
     ],
 )
