@@ -100,6 +100,7 @@ class Puller:
             except RegistryUnreachable as error:
                 known = {each: when for each, when in self._out_of_reach.items() if when[0] > loop.time()}
                 self._out_of_reach = {**known, url: (loop.time() + _REMEMBERED, str(error))}
+                self._doors = {each: door for each, door in self._doors.items() if door.locked() or each in known}
                 self._reached.discard(url)
                 raise
             except PykubeletError:
