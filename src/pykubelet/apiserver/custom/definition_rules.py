@@ -10,7 +10,7 @@ from pykubelet.apiserver.cel.formats import is_url
 from pykubelet.apiserver.custom.field_paths import BadPath, steps
 from pykubelet.apiserver.custom.json_paths import BadJsonPath, parsed
 from pykubelet.apiserver.custom.rule_checks import rules_faults
-from pykubelet.apiserver.custom.structural import default_faults, structural_faults
+from pykubelet.apiserver.custom.structural import default_faults, patterns_are_too_heavy, structural_faults
 
 Definition = Mapping[str, Any]
 
@@ -63,6 +63,9 @@ def definition_faults(spec: Definition) -> Iterator[FieldError]:
         yield invalid("spec.versions", None, "must contain unique version names")
     if sum(bool(each.get("storage")) for each in versions) != 1:
         yield invalid("spec.versions", None, "must have exactly one version marked as storage version")
+    if patterns_are_too_heavy((each.get("schema") or {}).get("openAPIV3Schema") or {} for each in versions):
+        yield forbidden("spec.versions", "its patterns are together too large to be checked")
+        return
     for index, version in enumerate(versions):
         yield from _version_faults(version, f"spec.versions[{index}]")
     yield from _conversion_faults(spec.get("conversion") or {})

@@ -4,12 +4,12 @@ A schema has a spine, which gives every field a type, and may have words beside 
 more about values that the spine knows. Whatever is not checked is not accepted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from pykubelet.apiserver.cel.program import Budget, TooExpensive
-from pykubelet.apiserver.cel.regex import BadPattern, compiled
+from pykubelet.apiserver.cel.regex import BadPattern, compiled, weight
 from pykubelet.apiserver.custom.declarations import Schema
 from pykubelet.apiserver.custom.pruning import ALWAYS, pruned
 from pykubelet.apiserver.custom.rules import rule_faults, rule_tree
@@ -18,6 +18,8 @@ from pykubelet.apiserver.schema.schema import copied
 
 DEEPEST: Final = 60
 """Levels of a schema."""
+_HEAVIEST_PATTERNS: Final = 400_000
+"""Steps of all patterns of a definition together. The public ones have a few thousand."""
 _DEFAULT_BUDGET: Final = 20_000
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
@@ -58,6 +60,17 @@ def structural_faults(schema: Schema, path: str) -> Iterator[FieldError]:
     for part, place in _everywhere(schema, path):
         yield from _word_faults(part, place)
     yield from _meta_faults(schema, path, is_object=True)
+
+
+def patterns_are_too_heavy(schemas: Iterable[Schema]) -> bool:
+    """Whether it would take long to make all patterns of a definition ready, for which others would have to wait."""
+    total = 0
+    for schema in schemas:
+        for part, _ in _everywhere(schema, ""):
+            total += weight(part["pattern"]) if part.get("pattern") else 0
+            if total > _HEAVIEST_PATTERNS:
+                return True
+    return False
 
 
 def _meta_faults(schema: Schema, path: str, *, is_object: bool) -> Iterator[FieldError]:

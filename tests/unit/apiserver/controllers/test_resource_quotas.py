@@ -225,10 +225,9 @@ async def test_a_quota_that_cannot_be_counted_stands_in_nobodys_way() -> None:
 @virtual_time
 async def test_nobody_gets_more_by_hanging_up_while_it_is_written() -> None:
     async with limited({"configmaps": "3"}) as c:
+        written = c.store.create
         for number in range(10):
             make = asyncio.create_task(c.make(MAPS, named(f"m{number}")))
-
-            written = c.store.create
 
             async def create(key: str, value: bytes, task: asyncio.Task[Object] = make) -> int:
                 revision = await written(key, value)

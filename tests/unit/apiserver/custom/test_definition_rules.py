@@ -1,5 +1,6 @@
 """Definitions that cannot be served as they are, each refused with its place."""
 
+import time
 from typing import Any
 
 import pytest
@@ -262,3 +263,14 @@ def test_who_is_served_keeps_its_scope_and_kind() -> None:
     assert list(change_faults(other, spec(), is_established=False)) == []
     assert [each.field for each in change_faults(other, spec(), is_established=True)] == ["spec.scope"]
     assert [each.field for each in change_faults(spec(group="b.c"), spec(), is_established=False)] == ["spec.group"]
+
+
+def test_patterns_that_take_long_to_make_are_refused_together() -> None:
+    """Each for itself is fine: a tenth of a second, while which nobody else is answered."""
+    heavy = {f"p{number}": {**TEXT, "pattern": f"x{number}(a{{1,900}}){{4}}" * 4} for number in range(300)}
+    began = time.monotonic()
+    (fault,) = definition_faults(schema(**heavy))
+    assert (fault.field, fault.type) == ("spec.versions", "FieldValueForbidden")
+    assert time.monotonic() - began < 10
+    light = {f"p{number}": {**TEXT, "pattern": f"^[a-z0-9.-]{{1,63}}{number}$"} for number in range(300)}
+    assert not list(definition_faults(schema(**light)))
