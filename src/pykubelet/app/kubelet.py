@@ -20,7 +20,6 @@ from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
 from pykubelet.config.feature_gates import stages
 from pykubelet.host.dirs import PodDirs
-from pykubelet.host.journal_files import read_journal
 from pykubelet.host.stats.node import boot_time
 from pykubelet.host.threads import in_thread
 from pykubelet.node.agent import Agent
@@ -90,7 +89,7 @@ class Kubelet:
         self.explainer = Explainer(
             lambda: self.agent.pods() if self.agent else (),
             base.journal.of,
-            partial(read_journal, base.journal_files.folder),
+            base.journal_files.history,
             base.troubles.now,
             str(base.config.pod_logs_dir),
             node=base.config.node.name,
@@ -108,6 +107,7 @@ class Kubelet:
             "pods": lambda _: kubelet.pods(),
             "journal": kubelet._base.journal.of,
             "explain": kubelet.explainer.answer,
+            "flush": lambda _: kubelet._base.journal_files.flush(),
             "configuration": lambda _: {"configuration": config.configuration, "flags": config.flags},
         }
         await stack.enter_async_context(control_socket(config.socket, answers))

@@ -61,6 +61,8 @@ class JournalFiles:
         self._total = total
         self._waiting: list[m.Noted] = []
         self._is_there = asyncio.Event()
+        self._turn = asyncio.Lock()
+        """Groups are written one after the other, whoever asks."""
         self._said: OrderedDict[tuple[str, Hashable], tuple[Hashable, datetime]] = OrderedDict()
         self._budgets: OrderedDict[str, tuple[float, datetime]] = OrderedDict()
         self._number = 0
@@ -98,20 +100,26 @@ class JournalFiles:
         """What is noted up to now is on disk after this."""
         await self._write_waiting()
 
+    async def history(self, *, namespace: str = "", name: str = "", uid: str = "") -> list[m.Noted]:
+        """What was noted of the pods that are meant, up to now (`read_journal`)."""
+        await self.flush()
+        return await in_thread(read_journal, self.folder, namespace=namespace, name=name, uid=uid)
+
     async def _write_waiting(self) -> None:
-        group, self._waiting = self._waiting, []
-        self._is_there.clear()
-        if not group:
-            return
-        try:
-            await in_thread(self._write, group)
-        except OSError as error:
-            self._number = 0  # who knows what is in the segment now: the next group looks
-            if str(error) != self._complaint:
-                log.warning("the journal cannot be written to %s: %s; pods do not need it", self.folder, error)
-            self._complaint = str(error)
-        else:
-            self._complaint = ""
+        async with self._turn:
+            group, self._waiting = self._waiting, []
+            self._is_there.clear()
+            if not group:
+                return
+            try:
+                await in_thread(self._write, group)
+            except OSError as error:
+                self._number = 0  # who knows what is in the segment now: the next group looks
+                if str(error) != self._complaint:
+                    log.warning("the journal cannot be written to %s: %s; pods do not need it", self.folder, error)
+                self._complaint = str(error)
+            else:
+                self._complaint = ""
 
     # --- in a thread
 

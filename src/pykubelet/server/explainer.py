@@ -18,8 +18,8 @@ _NO_WORDS: Final[Mapping[str, str]] = {}
 
 
 class History(Protocol):
-    def __call__(self, *, namespace: str = "", name: str = "", uid: str = "") -> list[Noted]:
-        """What is on disk. It blocks."""
+    async def __call__(self, *, namespace: str = "", name: str = "", uid: str = "") -> list[Noted]:
+        """What is on disk."""
 
 
 class Explainer:
@@ -73,14 +73,14 @@ class Explainer:
         named = (each for each in self._pods() if each.metadata.name == name)
         pod = next((each for each in named if each.metadata.namespace == namespace), None)
         if pod is None:
-            old = await asyncio.to_thread(self._history, namespace=namespace, name=name)
+            old = await self._history(namespace=namespace, name=name)
             if not old:
                 raise NotFound(f"node {self._node} does not know pod {namespace}/{name}, now or before")
             last = [each for each in old if each.about.uid == old[-1].about.uid]
             return story(None, last, now=self._now(), is_gone=True, node=self._node, since=since)
         uid = pod.metadata.uid
         recent = self._moments(uid)
-        before = await asyncio.to_thread(self._history, uid=uid)
+        before = await self._history(uid=uid)
         known = [each for each in before if not recent or each.at < recent[0].at]
         return await self._told(pod, (*known, *recent), self._trouble(), since)
 

@@ -46,6 +46,8 @@ def write_report(path: Path, state: Path, folder: Path | None) -> str:
 
 
 def _write(out: IO[bytes], state: Path, folder: Path | None) -> str:
+    with suppress(Retry):  # then it is all on disk already
+        asyncio.run(ask(state / "pykubelet.sock", "flush"))
     told = {question: _asked(state, question) for question in ("configuration", "explain", "pods")}
     stories = [story_without_secrets(each) for each in told["explain"].get("items", [])]
     pods = [pod_without_secrets(each) for each in told["pods"].get("items") or []]

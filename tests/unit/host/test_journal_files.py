@@ -196,3 +196,12 @@ def test_what_was_written_survives_a_kill(tmp_path: Path) -> None:
     codes = [each.moment.code for each in read_journal(tmp_path) if isinstance(each.moment, m.Exited)]
     assert codes == list(range(len(codes)))
     assert len(codes) > 50
+
+
+async def test_who_asks_is_told_up_to_now_also_while_a_group_is_being_written(tmp_path: Path) -> None:
+    files = JournalFiles(tmp_path, keep_all)
+    for code in range(200):
+        files.read(noted(exited(code), about=About(f"u{code}", "default", "web")))
+        if code % 20 == 0:
+            await asyncio.gather(*(files.flush() for _ in range(3)))
+    assert [each.moment for each in await files.history(name="web")] == [exited(code) for code in range(200)]

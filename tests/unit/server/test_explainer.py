@@ -21,7 +21,7 @@ EXITED = noted(m.Exited("app", 0, 1, "Error", ago(60), ago(30)), 30)
 def explainer(
     pods: Sequence[Pod], log_root: Path, *, memory: Sequence[m.Noted] = (), disk: Sequence[m.Noted] = ()
 ) -> Explainer:
-    def history(**_: str) -> list[m.Noted]:
+    async def history(**_: str) -> list[m.Noted]:
         return list(disk)
 
     return Explainer(lambda: pods, lambda _: memory, history, NodeTrouble, str(log_root), node="n1", now=lambda: NOW)
