@@ -5,7 +5,7 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -18,6 +18,9 @@ _BLOCK: Final = 512
 _LOOK_UP: Final = 1000
 """Entries after which a walk looks whether it is still wanted."""
 _FAREWELL: Final = 2.0
+_LONG_PATH: Final = 3000
+"""Bytes: the kernel takes 4095, and a name may have 255."""
+_MOST_HELD: Final = 64
 
 
 class FolderMeter:
@@ -83,27 +86,75 @@ class FolderMeter:
     def _usage(self, folder: str) -> tuple[int, int]:
         """Bytes and inodes, as `du` counts them: one file system, and each file once, however many names it has."""
         top = os.stat(folder)
-        used, inodes, waiting, seen = top.st_blocks * _BLOCK, 1, [folder], set()
-        while waiting:
-            with suppress(OSError), os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    try:
-                        found = entry.stat(follow_symlinks=False)
-                    except OSError:  # one that has just gone must not hide the others
+        used, inodes, seen = top.st_blocks * _BLOCK, 1, set()
+        with _Walk(os.path.realpath(folder), top.st_ino) as walk:
+            for entry in walk:
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except OSError:  # one that has just gone must not hide the others
+                    continue
+                if found.st_dev != top.st_dev:
+                    continue
+                if stat.S_ISDIR(found.st_mode):
+                    walk.enter(entry.name, found.st_ino)
+                elif found.st_nlink > 1:
+                    if found.st_ino in seen:
                         continue
-                    if found.st_dev != top.st_dev:
-                        continue
-                    if found.st_nlink > 1 and not stat.S_ISDIR(found.st_mode):
-                        if found.st_ino in seen:
-                            continue
-                        seen.add(found.st_ino)
-                    used += found.st_blocks * _BLOCK
-                    inodes += 1
-                    if stat.S_ISDIR(found.st_mode):
-                        waiting.append(entry.path)
-                    if inodes % _LOOK_UP == 0 and self._is_closed:
-                        return used, inodes
+                    seen.add(found.st_ino)
+                used += found.st_blocks * _BLOCK
+                inodes += 1
+                if inodes % _LOOK_UP == 0 and self._is_closed:
+                    break
         return used, inodes
+
+
+class _Walk:
+    """All entries of a folder and of those folders below it that are entered.
+
+    What is walked through belongs to somebody who may not want it to be counted. A folder is opened only if it is still
+    the one that was seen: nobody leads the walk elsewhere with a link. And no folder lies too deep for it: where paths
+    become too long for the kernel they begin anew at a folder that is held open.
+    """
+
+    def __init__(self, folder: str, inode: int) -> None:
+        self._waiting: list[tuple[str, int] | int] = [(folder, inode)]
+        """Paths with the inodes that were seen there, and what to close when all that lies below it is done."""
+        self._here = folder
+        self._held = 0
+
+    def __enter__(self) -> "_Walk":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._waiting:
+            if isinstance(each, int):
+                os.close(each)
+
+    def enter(self, name: str, inode: int) -> None:
+        """Look also into this folder, which lies in the one that is being looked at."""
+        self._waiting.append((f"{self._here}/{name}", inode))
+
+    def __iter__(self) -> Iterator[os.DirEntry[str]]:
+        while self._waiting:
+            following = self._waiting.pop()
+            if isinstance(following, int):
+                os.close(following)
+                self._held -= 1
+                continue
+            path, inode = following
+            with suppress(OSError):
+                handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                self._here = path
+                if len(os.fsencode(path)) > _LONG_PATH and self._held < _MOST_HELD:
+                    self._here, self._held = f"/proc/self/fd/{handle}", self._held + 1
+                    self._waiting.append(handle)
+                try:
+                    if os.fstat(handle).st_ino == inode:
+                        with os.scandir(handle) as entries:
+                            yield from entries
+                finally:
+                    if self._here == path:
+                        os.close(handle)
 
 
 def file_system(path: str, at: int, device: str = "") -> Disk | None:

@@ -2,6 +2,9 @@
 
 import os
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from kit.waiting import eventually
 from pykubelet.api.meta import ObjectMeta
@@ -15,6 +18,7 @@ from unit.host.stats.trees import Clock, FakeMachine, reader_of
 
 UID = "uid-web"
 PATIENCE = 20.0
+MB = 1_000_000
 
 
 def fill(folder: Path, count: int = 3) -> int:
@@ -23,6 +27,53 @@ def fill(folder: Path, count: int = 3) -> int:
     for number in range(count):
         (folder / str(number)).write_bytes(b"x" * 5000)
     return sum(path.stat().st_blocks * 512 for path in (folder, *folder.iterdir()))
+
+
+async def measured(folder: Path) -> int | None:
+    meter = FolderMeter()
+    await meter.refresh({str(folder): True}, patience=PATIENCE)
+    found = meter.known(str(folder))
+    await meter.close()
+    return found.used if found else None
+
+
+async def test_nothing_lies_too_deep_to_be_counted(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    here = os.open(tmp_path / "a", os.O_RDONLY)
+    for _ in range(60):  # 15,000 bytes of path, where the kernel takes 4095
+        os.mkdir("d" * 250, dir_fd=here)
+        below = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    file = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here)
+    os.write(file, b"x" * MB)
+    os.close(file)
+    os.close(here)
+    handles = len(os.listdir("/proc/self/fd"))
+    used = await measured(tmp_path / "a")
+    assert used is not None
+    assert used >= MB
+    assert len(os.listdir("/proc/self/fd")) <= handles + 3  # a thread and a loop may have come, 60 folders have gone
+
+
+async def test_nobody_leads_the_count_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a/below").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/file").write_bytes(b"x" * MB)
+    open_as_ever = os.open
+
+    def open_too_late(path: str, *args: Any, **more: Any) -> int:
+        if path.endswith("/below"):  # between the look at it and the step into it
+            os.rename(path, tmp_path / "away")
+            os.symlink(tmp_path / "elsewhere", path)
+            path += "/."  # as it is with a folder above it
+        return open_as_ever(path, *args, **more)
+
+    monkeypatch.setattr("pykubelet.host.stats.storage.os.open", open_too_late)
+    used = await measured(tmp_path / "a")
+    assert (tmp_path / "a/below").is_symlink()
+    assert used is not None
+    assert used < MB
 
 
 async def test_a_folder_holds_its_files_each_once_and_itself(tmp_path: Path) -> None:
