@@ -11,6 +11,7 @@ from pykubelet.apiserver.objects import UNREADABLE, Object, at, of_entry
 from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
 from pykubelet.apiserver.schema.misfits import misfits
 from pykubelet.apiserver.schema.resources import ROOT, Resource
+from pykubelet.apiserver.schema.schema import member
 from pykubelet.apiserver.schema.shapes import fits
 from pykubelet.apiserver.status import ApiError, internal
 from pykubelet.apiserver.store.port import Entry
@@ -101,8 +102,9 @@ class ControllerClient:
         if not entry.cache.get("is_sound"):
             own = next((each for each in self.resources.versions(resource.group, resource.plural)
                         if each.api_version == obj["apiVersion"]), resource)  # fmt: skip
-            if not fits(obj, own.schema):
-                for fault in misfits(obj, own.schema):
+            part, schema = (obj["metadata"], member(own.schema, "metadata")) if own.is_custom else (obj, own.schema)
+            if not fits(part, schema):  # of a custom one the rest is its owner's: it may be older than its definition
+                for fault in misfits(part, schema):
                     raise ValueError(fault)
             metadata = obj["metadata"]
             if resource.key(metadata.get("namespace") or "", metadata.get("name") or "") != entry.key:

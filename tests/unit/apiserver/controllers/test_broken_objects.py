@@ -10,13 +10,15 @@ import msgspec
 import pytest
 
 from kit.cluster import TestCluster, cluster, means
+from kit.custom_resources import definition
 from kit.virtual_time import virtual_time
 from kit.workloads import template, workload
 from pykubelet.apiserver.admission.client import WebhookClient
 from pykubelet.apiserver.controllers.all import run_all
 from pykubelet.apiserver.controllers.client import Kind
-from pykubelet.apiserver.controllers.custom_resource_definitions import CustomResourceDefinitions
+from pykubelet.apiserver.controllers.custom_resource_definitions import CRDS, CustomResourceDefinitions
 from pykubelet.apiserver.controllers.endpoints import EndpointsController
+from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
 from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.protection import CLAIM, Protection
 from pykubelet.apiserver.objects import Object
@@ -159,3 +161,20 @@ async def test_endpoints_of_a_service_that_cannot_be_read_stay() -> None:
         await plant(c, ("", "services"), "default", "kept")
         await EndpointsController(c).sync()
         assert [each["metadata"]["name"] for each in await c.all(("", "endpoints"))] == ["kept"]
+
+
+@virtual_time
+async def test_a_custom_object_that_is_older_than_its_definition_goes_with_its_owner() -> None:
+    async with cluster() as c:
+        size = {"type": "object", "properties": {"size": {"type": "integer"}}}
+        await c.make(CRDS, definition({"type": "object", "properties": {"spec": size}}))
+        definitions = CustomResourceDefinitions(c, WebhookClient(c.backend))
+        for _ in range(2):
+            await definitions.sync()
+        gone = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "u"}
+        metadata = {"name": "old", "namespace": "default", "uid": "w", "ownerReferences": [gone]}
+        old = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": {"size": "large"}}
+        widgets = c.resources.of("example.com", "widgets")
+        await c.backend.store.create(widgets.key("default", "old"), msgspec.json.encode(old))
+        await GarbageCollector(c).sync()
+        assert await c.entries(("example.com", "widgets")) == ()
