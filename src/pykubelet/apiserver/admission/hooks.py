@@ -3,7 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -17,7 +17,6 @@ MUTATING: Final = "mutatingwebhookconfigurations"
 VALIDATING: Final = "validatingwebhookconfigurations"
 _CONVERSION: Final = 30
 """Seconds."""
-Side = Literal["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
 
 
 class HookRule(msgspec.Struct, frozen=True):

@@ -19,11 +19,6 @@ def field_path(text: str, schema: Schema) -> str:
     return "".join(f".{name}" if is_named else f"[{name}]" for name, is_named, _ in steps(text, schema))
 
 
-def schema_at(text: str, schema: Schema) -> Schema:
-    """What a path leads to. Raises BadPath."""
-    return steps(text, schema)[-1][2]
-
-
 def steps(text: str, schema: Schema, *, has_brackets: bool = True) -> list[tuple[str, bool, Schema]]:
     """The names on the way, whether each is one of a field or of an entry, and the schema there. Raises BadPath."""
     found: list[tuple[str, bool, Schema]] = []

@@ -48,7 +48,6 @@ def test_who_creates_a_plain_pod_owns_what_it_says(subresource: str) -> None:
     }
 
 
-PHASE: dict[str, Any] = {"f:phase": {}}
 CONTAINERS: dict[str, Any] = {"containers": [{"name": "a", "ports": [{"containerPort": 80}]}, {"name": "b"}]}
 
 
