@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pykubelet.api.codec import convert
 from pykubelet.api.meta import LabelSelector
 
 Operator = Literal["=", "!=", "in", "notin", "exists", "!", "gt", "lt"]
@@ -95,6 +96,11 @@ def parse_fields(text: str, supported: Callable[[str], bool] = lambda field: Tru
         if len(requirements) > MOST_REQUIREMENTS:
             raise ValueError(f"a field selector may have at most {MOST_REQUIREMENTS:,} requirements")
     return tuple(requirements)
+
+
+def from_json(given: object) -> Selector:
+    """Of a label selector as it stands in an object; absent or empty: everything. Raises ValueError."""
+    return from_struct(convert(LabelSelector, given or {})) or ()
 
 
 def from_struct(selector: LabelSelector | None) -> Selector | None:

@@ -7,7 +7,7 @@ the store, because another server wrote it, is read as well: JSON in another ord
 
 import os
 import random
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -73,6 +73,15 @@ def listed(value: bytes, revision: int, start: bytes) -> bytes:
 def timestamp(moment: datetime) -> str:
     """As in metadata. Within a second all are alike."""
     return _second(moment.replace(microsecond=0))
+
+
+def moment(text: str | None) -> datetime | None:
+    """None for what is no time. Without a zone it is UTC."""
+    try:
+        found = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
 
 
 @lru_cache(maxsize=16)

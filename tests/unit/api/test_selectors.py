@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.meta import LabelSelector, LabelSelectorRequirement
-from pykubelet.api.selectors import Selector, from_struct, matches, parse_fields, parse_labels, requirement
+from pykubelet.api.selectors import Selector, from_json, from_struct, matches, parse_fields, parse_labels, requirement
 
 LABELS = {"app": "web", "tier": "front", "size": "10", "empty": ""}
 
@@ -138,3 +138,13 @@ def test_an_expression_that_makes_no_sense_is_refused(operator: str, values: tup
 def test_a_selector_that_takes_long_is_refused_quickly(parse: Callable[[str], Selector], text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse(text)
+
+
+def test_a_selector_of_an_object_is_read_as_it_stands() -> None:
+    found = from_json({"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "old", "operator": "DoesNotExist"}]})
+    assert matches(found, {"app": "web"})
+    assert not matches(found, {"app": "web", "old": "yes"})
+    assert from_json(None) == from_json({}) == ()
+    for wrong in ("app=web", {"matchLabels": 3}, {"matchExpressions": [{"key": "a", "operator": "Near"}]}):
+        with pytest.raises(ValueError):  # noqa: PT011 - three faults, three messages
+            from_json(wrong)

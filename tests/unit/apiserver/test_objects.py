@@ -1,8 +1,11 @@
 """How objects are stored, sent and cleaned."""
 
 import json
+from datetime import UTC, datetime
 
-from pykubelet.apiserver.objects import clean, listed, loaded, overlay, sent, stored
+import pytest
+
+from pykubelet.apiserver.objects import clean, listed, loaded, moment, overlay, sent, stored
 from pykubelet.apiserver.schema.kinds import Resources
 
 POD = {"kind": "Pod", "spec": {"a": 1}, "metadata": {"name": "p", "resourceVersion": "3"}, "apiVersion": "v1"}
@@ -44,3 +47,17 @@ def test_a_typed_view_is_laid_over_without_losing_what_it_does_not_know() -> Non
     known = {"a": {"x": "1"}, "list": [{"b": 1, "c": 3}], "added": 0}
     expected = {"a": {"x": "1", "new": True}, "list": [{"b": 1, "new": 2, "c": 3}], "added": 0}
     assert overlay(raw, known) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ("2026-01-02T03:04:05", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        ("yesterday", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_what_is_no_time_is_none(text: str | None, expected: datetime | None) -> None:
+    assert moment(text) == expected

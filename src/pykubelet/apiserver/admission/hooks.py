@@ -7,9 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.api.codec import DecodeError, convert
-from pykubelet.api.meta import LabelSelector
-from pykubelet.api.selectors import Selector, from_struct
+from pykubelet.api.selectors import Selector, from_json
 from pykubelet.apiserver.objects import Object, at
 
 GROUP: Final = "admissionregistration.k8s.io"
@@ -111,8 +109,8 @@ def match_of(given: Mapping[str, Any], rules: str) -> Match:
     return Match(
         rules=tuple(map(rule_of, given.get(rules) or ())),
         excluded=tuple(map(rule_of, given.get("excludeResourceRules") or ())),
-        namespaces=selector_of(given.get("namespaceSelector")),
-        objects=selector_of(given.get("objectSelector")),
+        namespaces=from_json(given.get("namespaceSelector")),
+        objects=from_json(given.get("objectSelector")),
         takes_equivalents=given.get("matchPolicy") != "Exact",
     )
 
@@ -126,14 +124,6 @@ def rule_of(given: Mapping[str, Any]) -> HookRule:
         scope=given.get("scope") or "*",
         names=frozenset(given.get("resourceNames") or ()),
     )
-
-
-def selector_of(given: Any) -> Selector:
-    """Absent or empty: everything. Raises ValueError."""
-    try:
-        return from_struct(convert(LabelSelector, given or {})) or ()
-    except DecodeError as error:
-        raise ValueError(str(error)) from None
 
 
 def labels_of(obj: Object | None) -> dict[str, str]:

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.api.selectors import Selector, matches
+from pykubelet.api.selectors import Selector, from_json, matches
 from pykubelet.apiserver import status
 from pykubelet.apiserver.admission.evaluating import Expressions
-from pykubelet.apiserver.admission.hooks import GROUP, Match, labels_of, match_of, selector_of
+from pykubelet.apiserver.admission.hooks import GROUP, Match, labels_of, match_of
 from pykubelet.apiserver.admission.sight import Sight
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import UNREADABLE, Object, encode, of_entry
@@ -91,7 +91,7 @@ def binding_of(obj: Object) -> Binding:
 
 
 def _parameters(given: Mapping[str, Any]) -> Parameters:
-    selector = selector_of(given["selector"]) if given.get("selector") is not None else None
+    selector = from_json(given["selector"]) if given.get("selector") is not None else None
     must_be = given.get("parameterNotFoundAction") != "Allow"
     return Parameters(given.get("name") or "", given.get("namespace") or "", selector, must_be)
 

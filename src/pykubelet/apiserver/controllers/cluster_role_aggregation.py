@@ -5,9 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.api.codec import DecodeError, convert
-from pykubelet.api.meta import LabelSelector
-from pykubelet.api.selectors import from_struct, matches
+from pykubelet.api.selectors import from_json, matches
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind, as_it_is
 from pykubelet.apiserver.objects import Object, at
@@ -50,12 +48,12 @@ def aggregated_rules(role: Object, roles: Sequence[Object]) -> list[Any] | None:
     found: list[Any] = []
     for each in at(role, "aggregationRule.clusterRoleSelectors", ()):
         try:
-            selector = from_struct(convert(LabelSelector, each))
-        except (DecodeError, ValueError):
+            selector = from_json(each)
+        except ValueError:
             return None
         for other in roles:
             is_itself = name_of(other) == name_of(role)
-            if is_itself or selector is None or not matches(selector, at(other, "metadata.labels", {})):
+            if is_itself or not matches(selector, at(other, "metadata.labels", {})):
                 continue
             found += [rule for rule in other.get("rules") or () if rule not in found]
     return found

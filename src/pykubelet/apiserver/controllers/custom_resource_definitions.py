@@ -24,6 +24,7 @@ from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.store.port import Entry
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.custom_resource_definitions import FINALIZER, TERMINATING
+from pykubelet.apiserver.writer.checks import without_finalizer
 
 log = logging.getLogger(__name__)
 
@@ -212,15 +213,8 @@ class CustomResourceDefinitions:
     async def _release(self, crd: Object, reason: str, message: str, now: str) -> None:
         done = {"type": "Terminating", "status": "False", "reason": reason, "message": message}
         await self._client.change(CRDS, crd, lambda live: conditioned(live, done, now), part="status")
-        await self._client.change(CRDS, crd, _without_finalizer)
+        await self._client.change(CRDS, crd, lambda live: without_finalizer(live, FINALIZER))
 
 
 def _holds(crd: Object, wanted: dict[str, Any]) -> bool:
     return wanted.items() <= condition(crd, wanted["type"]).items()
-
-
-def _without_finalizer(crd: Object) -> Object:
-    metadata = crd["metadata"]
-    rest = [each for each in metadata.get("finalizers", ()) if each != FINALIZER]
-    kept = {name: value for name, value in metadata.items() if name != "finalizers"}
-    return {**crd, "metadata": {**kept, "finalizers": rest} if rest else kept}

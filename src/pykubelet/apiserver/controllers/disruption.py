@@ -11,8 +11,8 @@ from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.keyed_work import Key, KeyedWork
 from pykubelet.apiserver.controllers.workloads.heads import heads, own_key
-from pykubelet.apiserver.controllers.workloads.pod_views import PodView, controller_of, moment, pods_of
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.controllers.workloads.pod_views import PodView, controller_of, pods_of
+from pykubelet.apiserver.objects import Object, at, moment
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.store.port import Event
 from pykubelet.apiserver.strategies import disruption_rules as rules

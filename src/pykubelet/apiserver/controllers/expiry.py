@@ -1,12 +1,12 @@
 """Removes what is only good for a time: certificate requests, bootstrap tokens and events."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import EVENTS, ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, moment
 from pykubelet.apiserver.security.bootstrap_tokens import NAMESPACE, SECRET_TYPE, expiration, is_expired
 from pykubelet.base.tasks import every
 
@@ -96,7 +96,5 @@ def _head(obj: Object) -> Head:
 
 
 def _seconds(text: str | None) -> float:
-    try:
-        return datetime.fromisoformat(text).timestamp() if text else 0.0
-    except ValueError:
-        return 0.0
+    found = moment(text)
+    return found.timestamp() if found is not None else 0.0

@@ -13,7 +13,7 @@ from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry, Event
 from pykubelet.apiserver.strategies.base import FOREGROUND, ORPHAN
-from pykubelet.apiserver.writer.checks import without_owners
+from pykubelet.apiserver.writer.checks import without_finalizer, without_owners
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ class GarbageCollector:
         for resource, obj in waiting:
             if (obj["metadata"]["uid"], obj["metadata"].get("namespace")) not in owned:
                 kind = (resource.group, resource.plural)
-                changed = await self._client.change(kind, obj, lambda live: without_hold(live, finalizer))
+                changed = await self._client.change(kind, obj, lambda live: without_finalizer(live, finalizer))
                 if changed is not None:
                     await self._client.remove(kind, changed)
 
@@ -187,14 +187,6 @@ def _dependent(metadata: dict[str, Any]) -> Dependent:
     )
     where = metadata.get("namespace", "")
     return Dependent(where, metadata["name"], metadata.get("uid", ""), "deletionTimestamp" in metadata, owners)
-
-
-def without_hold(obj: Object, finalizer: str) -> Object | None:
-    finalizers = obj["metadata"].get("finalizers", [])
-    if finalizer not in finalizers:
-        return None
-    metadata = {**obj["metadata"], "finalizers": [each for each in finalizers if each != finalizer]}
-    return {**obj, "metadata": metadata}
 
 
 def _is_held(obj: Object, finalizer: str) -> bool:

@@ -9,6 +9,7 @@ from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.persistent_volume_claims import CLAIM_PROTECTION
 from pykubelet.apiserver.strategies.persistent_volumes import VOLUME_PROTECTION
 from pykubelet.apiserver.strategies.storage_classes import CLASS_PROTECTION
+from pykubelet.apiserver.writer.checks import without_finalizer
 
 CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
 VOLUMES: Final[Kind] = ("", "persistentvolumes")
@@ -48,7 +49,7 @@ class Protection:
             with self._client.apart(f"{kind[1]} {where}/{name}" if where else f"{kind[1]} {name}"):
                 by_kind = {each: await self._client.all(each, where, whole=True) for each in users}
                 if not is_used(kind, obj, by_kind):
-                    await self._client.change(kind, obj, partial(let_go, finalizer=finalizer))
+                    await self._client.change(kind, obj, partial(without_finalizer, finalizer=finalizer))
 
 
 def is_used(kind: Kind, obj: Object, users: Mapping[Kind, Iterable[Object]]) -> bool:
@@ -77,10 +78,3 @@ def _names_class(obj: Object, name: str) -> bool:
         "status.modifyVolumeStatus.targetVolumeAttributesClassName",
     )
     return any(at(obj, path) == name for path in paths)
-
-
-def let_go(obj: Object, finalizer: str) -> Object | None:
-    finalizers = at(obj, "metadata.finalizers", [])
-    if finalizer not in finalizers:
-        return None
-    return {**obj, "metadata": {**obj["metadata"], "finalizers": [each for each in finalizers if each != finalizer]}}

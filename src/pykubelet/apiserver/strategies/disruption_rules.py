@@ -4,9 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from pykubelet.api.codec import DecodeError, convert
-from pykubelet.api.meta import LabelSelector
-from pykubelet.api.selectors import from_struct, matches
+from pykubelet.api.selectors import from_json, matches
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.status import ApiError, forbidden
@@ -23,8 +21,8 @@ def is_for(budget: Object, labels: dict[str, str]) -> bool:
     if given is None:
         return False
     try:
-        return matches(from_struct(convert(LabelSelector, given)) or (), labels)
-    except (DecodeError, ValueError):
+        return matches(from_json(given), labels)
+    except ValueError:
         return False
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.field_errors import FieldError, invalid, required
 from pykubelet.api.meta import LabelSelector
-from pykubelet.api.selectors import from_struct, matches
+from pykubelet.api.selectors import from_json, matches
 from pykubelet.api.validation import names
 from pykubelet.api.validation.meta import validate_label_selector
 from pykubelet.apiserver.objects import Object, at
@@ -122,8 +122,8 @@ def _generated_faults(job: Object) -> Iterator[FieldError]:
         elif labels[name] != value:
             yield invalid(f"spec.template.metadata.labels[{name}]", labels[name], f"must be {value!r}")
     try:
-        finds = matches(from_struct(convert(LabelSelector, at(job, "spec.selector"))) or (), own)
-    except (DecodeError, ValueError):
+        finds = matches(from_json(at(job, "spec.selector")), own)
+    except ValueError:
         return  # what is wrong with it is told elsewhere
     if not finds:
         yield invalid("spec.selector", at(job, "spec.selector"), "`selector` not auto-generated")

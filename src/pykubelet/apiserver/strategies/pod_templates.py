@@ -6,9 +6,9 @@ from typing import Any, Final
 from pykubelet.api.codec import DecodeError, convert, to_builtins
 from pykubelet.api.defaults import default_template_spec
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
-from pykubelet.api.meta import LabelSelector, ObjectMeta
+from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import PodSpec
-from pykubelet.api.selectors import from_struct, matches
+from pykubelet.api.selectors import from_json, matches
 from pykubelet.api.validation.annotations import (
     validate_app_armor_agrees,
     validate_pod_annotations,
@@ -55,8 +55,8 @@ def selection_faults(
 ) -> Iterator[FieldError]:
     """What is wrong with a template whose pods the selector would not find."""
     try:
-        found = from_struct(convert(LabelSelector, selector or {})) or ()
-    except (DecodeError, ValueError):
+        found = from_json(selector)
+    except ValueError:
         return  # what is wrong with the selector itself is told elsewhere
     labels = (template.get("metadata") or {}).get("labels") or {}
     if found and not matches(found, labels):

@@ -4,10 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from pykubelet.api.codec import convert
 from pykubelet.api.durations import ago
-from pykubelet.api.meta import LabelSelector
-from pykubelet.api.selectors import from_struct
+from pykubelet.api.selectors import from_json
 from pykubelet.apiserver.objects import Object, at
 
 NONE: Final = "<none>"
@@ -64,7 +62,7 @@ def labels(given: Mapping[str, str] | None) -> str:
 def selector(given: Any, otherwise: str = NONE) -> str:
     """A label selector as text."""
     try:
-        found = from_struct(convert(LabelSelector, given or {})) or ()
+        found = from_json(given)
     except ValueError:
         return "<error>"
     return ",".join(str(each) for each in sorted(found, key=lambda each: each.key)) or otherwise

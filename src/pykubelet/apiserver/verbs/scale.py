@@ -4,10 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.api.codec import convert
 from pykubelet.api.field_errors import invalid
-from pykubelet.api.meta import LabelSelector
-from pykubelet.api.selectors import from_struct
+from pykubelet.api.selectors import from_json
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at, clean
@@ -76,7 +74,7 @@ def _selector(obj: Object, resource: Resource) -> str:
     if not resource.group:  # a replication controller has labels only
         given = {"matchLabels": given}
     try:
-        selector = from_struct(convert(LabelSelector, given)) or ()
+        selector = from_json(given)
     except ValueError:  # another server's objects are read as they are
         return ""
     return ",".join(map(str, sorted(selector, key=lambda each: each.key)))

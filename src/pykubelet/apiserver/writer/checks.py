@@ -111,6 +111,16 @@ def is_same(obj: Object, old: Object) -> bool:
     return same({**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}, old)
 
 
+def without_finalizer(obj: Object, finalizer: str) -> Object | None:
+    """None when it has no such hold on it."""
+    metadata = dict(obj["metadata"])
+    held = metadata.pop("finalizers", None) or ()
+    rest = [each for each in held if each != finalizer]
+    if finalizer not in held:
+        return None
+    return {**obj, "metadata": {**metadata, "finalizers": rest} if rest else metadata}
+
+
 def without_owners(obj: Object, uids: set[str]) -> Object:
     metadata = dict(obj["metadata"])
     owners = [each for each in metadata.pop("ownerReferences", ()) if each.get("uid") not in uids]

@@ -15,8 +15,7 @@ from pykubelet.api.pod import PodSpec
 from pykubelet.api.quantity import parse
 from pykubelet.api.rules.resources import pod_requests
 from pykubelet.apiserver.controllers.conditions import condition
-from pykubelet.apiserver.controllers.workloads.pod_views import moment
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, moment
 
 _TOLERANCE: Final = 0.1
 """A difference that is not worth a change."""

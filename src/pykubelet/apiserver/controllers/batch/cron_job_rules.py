@@ -10,8 +10,8 @@ from pykubelet.api.rules.cron_schedule import Schedule, following
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.workloads.ownership import controller_reference
-from pykubelet.apiserver.controllers.workloads.pod_views import controller_of, moment
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.controllers.workloads.pod_views import controller_of
+from pykubelet.apiserver.objects import Object, at, moment
 from pykubelet.apiserver.schema.schema import copied
 
 SCHEDULED: Final = "batch.kubernetes.io/cronjob-scheduled-timestamp"

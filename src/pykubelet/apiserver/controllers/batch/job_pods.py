@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from pykubelet.apiserver.controllers.workloads.pod_views import PodView, moment, pod_view
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.controllers.workloads.pod_views import PodView, pod_view
+from pykubelet.apiserver.objects import Object, at, moment
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """Holds a pod until its job has counted it."""

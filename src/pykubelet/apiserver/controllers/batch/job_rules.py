@@ -19,8 +19,7 @@ from pykubelet.apiserver.controllers.batch.job_backoff import Failures
 from pykubelet.apiserver.controllers.batch.job_pods import NO_INDEX, JobPod, removal_order
 from pykubelet.apiserver.controllers.batch.job_policies import judgement, success_message
 from pykubelet.apiserver.controllers.conditions import condition
-from pykubelet.apiserver.controllers.workloads.pod_views import moment
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, moment
 
 MOST_AT_ONCE: Final = 500
 """Pods that one look makes or deletes."""

@@ -6,8 +6,7 @@ from typing import Final
 from pykubelet.apiserver.controllers.batch.jobs import JOBS
 from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.conditions import condition
-from pykubelet.apiserver.controllers.workloads.pod_views import moment
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, moment
 from pykubelet.apiserver.requests.options import DeleteOptions, Preconditions
 from pykubelet.apiserver.status import ApiError
 

@@ -9,8 +9,8 @@ import msgspec
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.workloads.ownership import controller_reference
 from pykubelet.apiserver.controllers.workloads.percentages import scaled
-from pykubelet.apiserver.controllers.workloads.pod_views import controller_of, moment
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.controllers.workloads.pod_views import controller_of
+from pykubelet.apiserver.objects import Object, at, moment
 from pykubelet.apiserver.schema.schema import same
 
 HASH_LABEL: Final = "pod-template-hash"

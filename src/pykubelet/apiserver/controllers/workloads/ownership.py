@@ -5,9 +5,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from pykubelet.api.codec import DecodeError, convert
-from pykubelet.api.meta import LabelSelector
-from pykubelet.api.selectors import Selector, from_struct, matches
+from pykubelet.api.selectors import Selector, from_json, matches
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.controllers.workloads.pod_views import controller_of
 from pykubelet.apiserver.objects import Object, at
@@ -109,6 +107,6 @@ def selector_of(obj: Object) -> Selector | None:
     if obj.get("kind") == "ReplicationController":
         given = {"matchLabels": given or {}}
     try:
-        return from_struct(convert(LabelSelector, given)) or None if given else None
-    except (DecodeError, ValueError):
+        return from_json(given) or None if given else None
+    except ValueError:
         return None

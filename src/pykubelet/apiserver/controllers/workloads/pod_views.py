@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 from pykubelet.apiserver.controllers.client import PODS, ControllerClient
 from pykubelet.apiserver.controllers.conditions import condition
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, moment
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _INT32: Final = re.compile("(0|[1-9][0-9]{0,9})|-0*[0-9]{1,10}")
@@ -113,15 +113,6 @@ def next_availability(pods: Iterable[PodView], min_ready_seconds: int, now: date
     wait = timedelta(seconds=min_ready_seconds)
     times = [(pod.ready_since + wait - now).total_seconds() for pod in pods if pod.is_ready and pod.ready_since]
     return min((each for each in times if each > 0), default=None) if min_ready_seconds else None
-
-
-def moment(text: str | None) -> datetime | None:
-    """None for what is no time. Without a zone it is UTC."""
-    try:
-        found = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return found.replace(tzinfo=UTC) if found is not None and found.tzinfo is None else found
 
 
 def _cost(text: str) -> int:

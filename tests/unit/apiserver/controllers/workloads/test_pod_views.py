@@ -1,32 +1,16 @@
 """A pod as its owner sees it."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from kit.cluster import START
-from pykubelet.apiserver.controllers.workloads.pod_views import moment, next_availability, pod_view
+from pykubelet.apiserver.controllers.workloads.pod_views import next_availability, pod_view
 from pykubelet.apiserver.objects import Object
 
 
 def pod(since: str | None = "2026-01-02T03:04:00Z", **metadata: Any) -> Object:
     conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": since}] if since else []
     return {"metadata": {"name": "a", **metadata}, "status": {"phase": "Running", "conditions": conditions}}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
-        ("2026-01-02T03:04:05", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
-        ("yesterday", None),
-        ("", None),
-        (None, None),
-    ],
-)
-def test_what_is_no_time_is_none(text: str | None, expected: datetime | None) -> None:
-    assert moment(text) == expected
 
 
 def test_a_pod_is_available_once_it_was_ready_for_long_enough() -> None:
