@@ -332,3 +332,19 @@ async def test_a_small_role_with_a_billion_combinations_holds_nobody_up(eve: Att
     code, answer = await eve.ask("POST", f"{RBAC}/clusterroles", role("ClusterRole", "huge", huge))
     assert (code, "too many combinations" in answer["message"]) == (403, True), answer
     assert time.monotonic() - began < 5
+
+
+async def test_neither_many_small_rules_nor_few_large_ones_hold_anybody_up(eve: Attacker) -> None:
+    """A tenant with rights of his own compares them with each other, as often as he likes."""
+    own = [{"apiGroups": [""], "resources": [f"r{number}"], "verbs": ["get"]} for number in range(100)]
+    wide = [f"v{number}" for number in range(2000)]
+    own += [{"apiGroups": [""], "resources": ["x"], "verbs": [*wide, f"w{number}"]} for number in range(50)]
+    await eve.give_here(RIGHTS, *own)
+    many = [{"apiGroups": [""], "resources": [f"r{99 - number % 9}"], "verbs": ["get"]} for number in range(14_000)]
+    distinct = [{**own[99], "resourceNames": [f"n{number}"]} for number in range(10_000)]
+    large = [{"apiGroups": [""], "resources": ["y"], "verbs": wide}]
+    for name, rules, expected in (("many", many, 201), ("distinct", distinct, 403), ("large", large, 403)):
+        began = time.monotonic()
+        code, answer = await eve.ask("POST", f"{HERE}/roles", role("Role", name, *rules))
+        assert code == expected, str(answer)[:300]
+        assert time.monotonic() - began < 4, name

@@ -8,7 +8,7 @@ import msgspec
 from pykubelet.api.selectors import from_json, matches
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind, as_it_is
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, encode
 from pykubelet.apiserver.writer.author import KUBE_CONTROLLER_MANAGER
 
 CLUSTER_ROLES: Final[Kind] = ("rbac.authorization.k8s.io", "clusterroles")
@@ -45,7 +45,7 @@ class ClusterRoleAggregation:
 
 def aggregated_rules(role: Object, roles: Sequence[Object]) -> list[Any] | None:
     """What it is to allow, of roles in the order of their names; None when a selector makes no sense."""
-    found: list[Any] = []
+    found: dict[bytes, Any] = {}
     for each in at(role, "aggregationRule.clusterRoleSelectors", ()):
         try:
             selector = from_json(each)
@@ -55,5 +55,5 @@ def aggregated_rules(role: Object, roles: Sequence[Object]) -> list[Any] | None:
             is_itself = name_of(other) == name_of(role)
             if is_itself or not matches(selector, at(other, "metadata.labels", {})):
                 continue
-            found += [rule for rule in other.get("rules") or () if rule not in found]
-    return found
+            found |= {encode(rule): rule for rule in other.get("rules") or ()}
+    return list(found.values())
