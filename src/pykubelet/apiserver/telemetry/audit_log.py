@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 _MOST_WAITING: Final = 16 << 20
 """Bytes. Beyond that, requests wait until there is room."""
+_LAST: Final = 5.0
+"""Seconds that a server which ends waits for the disk."""
 _AGAIN: Final = 1.0
 _STAMP: Final = "%Y-%m-%dT%H-%M-%S.%f"
 
@@ -69,14 +71,21 @@ class AuditLog:
             await self._has_room.wait()
 
     async def run(self) -> None:
-        """Until cancelled; what was said until then is written."""
+        """Until cancelled; what was said until then is written, unless the disk does not take it for some seconds."""
+        writing: asyncio.Task[None] | None = None
         try:
             while True:
                 await self._has_lines.wait()
-                await self._write_waiting()
+                writing = asyncio.create_task(self._write_waiting(), name="audit log")
+                await asyncio.shield(writing)
         finally:
-            if self._lines:
-                await asyncio.shield(self._write_waiting())
+            try:
+                async with asyncio.timeout(_LAST):
+                    if writing is not None:
+                        await writing
+                    await self._write_waiting()
+            except TimeoutError:
+                log.error("the end of the audit log %s is lost", self._file.path)
             if self._open is not None and self._file.path != "-":
                 self._open.close()
 

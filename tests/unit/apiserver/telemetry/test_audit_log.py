@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import os
+import threading
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -43,6 +44,47 @@ async def test_what_was_said_before_the_end_is_written_and_only_for_its_owner(tm
     await asyncio.gather(running, return_exceptions=True)
     assert (tmp_path / "audit.log").read_text().split() == [str(number) for number in range(100)]
     assert (tmp_path / "audit.log").stat().st_mode & 0o777 == 0o600
+
+
+async def test_what_is_being_written_at_the_end_is_written_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go, real = threading.Event(), threading.Event(), os.write
+
+    def write(number: int, data: memoryview) -> int:
+        begun.set()
+        go.wait(10)
+        return real(number, data[: len(data) // 2 + 1])
+
+    monkeypatch.setattr("os.write", write)
+    log = AuditLog(AuditFile(str(tmp_path / "a.log")))
+    log.open()
+    running = asyncio.create_task(log.run())
+    log.write(_LINE)
+    await eventually(begun.is_set)
+    log.write(b"last\n")
+    running.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(running, return_exceptions=True)
+    assert (tmp_path / "a.log").read_bytes() == _LINE + b"last\n"
+
+
+async def test_a_disk_that_takes_nothing_keeps_no_server_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(number: int, data: memoryview) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.write", write)
+    monkeypatch.setattr(audit_log, "_LAST", 0.01)
+    log = AuditLog(AuditFile(str(tmp_path / "a.log")))
+    log.open()
+    running = asyncio.create_task(log.run())
+    log.write(_LINE)
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait_for(asyncio.gather(running, return_exceptions=True), 10)
 
 
 async def test_what_has_grown_is_renamed_and_the_oldest_go(tmp_path: Path) -> None:
