@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.cli.common import PATH, data_option, folder
 
 if TYPE_CHECKING:
@@ -97,7 +97,10 @@ def _tell(places: "Places", asked: "Asked", output: str, follow: bool) -> None:
     _print(told, output)
     while follow and told.get("state") not in ("Gone", "Succeeded", "Failed"):
         time.sleep(1.0)
-        newer = asyncio.run(tell(places, asked))
+        try:
+            newer = asyncio.run(tell(places, asked))
+        except Retry:
+            continue  # whoever was there may come back
         _print_news(told, newer, output)
         told = newer
 

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykubelet.api import codec
+from pykubelet.base.errors import Retry
 from pykubelet.base.journal import About, Noted
 from pykubelet.cli.explain import _kubectls_own, _print_news
 from pykubelet.cli.main import main
@@ -131,3 +132,22 @@ def test_the_plug_in_takes_kubectl_s_kubeconfig(monkeypatch: pytest.MonkeyPatch,
     assert _kubectls_own() == f"{tmp_path}/two"
     monkeypatch.setenv("KUBECONFIG", "")
     assert _kubectls_own().endswith("/.kube/config")
+
+
+def test_following_goes_on_until_the_pod_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while nobody answers for a moment."""
+    gone = {**told("out of memory"), "state": "Gone"}
+    answers: list[Any] = [told("missing config map"), Retry("not now"), told("out of memory"), gone]
+
+    async def tell(*_: object) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Retry):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("pykubelet.cli.stories.tell", tell)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    lines = explain("web", "--follow").output.splitlines()
+    assert lines[0].startswith("web waits for ConfigMap default/app-config")
+    assert lines[-2].startswith("web keeps crashing: ")
+    assert answers == []

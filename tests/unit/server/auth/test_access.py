@@ -46,6 +46,8 @@ EVERYTHING = [
     ("/statsfoo", ["proxy"]),
     ("/metricsx/y", ["proxy"]),
     ("/log", ["proxy"]),
+    ("/explain", ["proxy"]),
+    ("/explain/ns/pod", ["proxy"]),
     ("/spec", ["proxy"]),
     ("/podsx", ["proxy"]),
     ("/runningPods", ["proxy"]),
