@@ -1,5 +1,6 @@
 """How a controller sees the cluster and changes it: always from what is there now, never from what was told before."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
@@ -32,6 +33,12 @@ NAMESPACES: Final[Kind] = ("", "namespaces")
 LEASES: Final[Kind] = ("coordination.k8s.io", "leases")
 EVENTS: Final[Kind] = ("", "events")
 _TOLD: Final = 1_024
+_AT_ONCE: Final = 256 << 10
+"""Bytes of objects that are made something of before others get their turn."""
+
+
+def view_name(view: Callable[[Object], object]) -> str:
+    return f"{view.__module__}.{view.__qualname__}"
 
 
 class ControllerClient:
@@ -72,13 +79,21 @@ class ControllerClient:
 
         One that cannot be read is left out, and the log says so once. `whole`: for who decides by what is not there,
         and has to know all or nothing; raises ApiError."""
-        return self.seen(kind, await self.entries(kind, namespace), view, whole=whole)
+        entries, name, new = await self.entries(kind, namespace), view_name(view), 0
+        for entry in entries:
+            if name not in entry.cache:
+                new += len(entry.value)
+                if new > _AT_ONCE:  # there may be very many, or very large ones, of which nobody has made anything yet
+                    new = 0
+                    await asyncio.sleep(0)
+                self.seen(kind, (entry,), view, whole=whole)
+        return self.seen(kind, entries, view, whole=whole)
 
     def seen(
         self, kind: Kind, entries: Iterable[Entry], view: Callable[[Object], T], *, whole: bool = False
     ) -> list[T]:
         """The same, of some."""
-        name = f"{view.__module__}.{view.__qualname__}"
+        name = view_name(view)
         found: list[T] = []
         for entry in entries:
             if name in entry.cache:

@@ -33,6 +33,8 @@ from pykubelet.apiserver.controllers.scheduling.topology_spread import UNLABELLE
 
 _HOPELESS: Final = frozenset((CORDONED, TAINTED, UNATTRACTIVE, NEAR, UNLABELLED))
 """What nobody's leaving would change."""
+_AT_A_GLANCE: Final = 5_000
+"""Wishes that are held against nodes: some milliseconds."""
 _MOST_CANDIDATES: Final = 100
 _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 
@@ -70,13 +72,20 @@ class Board:
         self._on: dict[str, list[Seen]] = {name: [] for name in self._places}
         self._nominated: dict[str, list[Seen]] = {}
         self._is_picky = False
+        self._wishes_there = 0
         for pod in pods:
             self._is_picky = self._is_picky or pod.neighbour.is_picky
+            self._wishes_there += pod.neighbour.wishes
             if pod.node in self._on and pod.wish is not None:
                 self._on[pod.node].append(pod)
             elif pod.is_waiting and pod.nominated:
                 self._nominated.setdefault(pod.nominated, []).append(pod)
         self._uses = {name: use(_wishes(there)) for name, there in self._on.items()}
+
+    def takes_long(self, pod: Seen) -> bool:
+        """Whether so much has to be looked at for the pod that others would have to wait."""
+        pods = sum(map(len, self._on.values()))
+        return len(self._places) * (self._wishes_there + pod.neighbour.wishes * pods) > _AT_A_GLANCE
 
     def choose(self, pod: Seen) -> tuple[str, dict[str, list[str]]]:
         """The node for the pod, or else what speaks against each."""

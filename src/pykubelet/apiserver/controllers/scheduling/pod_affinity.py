@@ -11,7 +11,7 @@ from msgspec import Struct
 from pykubelet.api.meta import LabelSelector, LabelSelectorRequirement
 from pykubelet.api.pod import PodSpec
 from pykubelet.api.scheduling import PodAffinityTerm
-from pykubelet.api.selectors import from_struct, matches
+from pykubelet.api.selectors import Selector, from_struct, matches
 from pykubelet.api.struct import changed
 
 APART: Final = "node(s) didn't match pod anti-affinity rules"
@@ -26,19 +26,34 @@ _MOST: Final = 100.0
 Labels = Mapping[str, str]
 
 
+class Term(Struct, frozen=True):
+    """One wish, ready to be asked about many pods. A selector that makes no sense selects nobody."""
+
+    topology_key: str
+    pods: Selector | None
+    namespaces: frozenset[str] = frozenset()
+    of_namespaces: Selector | None = None
+    is_own: bool = True
+    """It is about the pod's own namespace, and no other."""
+
+
 class Neighbour(Struct, frozen=True):
     """A pod, as others want it near or not."""
 
     namespace: str
     labels: Labels
-    near: tuple[PodAffinityTerm, ...] = ()
-    apart: tuple[PodAffinityTerm, ...] = ()
-    likes: tuple[tuple[int, PodAffinityTerm], ...] = ()
+    near: tuple[Term, ...] = ()
+    apart: tuple[Term, ...] = ()
+    likes: tuple[tuple[int, Term], ...] = ()
     """What it would like to be near, each with its weight, and with less than nothing what it would rather not."""
 
     @property
     def is_picky(self) -> bool:
         return bool(self.near or self.apart or self.likes)
+
+    @property
+    def wishes(self) -> int:
+        return len(self.near) + len(self.apart) + len(self.likes)
 
 
 def neighbour(namespace: str, labels: Labels, spec: PodSpec) -> Neighbour:
@@ -60,18 +75,34 @@ def neighbour(namespace: str, labels: Labels, spec: PodSpec) -> Neighbour:
     )
 
 
-def _meant(term: PodAffinityTerm, labels: Labels) -> PodAffinityTerm:
+def _meant(term: PodAffinityTerm, labels: Labels) -> Term:
+    return Term(
+        term.topology_key,
+        _read(_narrowed(term, labels)),
+        frozenset(term.namespaces),
+        _read(term.namespace_selector),
+        not term.namespaces and term.namespace_selector is None,
+    )
+
+
+def _read(selector: LabelSelector | None) -> Selector | None:
+    try:
+        return from_struct(selector)
+    except ValueError:
+        return None
+
+
+def _narrowed(term: PodAffinityTerm, labels: Labels) -> LabelSelector | None:
     """With what matchLabelKeys and mismatchLabelKeys say of this pod's own labels."""
     if term.label_selector is None or not (term.match_label_keys or term.mismatch_label_keys):
-        return term
+        return term.label_selector
     more = [
         LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],))
         for operator, keys in (("In", term.match_label_keys), ("NotIn", term.mismatch_label_keys))
         for key in keys
         if key in labels
     ]
-    selector = changed(term.label_selector, match_expressions=(*term.label_selector.match_expressions, *more))
-    return changed(term, label_selector=selector)
+    return changed(term.label_selector, match_expressions=(*term.label_selector.match_expressions, *more))
 
 
 class Neighbourhood:
@@ -126,28 +157,20 @@ class Neighbourhood:
         # The first of a group that wants to be together has nobody to be near to but itself.
         return not wanted and all(self._means(term, pod, pod) for term in pod.near)
 
-    def _means(self, term: PodAffinityTerm, owner: Neighbour, other: Neighbour) -> bool:
+    def _means(self, term: Term, owner: Neighbour, other: Neighbour) -> bool:
         """Whether the term of one pod is about the other."""
         if not self._covers(term, owner.namespace, other.namespace):
             return False
-        return _selects(term.label_selector, other.labels)
+        return term.pods is not None and matches(term.pods, other.labels)
 
-    def _covers(self, term: PodAffinityTerm, own: str, namespace: str) -> bool:
-        if not term.namespaces and term.namespace_selector is None:
+    def _covers(self, term: Term, own: str, namespace: str) -> bool:
+        if term.is_own:
             return namespace == own
         if namespace in term.namespaces:
             return True
-        return _selects(term.namespace_selector, self._namespaces.get(namespace, {}))
+        return term.of_namespaces is not None and matches(term.of_namespaces, self._namespaces.get(namespace, {}))
 
 
-def _selects(selector: LabelSelector | None, labels: Labels) -> bool:
-    try:
-        found = from_struct(selector)
-    except ValueError:
-        return False
-    return found is not None and matches(found, labels)
-
-
-def _same(term: PodAffinityTerm, one: Labels, other: Labels) -> bool:
+def _same(term: Term, one: Labels, other: Labels) -> bool:
     value = one.get(term.topology_key)
     return value is not None and other.get(term.topology_key) == value

@@ -1,8 +1,10 @@
 """Finds a node for every pod that has none: at once when there is room, else as soon as something changes; for one that
 is more important than others, these make room."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace as changed
@@ -111,7 +113,8 @@ class Scheduler:
         pod = None if found is None else seen(found)
         if found is None or pod is None or not pod.is_waiting:
             return
-        node, faults = board.choose(pod)
+        takes_long = board.takes_long(pod)
+        node, faults = await asyncio.to_thread(board.choose, pod) if takes_long else board.choose(pod)
         if not node:
             await self._leave(found, *await self._make_room(board, pod, found, faults))
         elif await self._bind(found, node):
@@ -129,7 +132,8 @@ class Scheduler:
         if not faults:
             return why, pod.nominated
         budgets = await self._client.views(BUDGETS, budget)
-        found, no = board.make_room(pod, faults, budgets)
+        make_room = partial(board.make_room, pod, faults, budgets)
+        found, no = await asyncio.to_thread(make_room) if board.takes_long(pod) else make_room()
         if found is None:
             return f"{why} preemption: {no}" if no else why, pod.nominated
         for victim in found.victims:

@@ -19,6 +19,15 @@ ONE_CPU = {"containers": [{"name": "m", "resources": {"requests": {"cpu": "1500m
 POD = {"containers": [{"name": "c", "image": "x"}]}
 
 
+ROOMY: dict[str, Any] = {
+    "spec": {},
+    "status": {
+        "allocatable": {"cpu": "100", "memory": "100Gi", "pods": "100"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+
+
 @virtual_time
 async def test_a_pod_is_bound_at_once_and_an_event_tells_of_it() -> None:
     async with cluster() as c, running(Scheduler(c)):
@@ -302,3 +311,29 @@ async def test_a_pod_goes_where_it_likes_the_others_better() -> None:
         await Scheduler(c).sync()
         assert (await c.get("pods", "near"))["spec"]["nodeName"] == "n2"
         assert (await c.get("pods", "far"))["spec"]["nodeName"] == "n1"
+
+
+async def test_pods_with_very_many_wishes_keep_nobody_waiting() -> None:
+    """A tenant fills a few pods with what they do not want near them: everybody else is still answered meanwhile."""
+    selectors = [{"matchExpressions": [{"key": f"k{n}", "operator": "In", "values": ["a", "b"]}]} for n in range(500)]
+    terms = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": each} for each in selectors]
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0.001)
+
+    async with cluster() as c:
+        await c.add("", "nodes", {"metadata": {"name": "n", "labels": {"kubernetes.io/hostname": "n"}}, **ROOMY})
+        for number in range(40):
+            await c.pod(f"there-{number}", {"nodeName": "n", "affinity": affinity})
+        for number in range(3):
+            await c.pod(f"new-{number}", {"affinity": affinity})
+        asking = asyncio.create_task(others())
+        await Scheduler(c).sync()
+        asking.cancel()
+        assert (await c.get("pods", "new-2"))["spec"]["nodeName"] == "n"
+    assert turns > 30
