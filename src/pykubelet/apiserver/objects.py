@@ -5,11 +5,13 @@ is put in by cutting and joining bytes: nothing is decoded to answer a get, a li
 the store, because another server wrote it, is read as well: JSON in another order, and protobuf.
 """
 
+import logging
 import os
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -20,6 +22,9 @@ from pykubelet.apiserver.schema.schema import Json, ListOf, MapOf, Record, Scala
 from pykubelet.apiserver.store.port import Entry
 from pykubelet.base.errors import PykubeletError
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 Object = dict[str, Any]
 
 UNREADABLE: Final = (PykubeletError, AttributeError, IndexError, KeyError, TypeError, ValueError)
@@ -53,6 +58,15 @@ def loaded(value: bytes, revision: int) -> Object:
 
 def of_entry(entry: Entry) -> Object:
     return loaded(entry.value, entry.revision)
+
+
+def made_of(entry: Entry | None, make: Callable[[Object], T], otherwise: str) -> T | None:
+    """What is made of a stored object; None if there is none, or it cannot be read: then the log says what follows."""
+    try:
+        return None if entry is None else make(of_entry(entry))
+    except UNREADABLE as error:
+        log.error("%s cannot be read, and %s: %s", entry.key if entry else "", otherwise, error)
+        return None
 
 
 def sent(value: bytes, revision: int, start: bytes) -> bytes:

@@ -4,7 +4,6 @@ A label that cannot be read counts as the strictest level where it would refuse,
 """
 
 import asyncio
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,12 +15,10 @@ from pykubelet.apiserver import status
 from pykubelet.apiserver.admission.hooks import labels_of
 from pykubelet.apiserver.admission.pod_security_checks import LATEST, faults
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import UNREADABLE, Object, at, of_entry
+from pykubelet.apiserver.objects import Object, at, made_of
 from pykubelet.apiserver.requests.admission import Attempt
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.store.port import Entry
-
-log = logging.getLogger(__name__)
 
 PREFIX: Final = "pod-security.kubernetes.io/"
 LEVELS: Final = ("privileged", "baseline", "restricted")
@@ -97,11 +94,9 @@ class PodSecurity:
     def _tell(self, key: str, entry: Entry | None) -> None:
         name = key.removeprefix(self._prefix)
         self._policies.pop(name, None)
-        try:
-            if entry is not None:
-                self._policies[name] = policy_of(labels_of(of_entry(entry)))[0]
-        except UNREADABLE as error:
-            log.error("%s cannot be read: %s", key, error)  # whoever needs it looks for it, and is told
+        found = made_of(entry, lambda obj: policy_of(labels_of(obj))[0], "who needs it is refused")
+        if found is not None:
+            self._policies[name] = found
 
     async def _policy(self, namespace: str) -> Policy:
         """Raises 500 when there is no such namespace."""

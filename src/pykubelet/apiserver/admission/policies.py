@@ -4,10 +4,9 @@ A policy is read when it is written, and its expressions when the first write is
 refuses the write, unless the policy says that it may be passed over.
 """
 
-import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -17,14 +16,13 @@ from pykubelet.apiserver.admission.evaluating import Expressions
 from pykubelet.apiserver.admission.hooks import GROUP, Match, labels_of, match_of
 from pykubelet.apiserver.admission.sight import Sight
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import UNREADABLE, Object, encode, of_entry
+from pykubelet.apiserver.objects import Object, encode, made_of
 from pykubelet.apiserver.requests.admission import Attempt
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Entry
 
-log = logging.getLogger(__name__)
-
+T = TypeVar("T")
 POLICIES: Final = "validatingadmissionpolicies"
 BINDINGS: Final = "validatingadmissionpolicybindings"
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
@@ -96,6 +94,12 @@ def _parameters(given: Mapping[str, Any]) -> Parameters:
     return Parameters(given.get("name") or "", given.get("namespace") or "", selector, must_be)
 
 
+def _tell(known: dict[str, T], make: Callable[[Object], T], prefix: str, key: str, entry: Entry | None) -> None:
+    known.pop(key.removeprefix(prefix), None)
+    if (found := made_of(entry, make, "decides nothing")) is not None:
+        known[key.removeprefix(prefix)] = found
+
+
 class ValidatingPolicies:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -103,25 +107,10 @@ class ValidatingPolicies:
         self._expressions = Expressions()
         self._definitions: dict[str, Definition] = {}
         self._bindings: dict[str, Binding] = {}
-        for plural, tell in ((POLICIES, self._tell_policy), (BINDINGS, self._tell_binding)):
-            prefix = backend.resources.of(GROUP, plural).prefix
-            backend.cache.mirror(prefix, partial(tell, prefix))
-
-    def _tell_policy(self, prefix: str, key: str, entry: Entry | None) -> None:
-        self._definitions.pop(key.removeprefix(prefix), None)
-        try:
-            if entry is not None:
-                self._definitions[key.removeprefix(prefix)] = definition_of(of_entry(entry))
-        except UNREADABLE as error:
-            log.error("%s cannot be read, and decides nothing: %s", key, error)
-
-    def _tell_binding(self, prefix: str, key: str, entry: Entry | None) -> None:
-        self._bindings.pop(key.removeprefix(prefix), None)
-        try:
-            if entry is not None:
-                self._bindings[key.removeprefix(prefix)] = binding_of(of_entry(entry))
-        except UNREADABLE as error:
-            log.error("%s cannot be read, and binds nothing: %s", key, error)
+        resources = backend.resources
+        definitions, bindings = (resources.of(GROUP, plural).prefix for plural in (POLICIES, BINDINGS))
+        backend.cache.mirror(definitions, partial(_tell, self._definitions, definition_of, definitions))
+        backend.cache.mirror(bindings, partial(_tell, self._bindings, binding_of, bindings))
 
     def has_any(self) -> bool:
         return bool(self._bindings)

@@ -24,7 +24,7 @@ from pykubelet.apiserver.admission.review import (
 )
 from pykubelet.apiserver.admission.sight import Sight
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import UNREADABLE, Object, encode, new_uid, of_entry
+from pykubelet.apiserver.objects import Object, encode, made_of, new_uid
 from pykubelet.apiserver.patch.errors import PatchRefused
 from pykubelet.apiserver.patch.json_patch import apply_json_patch
 from pykubelet.apiserver.requests.admission import Attempt, Mutation
@@ -55,11 +55,8 @@ class Webhooks:
     def _tell(self, plural: str, prefix: str, key: str, entry: Entry | None) -> None:
         known, name = self._known[plural], key.removeprefix(prefix)
         known.pop(name, None)
-        try:
-            if entry is not None:
-                known[name] = hooks_of(of_entry(entry))
-        except UNREADABLE as error:
-            log.error("%s cannot be read, and its webhooks are not called: %s", key, error)
+        if found := made_of(entry, hooks_of, "its webhooks are not called"):
+            known[name] = found
         self._hooks[plural] = tuple(hook for each in sorted(known) for hook in known[each])
 
     def has_any(self, *, mutating: bool) -> bool:
