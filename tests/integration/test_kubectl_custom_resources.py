@@ -1,11 +1,10 @@
 """The real kubectl with a custom resource, from its definition to its end."""
 
 import json
-from collections.abc import AsyncGenerator
 
 import pytest
 
-from kit.api_process import Api, serving_api
+from kit.api_process import Api, done
 from kit.kubectl import KUBECTL
 
 pytestmark = [
@@ -55,18 +54,6 @@ def crontab(name: str, image: str, **more: object) -> str:
     spec = {"cronSpec": "* * * * */5", "image": image, **more}
     metadata = {"name": name}
     return json.dumps({"apiVersion": "stable.example.com/v1", "kind": "CronTab", "metadata": metadata, "spec": spec})
-
-
-@pytest.fixture
-async def api() -> AsyncGenerator[Api, None]:
-    async with serving_api() as running:
-        yield running
-
-
-async def done(api: Api, *arguments: str, stdin: str = "") -> str:
-    told = await api.kubectl(*arguments, stdin=stdin)
-    assert told.code == 0, told.err
-    return told.out
 
 
 async def refused(api: Api, *arguments: str, stdin: str = "") -> str:

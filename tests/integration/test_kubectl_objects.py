@@ -1,11 +1,10 @@
 """The real kubectl, doing what people do with it."""
 
 import json
-from collections.abc import AsyncGenerator
 
 import pytest
 
-from kit.api_process import Api, serving_api
+from kit.api_process import Api, done
 from kit.kubectl import KUBECTL
 
 pytestmark = [
@@ -20,18 +19,6 @@ metadata: {name: web, labels: {app: web}}
 spec:
   containers: [{name: c, image: "busybox:1.36"}]
 """
-
-
-@pytest.fixture
-async def api() -> AsyncGenerator[Api, None]:
-    async with serving_api() as running:
-        yield running
-
-
-async def done(api: Api, *arguments: str, stdin: str = "") -> str:
-    told = await api.kubectl(*arguments, stdin=stdin)
-    assert told.code == 0, told.err
-    return told.out
 
 
 async def test_a_pod_is_made_shown_changed_and_deleted(api: Api) -> None:

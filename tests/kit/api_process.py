@@ -79,6 +79,13 @@ class Api:
             return Told(process.returncode or 0, out.decode(), err.decode())
 
 
+async def done(api: Api, *arguments: str, stdin: str = "") -> str:
+    """What kubectl says when it does it."""
+    told = await api.kubectl(*arguments, stdin=stdin)
+    assert told.code == 0, told.err
+    return told.out
+
+
 @asynccontextmanager
 async def serving_api(
     store: Store | None = None,

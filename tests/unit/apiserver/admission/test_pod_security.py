@@ -1,11 +1,8 @@
 """Pod security by the labels of namespaces, over the API."""
 
-from collections.abc import AsyncGenerator
 from typing import Any, Final
 
-import pytest
-
-from kit.api_process import Api, serving_api
+from kit.api_process import Api
 from pykubelet.apiserver.admission.pod_security import PodSecurity, Standard, policy_of
 from pykubelet.apiserver.requests.admission import Attempt
 from pykubelet.apiserver.requests.users import authenticated
@@ -18,12 +15,6 @@ SAFE: Final = {
     "runAsNonRoot": True,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
-
-
-@pytest.fixture
-async def api() -> AsyncGenerator[Api, None]:
-    async with serving_api() as running:
-        yield running
 
 
 def pod(name: str = "p", context: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

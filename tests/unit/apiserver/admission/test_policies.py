@@ -1,11 +1,10 @@
 """Validating admission policies, over the API."""
 
-from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import pytest
 
-from kit.api_process import Api, serving_api
+from kit.api_process import Api
 from kit.loop_hold import watched_loop
 from pykubelet.apiserver.objects import stored
 
@@ -18,12 +17,6 @@ RULE: Final = {
     "apiVersions": ["v1"],
     "resources": ["configmaps"],
 }
-
-
-@pytest.fixture
-async def api() -> AsyncGenerator[Api, None]:
-    async with serving_api() as running:
-        yield running
 
 
 async def made(api: Api, plural: str, name: str, spec: dict[str, Any]) -> None:

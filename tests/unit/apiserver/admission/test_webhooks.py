@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from kit.api_process import Api, serving_api
+from kit.api_process import Api
 from kit.waiting import eventually
 from kit.webhook_server import WebhookServer, patch, webhook_server
 from pykubelet.apiserver.objects import stored
@@ -18,12 +18,6 @@ GROUP: Final = "admissionregistration.k8s.io"
 ROOT: Final = f"/apis/{GROUP}/v1"
 MAPS: Final = "/api/v1/namespaces/default/configmaps"
 SERVICE_NAME: Final = "hooks.default.svc"
-
-
-@pytest.fixture
-async def api() -> AsyncGenerator[Api, None]:
-    async with serving_api() as running:
-        yield running
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kit.api_process import Api, serving_api
+from kit.api_process import Api
 from kit.custom_resources import CRDS, NAME, WIDGETS, define, definition, widget
 from kit.webhook_server import WebhookServer, webhook_server
 
@@ -17,12 +17,6 @@ MERGE = "application/merge-patch+json"
 V1 = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"host": {"type": "string"}}}}}
 PARTS = {"name": {"type": "string"}, "port": {"type": "string"}}
 V2 = {"type": "object", "properties": {"spec": {"type": "object", "properties": PARTS}}}
-
-
-@pytest.fixture
-async def api() -> AsyncGenerator[Api, None]:
-    async with serving_api() as running:
-        yield running
 
 
 @pytest.fixture
