@@ -28,6 +28,8 @@ _ORDER: Final = (
     ("default", "max", "default value {} is greater than max value {}"),
 )
 """What may not be more than what."""
+_MOST_AMOUNTS: Final = 10_000
+"""Each takes a tenth of a millisecond until the pod is stored."""
 Amounts = dict[str, str]
 
 
@@ -63,6 +65,7 @@ async def apply_limit_ranges(pod: Object, lookup: Lookup) -> None:
     items = [item for each in ranges for item in at(each, "spec.limits", ())]
     if not items:
         return
+    _check_amount(pod, items)
     _fill_in(pod, [item for item in items if item.get("type") == "Container"])
     faults: list[str] = []
     for item in items:
@@ -73,6 +76,14 @@ async def apply_limit_ranges(pod: Object, lookup: Lookup) -> None:
         elif item.get("type") == "Pod":
             faults += _faults(item, "Pod", _total(pod, "requests"), _total(pod, "limits"))
     _refuse("pods", pod, faults)
+
+
+def _check_amount(pod: Object, items: list[dict[str, Any]]) -> None:
+    """A few large ranges and a pod with many containers are hundreds of thousands of amounts."""
+    values = sum(len(item.get(part, {})) for item in items for part in _PARTS)
+    if values * sum(1 for _ in _containers(pod)) > _MOST_AMOUNTS:
+        why = f"the limit ranges of its namespace have more than {_MOST_AMOUNTS} amounts for its containers"
+        raise status.forbidden("pods", pod["metadata"].get("name", ""), why)
 
 
 def _containers(pod: Object) -> Iterator[dict[str, Any]]:

@@ -191,11 +191,9 @@ def _spec_faults(spec: dict[str, Any], old: dict[str, Any]) -> Iterator[FieldErr
             yield forbidden(f"spec.{kind}", "pod updates may not add or remove containers")
             return
     yield from _deadline_faults(spec.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
-    tolerations = spec.get("tolerations", [])
-    for each in old.get("tolerations", ()):
-        if not any(_tolerates_as(each, other) for other in tolerations):
-            yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
-            break
+    tolerated = {_tolerated(each) for each in spec.get("tolerations", ())}
+    if any(_tolerated(each) not in tolerated for each in old.get("tolerations", ())):
+        yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
     gates = {gate["name"] for gate in old.get("schedulingGates", ())}
     if any(gate["name"] not in gates for gate in spec.get("schedulingGates", ())):
         yield forbidden("spec.schedulingGates", "only deletion is allowed, but found new scheduling gates")
@@ -203,8 +201,8 @@ def _spec_faults(spec: dict[str, Any], old: dict[str, Any]) -> Iterator[FieldErr
         yield forbidden("spec", f"pod updates may not change fields other than {_CHANGEABLE}\n")
 
 
-def _tolerates_as(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return all(one.get(key) == other.get(key) for key in ("key", "operator", "value", "effect"))
+def _tolerated(toleration: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(toleration.get(key) for key in ("key", "operator", "value", "effect"))
 
 
 def _deadline_faults(new: int | None, old: int | None) -> Iterator[FieldError]:

@@ -45,6 +45,8 @@ class ServiceClaims:
         self._service = service
         self._claims = claims
         self._done: list[tuple[tuple[str, str], str]] = []
+        self._ports_of_others: set[int] | None = None
+        """Looked at once, however many are wanted: two who want the same one are kept apart by their claims."""
 
     async def undo(self) -> None:
         for place, name in reversed(self._done):
@@ -73,7 +75,10 @@ class ServiceClaims:
 
     async def take_port(self, wanted: int, field: str) -> int:
         """This one, or any. Raises 422, and 500 when there is none left."""
-        taken = {port for each in await self._claims.backend.all("", "services") for port in node_ports(each)}
+        if self._ports_of_others is None:
+            services = await self._claims.backend.all("", "services")
+            self._ports_of_others = {port for each in services for port in node_ports(each)}
+        taken = self._ports_of_others
         if wanted:
             fault = ""
             if wanted not in NODE_PORTS:

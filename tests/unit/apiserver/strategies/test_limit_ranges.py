@@ -1,5 +1,6 @@
 """Limit ranges."""
 
+import time
 from typing import Any
 
 import pytest
@@ -80,3 +81,16 @@ async def test_init_containers_count_for_their_pod(api: Api) -> None:
     spec = {"initContainers": [container("first", "2")], "containers": [container("main", "500m")]}
     code, answer = await api.ask("POST", PODS, {"metadata": {"name": "p"}, "spec": spec})
     assert (code, "maximum cpu usage per Pod is 1, but limit is 2" in answer["message"]) == (403, True)
+
+
+async def test_large_ranges_and_many_containers_keep_nobody_waiting(api: Api) -> None:
+    limit = {"type": "Container", "default": {f"example.com/r{number}": "1" for number in range(1000)}}
+    code, made = await api.ask("POST", f"{NS}/limitranges", {"metadata": {"name": "l"}, "spec": {"limits": [limit]}})
+    assert code == 201, made
+    many = [{"name": f"c{number}", "image": "i"} for number in range(50)]
+    began = time.monotonic()
+    code, refused = await api.ask("POST", PODS, pod("b", containers=many))
+    assert (code, "amounts for its containers" in refused["message"]) == (403, True), refused
+    assert time.monotonic() - began < 3
+    code, made = await api.ask("POST", PODS, pod("c"))
+    assert "amounts" not in made.get("message", ""), made

@@ -1,5 +1,6 @@
 """Pods: what may change, and by which way."""
 
+import time
 from typing import Any
 
 import pytest
@@ -114,3 +115,13 @@ async def test_pods_are_selected_by_node_and_phase(api: Api) -> None:
     ):
         _, found = await api.ask("GET", f"/api/v1/pods?fieldSelector={query}")
         assert [each["metadata"]["name"] for each in found["items"]] == names
+
+
+async def test_very_many_tolerations_are_compared_in_no_time(api: Api) -> None:
+    many = [{"key": f"k{number}", "operator": "Exists", "effect": "NoExecute"} for number in range(4000)]
+    assert (await api.ask("POST", PODS, pod("many", tolerations=many)))[0] == 201
+    began = time.monotonic()
+    news = {"metadata": {"labels": {"a": "b"}}}
+    code, answer = await api.ask("PATCH", f"{PODS}/many", news, kind="application/merge-patch+json")
+    assert code == 200, answer
+    assert time.monotonic() - began < 4

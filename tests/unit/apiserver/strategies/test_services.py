@@ -153,3 +153,20 @@ async def test_a_service_without_address_and_selector_is_of_both_families(api: A
     assert (made["spec"]["ipFamilies"], made["spec"]["ipFamilyPolicy"]) == (["IPv4", "IPv6"], "RequireDualStack")
     _, made = await api.ask("POST", f"{NS}/services", service("u", ipFamilyPolicy="PreferDualStack"))
     assert (made["spec"]["ipFamilies"], made["spec"]["ipFamilyPolicy"]) == (["IPv4"], "PreferDualStack")
+
+
+async def test_many_ports_of_the_nodes_are_found_with_one_look_at_the_others(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, all_ = [], api.backend.all
+
+    async def counted(group: str, plural: str, namespace: str = "") -> list[dict[str, Any]]:
+        looks.append(plural)
+        return await all_(group, plural, namespace)
+
+    monkeypatch.setattr(api.backend, "all", counted)
+    ports = [{"name": f"p{number}", "port": number + 1} for number in range(20)]
+    code, made = await api.ask("POST", f"{NS}/services", service("many", type="NodePort", ports=ports))
+    assert code == 201, made
+    assert len({each["nodePort"] for each in made["spec"]["ports"]}) == 20
+    assert looks.count("services") <= 2
