@@ -105,12 +105,3 @@ def folder(data: str | None) -> "Folder":
     from pykubelet.up.folder import Folder, default_folder
 
     return Folder(Path(data) if data else default_folder())
-
-
-def data_flag(folder: "Folder") -> str:
-    """What has to be added to commands for them to mean that folder."""
-    from shlex import quote
-
-    from pykubelet.up.folder import default_folder
-
-    return "" if folder.path == default_folder() else f" --data {quote(str(folder.path))}"

@@ -4,7 +4,6 @@ import click
 
 from pykubelet.cli.common import (
     PATH,
-    data_flag,
     data_option,
     folder,
     images_option,
@@ -40,7 +39,7 @@ def join(
 
     ours = folder(data)
     credential = joining.Credential(bootstrap_kubeconfig=bootstrap_kubeconfig, kubeconfig=kubeconfig)
-    more = data_flag(ours)
+    more = ours.flag
     with saying(quiet) as say:
         plan = joining.join(
             ours,

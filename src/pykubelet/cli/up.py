@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,6 @@ from pykubelet.base.errors import Invalid, Retry
 from pykubelet.cli.common import (
     PATH,
     controllers_option,
-    data_flag,
     data_option,
     folder,
     images_option,
@@ -76,7 +77,7 @@ def up(
     from pykubelet.up import cluster
 
     given, ours = Path(manifests) if manifests else None, folder(data)
-    with saying(quiet) as say:
+    with saying(quiet) as say, _left_running(ours):
         faults = _faults(given, say) if given else ()
         choice = words(controllers)
         plan = cluster.up(
@@ -136,6 +137,20 @@ def supervise(data: str) -> None:
 
     configure_logging(verbosity=2)
     asyncio.run(keep(read_parts(Path(data) / PARTS), Path(data) / "up.lock"))
+
+
+@contextmanager
+def _left_running(ours: "Folder") -> Iterator[None]:
+    """Whoever no longer wants to wait learns that what was started goes on."""
+    from pykubelet.up.installation import Installation
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not Installation(ours, click.echo).is_running:
+            raise
+        again = f"`{_called()} up{ours.flag}` waits for it, `{_called()} down{ours.flag}` stops it"
+        raise Retry(f"interrupted, but what was started goes on: {again}") from None
 
 
 def _faults(manifests: "Path", say: "Say") -> tuple[str, ...]:
@@ -210,9 +225,13 @@ def _show_live(ours: "Folder", shown: str) -> str:
 
 
 def _what_next(ours: "Folder", url: str, node: str) -> str:
-    command, data = _called(), data_flag(ours)
+    import shutil
+
+    command, data = _called(), ours.flag
+    missing = "" if shutil.which("kubectl") else "  get kubectl             https://kubernetes.io/docs/tasks/tools/\n"
     return (
         f"The API server is at {url}, node {node} is ready. Next:\n"
+        f"{missing}"
         f"  use kubectl             export KUBECONFIG={quote(str(ours.admin_kubeconfig))}\n"
         f"  run something           kubectl run hello --image=busybox:1.36 -- sleep 1000\n"
         f"  see what runs           kubectl get pods -A -o wide\n"

@@ -1,5 +1,6 @@
 """`up`: a small cluster on this machine, an API server and a node."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,8 @@ from pykubelet.up.runtime_choice import isolation_of
 
 SETTLE_SECONDS: Final = 60.0
 _LOOK: Final = 0.1
+_ROOM: Final = 16 << 20
+"""For keys, the store, logs and a few pods."""
 _FAILING: Final = (
     "CrashLoopBackOff",
     "ImagePullBackOff",
@@ -67,7 +70,8 @@ def up(
         say(f"It is running already (data in {folder.path}).")
         say(isolation_of(plan.runtime, folder.path) or f"Containers run on {plan.runtime}.")
     else:
-        is_new = not folder.mark.exists()
+        if is_new := not folder.mark.exists():
+            _check_room(folder.path)
         plan = cluster_plan(
             folder,
             say,
@@ -89,6 +93,16 @@ def up(
             installation.reset_quietly()
         raise
     return plan
+
+
+def _check_room(path: Path) -> None:
+    """For something new: what was there before is started on a full disk, too. Raises Invalid."""
+    disk = shutil.disk_usage(next(each for each in (path, *path.parents) if each.exists()))
+    if disk.total and disk.free < _ROOM:
+        raise Invalid(
+            f"{path}: {disk.free >> 10} KiB are free there, and it takes {_ROOM >> 20} MiB; "
+            "make room, or choose another folder with --data"
+        )
 
 
 def api_url(folder: Folder, plan: Plan) -> str:

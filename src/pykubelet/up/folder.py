@@ -5,6 +5,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import msgspec
@@ -63,6 +64,11 @@ class Folder:
         self.client_ca = self.path / "ca.crt"
         """Of a node alone: whom the API server's own client certificate is from."""
         self.mark = self.path / _MARK
+
+    @property
+    def flag(self) -> str:
+        """What has to be added to commands for them to mean this folder."""
+        return "" if self.path == default_folder() else f" --data {quote(str(self.path))}"
 
     def is_empty(self) -> bool:
         return not self.path.exists() or not any(self.path.iterdir())

@@ -9,8 +9,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host.removal import remove_tree
@@ -86,9 +86,9 @@ class Installation:
             return f"the node does not answer: {error}"
         return ""
 
-    def down(self) -> None:
+    def down(self, *, to_go_on: bool = True) -> None:
         """Stop everything, pods and all. What the API server knows is there again after the next `up`, and so are the
-        logs and restarts of pods."""
+        logs and restarts of pods; people are told so where that is what comes next."""
         folder = self._folder
         if not folder.mark.exists() and (pid := bereft_keeper(folder.path)) is not None:
             self._say(f"{folder.path} was removed while it was in use; stopping what still runs ...")
@@ -103,8 +103,13 @@ class Installation:
             self._start_agent_alone(folder.plan())
         plan_or_none = folder.read_plan()
         self._stop(_what(plan_or_none))
-        again = f"pykubelet {plan_or_none.made_by if plan_or_none else 'up'}"
-        self._say(f"All is stopped. `{again}` goes on from here; `pykubelet reset` removes {folder.path}.")
+        if not to_go_on:
+            self._say("All is stopped.")
+            return
+        again, reset = plan_or_none.made_by if plan_or_none else "up", f"pykubelet reset{folder.flag}"
+        self._say(
+            f"All is stopped. `pykubelet {again}{folder.flag}` goes on from here; `{reset}` removes {folder.path}."
+        )
 
     def reset(self) -> None:
         """Stop everything and remove all that was made."""
@@ -114,7 +119,7 @@ class Installation:
             return
         plan = folder.read_plan()
         if folder.state.exists():
-            self.down()
+            self.down(to_go_on=False)
         if plan and any((folder.state / "pods").glob("*")):
             self._remove_pods(plan)
         try:
@@ -168,7 +173,7 @@ class Installation:
         process = os.pidfd_open(pid)
         signal.pidfd_send_signal(process, signal.SIGTERM)
         while not select.select([process], [], [], _PATIENCE)[0]:
-            names = [pod["metadata"].get("name", "?") for pod in self._folder.pods()]
+            names = [pod["metadata"].get("name", "?") for pod in self._folder.pods() if _has_running(pod)]
             self._say(f"still stopping: {', '.join(names) or 'the node'} (the log is {self._folder.log('agent')})")
         os.close(process)
 
@@ -176,6 +181,12 @@ class Installation:
         path = self._folder.log(name)
         for line in path.read_text(errors="replace").splitlines()[-5:] if path.exists() else ():
             self._say(line)
+
+
+def _has_running(pod: Mapping[str, Any]) -> bool:
+    status = pod.get("status", {})
+    kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    return any("running" in each.get("state", {}) for kind in kinds for each in status.get(kind, ()))
 
 
 def _what(plan: Plan | None) -> str:

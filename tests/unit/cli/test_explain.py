@@ -83,6 +83,7 @@ def test_what_nobody_knows_is_said_in_one_line(state: str, tmp_path: Path) -> No
     nobody = explain("web", "--root-dir", str(tmp_path / "empty"))
     assert nobody.exit_code == 1
     assert "no agent answers at" in nobody.output
+    assert "start one with `pykubelet up`" in nobody.output
 
 
 def told(name: str) -> dict[str, Any]:

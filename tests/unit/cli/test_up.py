@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.cli.up import _called
+from pykubelet.base.errors import Retry
+from pykubelet.cli.up import _called, _left_running, _what_next
+from pykubelet.up.folder import Folder
+from pykubelet.up.installation import Installation
 
 
 def test_people_are_told_the_name_that_their_shell_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,3 +29,20 @@ def test_people_are_told_the_name_that_their_shell_finds(tmp_path: Path, monkeyp
     monkeypatch.setattr(sys, "argv", ["/a/pykubelet/__main__.py"])
     monkeypatch.setattr(sys, "executable", "/with space/python3")
     assert _called() == "'/with space/python3' -m pykubelet"
+
+
+def test_who_has_no_kubectl_is_told_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "get kubectl " in _what_next(Folder(tmp_path), "https://a", "n")
+    (tmp_path / "kubectl").touch(0o755)
+    assert "get kubectl " not in _what_next(Folder(tmp_path), "https://a", "n")
+
+
+@pytest.mark.parametrize(("is_running", "told"), [(True, Retry), (False, KeyboardInterrupt)])
+def test_who_interrupts_up_learns_what_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_running: bool, told: type[BaseException]
+) -> None:
+    monkeypatch.setattr(Installation, "is_running", is_running)
+    with pytest.raises(told) as raised, _left_running(Folder(tmp_path)):
+        raise KeyboardInterrupt
+    assert not is_running or f"down --data {tmp_path}` stops it" in str(raised.value)

@@ -1,9 +1,15 @@
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pykubelet.api.rules.printed_pod import PrintedPod
+from pykubelet.base.errors import Invalid
+from pykubelet.up import cluster
 from pykubelet.up.cluster import is_settled, progress, why_failing
+from pykubelet.up.folder import Folder
 
 
 def pod(phase: str = "Running", *, reason: str = "", deleting: bool = False, **statuses: Any) -> dict[str, Any]:
@@ -65,3 +71,18 @@ def test_what_fails_is_not_counted_as_up() -> None:
 )
 def test_why_a_pod_fails_is_told_in_the_words_of_its_status(why: str, given: dict[str, Any]) -> None:
     assert why_failing(pod(containerStatuses=[given])) == why
+
+
+def test_a_disk_without_room_is_told_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(200 << 10, 0, 200 << 10))
+    folder = Folder(tmp_path / "not" / "there")
+    with pytest.raises(Invalid, match=r"there: 200 KiB are free there, and it takes 16 MiB; make room, or choose"):
+        cluster.up(folder, print)
+    assert not (tmp_path / "not").exists()
+
+
+def test_the_examples_are_in_nobodys_way() -> None:
+    """`kubectl create deployment web` and `expose` select `app=web`: no pod of ours may be among those."""
+    for path in (Path(__file__).parents[3] / "examples").glob("*.yaml"):
+        meta = yaml.safe_load(path.read_text())["metadata"]
+        assert meta.get("labels", {}).get("app") != meta["name"]

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from pykubelet.base.errors import Invalid
-from pykubelet.up.folder import Folder, Plan
-from pykubelet.up.installation import Installation
+from pykubelet.up.folder import Folder, Plan, default_folder
+from pykubelet.up.installation import Installation, _has_running
 
 PLAN = Plan(node="n1", address="10.0.0.1", api_port=6443, kubelet_port=10250, runtime="process")
 
@@ -40,3 +40,23 @@ def test_what_is_ours_is_removed_also_when_its_mark_cannot_be_read(tmp_path: Pat
     assert not folder.path.exists()
     Installation(folder, said.append).reset()
     assert said == ["All is cleared away.", "There is nothing to remove."]
+
+
+def test_the_next_command_is_told_with_the_folder_that_it_needs(tmp_path: Path) -> None:
+    folder, said = Folder(tmp_path / "my data"), list[str]()
+    folder.path.mkdir()
+    folder.save(PLAN)
+    Installation(folder, said.append).down()
+    assert f"`pykubelet up --data '{folder.path}'` goes on from here" in said[-1]
+    assert f"`pykubelet reset --data '{folder.path}'` removes" in said[-1]
+    folder.state.mkdir()
+    Installation(folder, said.append).reset()
+    assert said[1:] == ["All is stopped.", "All is cleared away."]
+    assert Folder(default_folder()).flag == ""
+
+
+@pytest.mark.parametrize("kind", ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"])
+def test_only_pods_that_still_run_are_waited_for(kind: str) -> None:
+    assert _has_running({"status": {kind: [{"state": {"terminated": {}}}, {"state": {"running": {}}}]}})
+    assert not _has_running({"status": {kind: [{"state": {"terminated": {}}}]}})
+    assert not _has_running({})

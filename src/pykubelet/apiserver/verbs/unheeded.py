@@ -47,6 +47,25 @@ _TABLE: Final = (
         lambda obj: at(obj, "status.phase") != "Bound",
     ),
     _Unheeded(
+        "statefulsets.apps",
+        "the claims of volumeClaimTemplates are made, but nothing here makes or binds volumes: its pods wait",
+        lambda obj: bool(at(obj, "spec.volumeClaimTemplates")),
+    ),
+    _Unheeded(
+        "networkpolicies.networking.k8s.io",
+        "the policy is stored, but nothing here enforces it: that is for a network plug-in that knows policies",
+    ),
+    _Unheeded(
+        "ingresses.networking.k8s.io",
+        "the ingress is stored, but nothing here acts on it: that is for an ingress controller",
+        lambda obj: not at(obj, "status.loadBalancer.ingress"),
+    ),
+    _Unheeded(
+        "services",
+        "nothing here gives load balancers an address: its ClusterIP and node ports answer where services do",
+        lambda obj: at(obj, "spec.type") == "LoadBalancer" and not at(obj, "status.loadBalancer.ingress"),
+    ),
+    _Unheeded(
         "pods",
         "the new resources are stored, but the node does not resize running containers: make the pod anew",
         subresource="resize",

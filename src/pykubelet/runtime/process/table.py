@@ -159,8 +159,11 @@ class Table:
         end = read(path, ContainerEnd)
         if end is None:
             end = self._lost(container)
-            if path.parent.is_dir():
-                write(path, end)
+            try:
+                if path.parent.is_dir():
+                    write(path, end)
+            except OSError as error:  # on a full disk, too, it has to be possible to stop pods
+                log.warning("how container %s ended cannot be noted: %s", container.record.id, error)
         return end, _last_words(container)
 
     def _lost(self, container: Container) -> ContainerEnd:

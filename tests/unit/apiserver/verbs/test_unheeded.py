@@ -15,6 +15,9 @@ HPAS = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
 TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 HITS = {"type": "Pods", "pods": {"metric": {"name": "hits"}, "target": {"type": "AverageValue", "averageValue": "1"}}}
 CSRS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+NETWORKING = "/apis/networking.k8s.io/v1/namespaces/default"
+STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
+BACKEND = {"service": {"name": "web", "port": {"number": 80}}}
 ACCOUNT = {"annotations": {"kubernetes.io/service-account.name": "default"}}
 
 
@@ -24,6 +27,12 @@ def csr(signer: str) -> dict[str, Any]:
 
 def service(**spec: Any) -> dict[str, Any]:
     return {"spec": {"ports": [{"port": 80}], **spec}}
+
+
+def stateful_set(claims: list[dict[str, Any]]) -> dict[str, Any]:
+    pod = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    selector = {"matchLabels": {"app": "x"}}
+    return {"spec": {"serviceName": "x", "selector": selector, "template": pod, "volumeClaimTemplates": claims}}
 
 
 async def told(api: Api, method: str, path: str, body: dict[str, Any], kind: str = "application/json") -> list[str]:
@@ -40,6 +49,12 @@ async def told(api: Api, method: str, path: str, body: dict[str, Any], kind: str
         (HPAS, {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 2, "metrics": [HITS]}}, "no API that has them"),
         (HPAS, {"spec": {"scaleTargetRef": TARGET, "maxReplicas": 2}}, ""),
         (f"{NS}/persistentvolumeclaims", {"spec": CLAIM}, "it stays Pending"),
+        (STATEFUL_SETS, stateful_set([{"metadata": {"name": "data"}, "spec": CLAIM}]), "its pods wait"),
+        (STATEFUL_SETS, stateful_set([]), ""),
+        (f"{NETWORKING}/networkpolicies", {"spec": {"podSelector": {}}}, "nothing here enforces it"),
+        (f"{NETWORKING}/ingresses", {"spec": {"defaultBackend": BACKEND}}, "nothing here acts on it"),
+        (f"{NS}/services", service(type="LoadBalancer"), "ClusterIP and node ports answer"),
+        (f"{NS}/services", service(type="NodePort"), ""),
         (f"{NS}/secrets", {"type": "kubernetes.io/service-account-token", "metadata": ACCOUNT}, ""),
         (f"{NS}/secrets", {"stringData": {"a": "b"}}, ""),
         (f"{NS}/services", service(ipFamilyPolicy="PreferDualStack"), ""),
@@ -77,4 +92,7 @@ async def test_a_pod_that_is_resized_says_that_it_is_not(api: Api) -> None:
 
 def test_what_was_heeded_by_somebody_else_is_not_spoken_of() -> None:
     assert not [*unheeded("persistentvolumeclaims", "", {"status": {"phase": "Bound"}})]
+    served = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}
+    assert not [*unheeded("ingresses.networking.k8s.io", "", served)]
+    assert not [*unheeded("services", "", {**service(type="LoadBalancer"), **served})]
     assert not [*unheeded("services", "", service(ipFamilies=["IPv6"], clusterIPs=["fd00::1"]))]

@@ -1,5 +1,6 @@
 # ruff: noqa: ASYNC220, ASYNC221 - tests may block
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ from contract.runtime import container_config, ended, sandbox_config, seen, unti
 from kit.waiting import eventually
 from pykubelet.base.errors import Retry
 from pykubelet.pod.observed import State
+from pykubelet.runtime.process import table
 from pykubelet.runtime.process.process import Identity, Process
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.process.shim import files
@@ -127,6 +129,19 @@ async def test_a_container_ends_with_its_monitor(any_machine: Machine, is_watche
     assert (container.exit_code, container.reason) == (255, "Unknown")
     assert "monitor" in container.message
     await eventually(lambda: not any(map(is_there, others)))
+
+
+async def test_an_end_that_cannot_be_noted_is_an_end(any_machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who has no room left on the disk can still stop pods."""
+
+    def full(path: Path, value: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    container_id = await any_machine.start("sleep 1000")
+    monkeypatch.setattr(table, "write", full)
+    os.kill(any_machine.monitor(container_id).pid, signal.SIGKILL)
+    container = await ended(any_machine.runtime, UID, container_id)
+    assert (container.exit_code, container.reason) == (255, "Unknown")
 
 
 async def test_what_cannot_be_read_is_taken_away(any_machine: Machine) -> None:
