@@ -139,26 +139,24 @@ class Table:
         elif run is not None and container.process is None:
             await self.follow_container(container)
 
-    async def _settle(self, container: Container) -> None:
-        """Its monitor is gone: note how it ended."""
+    async def _settle(self, container: Container, end: ContainerEnd | None = None) -> None:
+        """Its monitor is gone, or never was: note how it ended. `end`: if that is known without the monitor."""
         container.process = None
         if container.end is not None:
             return
-        end, last_words = await asyncio.to_thread(self._ending, container)
-        container.end, container.last_words = end, last_words
+        container.end, container.last_words = await asyncio.to_thread(self._ending, container, end)
         container.ended.set()
         self._tell(container.sandbox.uid)
 
     async def end_unstarted(self, container: Container, code: int, reason: str, message: str) -> None:
         end = ContainerEnd(exit_code=code, reason=reason, message=message, finished_at=datetime.now(UTC))
-        await asyncio.to_thread(write, self.store.folder(container.record) / "exit.json", end)
-        await self._settle(container)
+        await self._settle(container, end)
 
-    def _ending(self, container: Container) -> tuple[ContainerEnd, str]:
+    def _ending(self, container: Container, known: ContainerEnd | None) -> tuple[ContainerEnd, str]:
         path = self.store.folder(container.record) / "exit.json"
-        end = read(path, ContainerEnd)
+        end = None if known else read(path, ContainerEnd)
         if end is None:
-            end = self._lost(container)
+            end = known or self._lost(container)
             try:
                 if path.parent.is_dir():
                     write(path, end)

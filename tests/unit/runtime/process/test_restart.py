@@ -144,6 +144,20 @@ async def test_an_end_that_cannot_be_noted_is_an_end(any_machine: Machine, monke
     assert (container.exit_code, container.reason) == (255, "Unknown")
 
 
+async def test_what_was_not_started_is_stopped_without_a_note(
+    any_machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, value: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    sandbox_id = (await any_machine.runtime.run_sandbox(sandbox_config())).id
+    container_id = await any_machine.runtime.create_container(sandbox_id, container_config(any_machine))
+    monkeypatch.setattr(table, "write", full)
+    await any_machine.runtime.stop_container(container_id, 0)
+    container = await seen(any_machine.runtime, UID, container_id)
+    assert (container.state, container.message) == (State.EXITED, "it was stopped before it was started")
+
+
 async def test_what_cannot_be_read_is_taken_away(any_machine: Machine) -> None:
     container_id = await any_machine.start("sleep 1000")
     broken, half = any_machine.root / "containers" / "broken", any_machine.root / "containers" / ".gone-x"
