@@ -188,6 +188,10 @@ def identities(cluster: UpCluster) -> dict[str, list[tuple[str, int]]]:
     }
 
 
+def test_pods_that_write_more_than_they_may_are_evicted(cluster: UpCluster) -> None:
+    watch_writers(cluster, "/var")
+
+
 def test_drain_down_up_and_reset(cluster: UpCluster, containerd: Containerd) -> None:
     flags = ("--force", "--ignore-daemonsets", "--delete-emptydir-data", "--grace-period=1", "--timeout=40s")
     assert "pod/shell evicted" in cluster.kubectl("drain", cluster.node, *flags)
@@ -220,7 +224,3 @@ def identities_if_any(cluster: UpCluster) -> dict[str, list[tuple[str, int]]]:
         ]
         for each in cluster.json("get", "pods", "--field-selector=status.phase=Running")["items"]
     }
-
-
-def test_pods_that_write_more_than_they_may_are_evicted(cluster: UpCluster) -> None:
-    watch_writers(cluster, "/var")

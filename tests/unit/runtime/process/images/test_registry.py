@@ -223,7 +223,7 @@ async def test_a_crowd_waits_for_the_first_who_finds_out(tmp_path: Path, monkeyp
     pulls = (puller.pull(f"registry.example/app{number}:{number}", None) for number in range(5))
     found = await asyncio.gather(*pulls, return_exceptions=True)
     assert {type(each) for each in found} == {RegistryUnreachable}
-    assert tried == ["0"]
+    assert len(tried) == 1  # whichever was first: each looks at its files in a thread of its own
 
 
 async def test_nothing_leads_from_tls_to_none(tmp_path: Path) -> None:
