@@ -11,7 +11,7 @@ CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
 MERGE = "application/merge-patch+json"
 
 
-def job(name: str = "work", **spec: Any) -> dict[str, Any]:
+def job(name: str = "sums", **spec: Any) -> dict[str, Any]:
     pod = {"containers": [{"name": "main", "image": "x"}], "restartPolicy": "Never"}
     whole = {"template": {"spec": pod}, **spec}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": whole}
@@ -37,13 +37,13 @@ async def test_a_job_gets_its_defaults_and_a_selector_of_its_own(api: Api) -> No
     assert (spec["podReplacementPolicy"], spec["manualSelector"]) == ("TerminatingOrFailed", False)
     assert spec["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
     assert spec["template"]["metadata"]["labels"] == {
-        "job-name": "work",
-        "batch.kubernetes.io/job-name": "work",
+        "job-name": "sums",
+        "batch.kubernetes.io/job-name": "sums",
         "controller-uid": uid,
         "batch.kubernetes.io/controller-uid": uid,
     }
     assert (made["metadata"]["generation"], made["status"]) == (1, {})
-    code, same = await api.ask("PUT", f"{JOBS}/work", made)
+    code, same = await api.ask("PUT", f"{JOBS}/sums", made)
     assert (code, same["metadata"]["generation"]) == (200, 1)
 
 
@@ -104,7 +104,7 @@ async def test_a_job_may_be_suspended_and_scaled_and_its_template_stays(api: Api
         ({"completionMode": "Indexed"}, 422),
         ({"selector": {"matchLabels": {"x": "y"}}}, 422),
     ):
-        answer = await api.ask("PATCH", f"{JOBS}/work", {"spec": change}, kind=MERGE)
+        answer = await api.ask("PATCH", f"{JOBS}/sums", {"spec": change}, kind=MERGE)
         assert answer[0] == code, (change, answer)
 
 
@@ -112,7 +112,7 @@ async def test_a_job_that_has_ended_stays_so(api: Api) -> None:
     await api.ask("POST", JOBS, job())
 
     async def say(status: dict[str, Any]) -> int:
-        code, _ = await api.ask("PATCH", f"{JOBS}/work/status", {"status": status}, kind=MERGE)
+        code, _ = await api.ask("PATCH", f"{JOBS}/sums/status", {"status": status}, kind=MERGE)
         return code
 
     def conditions(*kinds: str) -> list[dict[str, str]]:
