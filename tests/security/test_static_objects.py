@@ -47,6 +47,7 @@ def test_static_pods_have_what_lies_beside_them_and_nobody_else_sees_it(tmp_path
     (node.manifests / "web.yaml").write_text(POD)
     with node.agent("--stop-pods-on-exit", "--v=6") as agent:
         wait_for(lambda: last_line(node) == f"{HIDDEN} red {HIDDEN}")
+        wait_for(node.containers)  # which are told a little after they are there
         before = node.containers()
         write_private(
             node.manifests / "objects.yaml", SECRET.format(value="new") + "---\n" + CONFIG_MAP.format(value="blue")

@@ -14,6 +14,7 @@ from aiohttp import web
 from pykubelet.api.codec import DecodeError
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import LIGHT, Backend
+from pykubelet.apiserver.custom.definition import CustomResource
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
 from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.audit_id import named
@@ -192,6 +193,8 @@ class RequestHandler:
         """What is large is worked on beside the loop, from the first look at the text to the last byte to send; but for
         what may have to wait for others, or knows more than the backend that goes there."""
         backend = self._backend
+        if isinstance(resource, CustomResource) and (unread := resource.definition.unread) > LIGHT:
+            await backend.aside(who, unread, lambda _: resource.read())
         if weight <= LIGHT:
             return await _done(backend, verb, ask(), weight)
         waits = place in self.answers or backend.admission.waits(resource) or backend.strategy(resource).waits

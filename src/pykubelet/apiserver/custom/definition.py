@@ -62,6 +62,14 @@ class VersionSchema(Mapping[str, Any]):
         self._definition: bytes | None = definition
         self._version = version
         self._identity = identity
+        self.unread = len(definition)
+        """Bytes of which nothing was made yet that objects are looked at with."""
+
+    def read(self) -> None:
+        """Make it now."""
+        for made in ("check", "rules", "put_defaults"):
+            getattr(self, made)
+        self.unread = 0
 
     @cached_property
     def given(self) -> Given:
@@ -120,6 +128,11 @@ class CustomResource(Resource, frozen=True, kw_only=True, dict=True):
     @cached_property
     def schema(self) -> Schema:
         return schema_tree(self.definition.given, f"{self.section}.{self.kind}")
+
+    async def read(self) -> None:
+        """Have at hand what objects are looked at with: of a large definition it takes long to make."""
+        self.stored_as.read()
+        self.definition.read()
 
 
 def custom_resources(crd: Object, stored: bytes) -> list[CustomResource]:
