@@ -1,6 +1,6 @@
 """Make each `_gen/` from the `proto/` beside it: messages and their types. Run it after changing a .proto.
 
-The calls themselves need no generated code (`runtime/cri/channel.py`, `apiserver/store/etcd_channel.py`). The
+The calls themselves need no generated code (`web/grpc_channel.py`, `apiserver/store/etcd_channel.py`). The
 generator's check that it was not newer than the library at run time is taken out, so that older libraries can be used:
 5.29 was seen to load the result.
 """

@@ -20,9 +20,9 @@ from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import ContainerConfig
 from pykubelet.pod.stats.stats import Reading
 from pykubelet.pod.stats.summary import summary
-from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.stats import CriPlaces
 from pykubelet.server.metrics import cadvisor, resource_metrics
+from pykubelet.web.grpc_channel import Channel
 from unit.host.stats.trees import Clock, FakeMachine, reader_of
 
 PODS = 100

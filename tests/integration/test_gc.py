@@ -30,7 +30,7 @@ from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.observed import State
 from pykubelet.pod.ports.runtime import ContainerConfig
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel
+from pykubelet.web.grpc_channel import Channel
 
 UID = "uid-web"
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -23,9 +23,9 @@ from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import ContainerConfig, Limits
 from pykubelet.pod.stats.stats import PodReading, Reading
 from pykubelet.pod.stats.summary import summary
-from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.stats import CriPlaces
 from pykubelet.server.metrics import cadvisor, resource_metrics
+from pykubelet.web.grpc_channel import Channel
 
 UID = "5d9a4b1e-0000-4000-8000-00000000beef"
 MI = 2**20

@@ -19,10 +19,10 @@ from kit.cri_node import CriNode
 from kit.kubectl import SPDY, WEB_SOCKET, Kubectl, Terminal, ended, kubectl_for
 from kit.waiting import eventually
 from pykubelet.pod.ports.server import StreamUrl
-from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.streaming import CriStreams
 from pykubelet.server.streaming.runtime_tunnel import tunnel_to_runtime
 from pykubelet.server.streaming.session_lines import wanted
+from pykubelet.web.grpc_channel import Channel
 
 BOTH = pytest.mark.parametrize("environment", [WEB_SOCKET, SPDY], ids=["websocket", "spdy"])
 PROGRAM = "nc -ll -p 8080 -e cat & while read line; do echo got $line; [ $line != end ] || exit 6; done; sleep 1000"

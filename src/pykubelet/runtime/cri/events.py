@@ -14,8 +14,8 @@ from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.pod.container.labels import POD_UID
 from pykubelet.runtime.cri._gen import containerd_events_pb2 as containerd
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel, Unimplemented
 from pykubelet.runtime.cri.observe import SERVICE, Observer
+from pykubelet.web.grpc_channel import Channel, Unimplemented
 
 _CONTAINERD: Final = "containerd.services.events.v1.Events/Subscribe"
 _EXITS: Final = 'namespace=="k8s.io",topic=="/tasks/exit"'

@@ -12,7 +12,7 @@ from msgspec import DecodeError, Struct, field, json
 from pykubelet.base.errors import NotFound
 from pykubelet.pod.ports.runtime import Image, PullCredentials, Storage
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel, Unimplemented
+from pykubelet.web.grpc_channel import Channel, Unimplemented
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.runtime.cri._gen import containerd_tasks_pb2 as containerd
-from pykubelet.runtime.cri.channel import Channel
+from pykubelet.web.grpc_channel import Channel
 
 _TASKS: Final = "containerd.services.tasks.v1.Tasks"
 _NAMESPACE: Final = (("containerd-namespace", "k8s.io"),)

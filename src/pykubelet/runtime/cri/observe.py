@@ -23,8 +23,8 @@ from pykubelet.pod.container.labels import (
 )
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.termination import termination_message
+from pykubelet.web.grpc_channel import Channel
 
 SERVICE: Final = "runtime.v1.RuntimeService"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.pod.container.labels import CONTAINER_NAME, POD_UID
-from pykubelet.pod.moments import Journal
+from pykubelet.pod.moments import Journal, RuntimeCalled
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 from pykubelet.pod.ports.runtime import (
     Capabilities,
@@ -29,7 +29,6 @@ from pykubelet.pod.ports.runtime import (
 )
 from pykubelet.runtime.cri import events
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import DEADLINE, Channel, Lost, Unimplemented
 from pykubelet.runtime.cri.convert import Machine, container_config, found_sandbox_config, sandbox_config, target_of
 from pykubelet.runtime.cri.images import Images
 from pykubelet.runtime.cri.lost_tasks import end_lost_task
@@ -37,6 +36,7 @@ from pykubelet.runtime.cri.observe import SERVICE, Observer
 from pykubelet.runtime.cri.shown import shown_cgroup_driver
 from pykubelet.runtime.cri.stats import CriPlaces
 from pykubelet.runtime.cri.streaming import CriStreams
+from pykubelet.web.grpc_channel import DEADLINE, Channel, Lost, Unimplemented
 
 _LONGEST_SECONDS: Final = 2**31
 _PATIENCE: Final = 10.0
@@ -56,10 +56,11 @@ class CriRuntime:
         deadline: float = DEADLINE,
         journal: Journal | None = None,
     ) -> None:
-        self._channel = Channel(endpoint, deadline=deadline, journal=journal)
+        on_call = None if journal is None else partial(_note, journal)
+        self._channel = Channel(endpoint, deadline=deadline, on_call=on_call)
         self._image_channel = self._channel
         if image_endpoint not in ("", endpoint):
-            self._image_channel = Channel(image_endpoint, deadline=deadline, journal=journal)
+            self._image_channel = Channel(image_endpoint, deadline=deadline, on_call=on_call)
         self._deadline = deadline
         self._machine = machine or Machine()
         self._observer = Observer(self._channel, now=partial(datetime.now, UTC))
@@ -321,3 +322,7 @@ def _seconds(time: float) -> int:
 async def _make_folder(path: str) -> None:
     if path:
         await asyncio.to_thread(Path(path).mkdir, 0o755, parents=True, exist_ok=True)
+
+
+def _note(journal: Journal, method: str, seconds: float, error: str) -> None:
+    journal.note(RuntimeCalled(method, seconds, error))

@@ -12,8 +12,8 @@ from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.stats.stats import ImageStore, Place
 from pykubelet.runtime.cri import images
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.observe import SERVICE
+from pykubelet.web.grpc_channel import Channel
 
 _AT_ONCE: Final = 16
 _PATIENCE: Final = 5.0

@@ -6,8 +6,8 @@ from typing import Final
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.server import Connection, Session, StreamUrl
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel, Unimplemented
 from pykubelet.runtime.cri.observe import SERVICE
+from pykubelet.web.grpc_channel import Channel, Unimplemented
 
 _CHECKPOINTING: Final = 300.0
 

@@ -13,9 +13,9 @@ from kit.virtual_time import virtual_time
 from pykubelet.base.errors import NotFound
 from pykubelet.runtime.cri._gen import containerd_events_pb2 as containerd
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.events import changes
 from pykubelet.runtime.cri.observe import Observer
+from pykubelet.web.grpc_channel import Channel
 
 UID = {"io.kubernetes.pod.uid": "u1"}
 

@@ -9,8 +9,8 @@ from google.protobuf.message import Message
 from pykubelet.base.errors import Retry
 from pykubelet.pod.ports.runtime import Image, Storage
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel, Unimplemented
 from pykubelet.runtime.cri.images import Images, sandbox_image_name
+from pykubelet.web.grpc_channel import Channel, Unimplemented
 
 PAUSE = cri.Image(id="sha256:1", repo_tags=["registry.k8s.io/pause:3.6"], size=7)
 APP = cri.Image(id="sha256:2", repo_tags=["docker.io/library/app:1"], repo_digests=["docker.io/library/app@sha256:9"])

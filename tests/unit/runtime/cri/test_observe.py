@@ -10,9 +10,9 @@ from pykubelet.api.pod import ContainerUser, LinuxContainerUser
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.pod.observed import ObservedContainer, ObservedSandbox, State
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.observe import Observer, observed_container, observed_sandbox
 from pykubelet.runtime.cri.termination import log_tail
+from pykubelet.web.grpc_channel import Channel
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = 1_000_000_000

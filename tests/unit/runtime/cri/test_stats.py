@@ -10,8 +10,8 @@ from pykubelet.base.errors import NotFound, Retry
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.stats.stats import ImageStore, Place
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel, Unimplemented
 from pykubelet.runtime.cri.stats import CriPlaces, place_of
+from pykubelet.web.grpc_channel import Channel, Unimplemented
 
 
 class Shelf:

@@ -4,8 +4,8 @@ import pytest
 
 from pykubelet.pod.ports.runtime import RuntimeHandler
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel
 from pykubelet.runtime.cri.runtime import CriRuntime
+from pykubelet.web.grpc_channel import Channel
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, answer: cri.StatusResponse) -> CriRuntime:

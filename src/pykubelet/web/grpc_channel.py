@@ -3,14 +3,13 @@
 import asyncio
 import math
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.pod.moments import Journal, RuntimeCalled
 
 # This program starts others; grpc's own care for forks only gets into the way of that. It is read when grpc is loaded.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -60,13 +59,23 @@ class Unimplemented(Invalid):
 class Channel:
     """Made without connecting; the first call connects. Belongs to the event loop of that call."""
 
-    def __init__(self, endpoint: str, *, deadline: float = DEADLINE, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        deadline: float = DEADLINE,
+        peer: str = "the runtime",
+        on_call: Callable[[str, float, str], None] | None = None,
+    ) -> None:
+        """`peer` names the other side in messages. `on_call` hears of each call that was answered or has failed: its
+        name, the seconds it took and the error."""
         path = endpoint.removeprefix(_SOCKET)
         if "://" in path or not path.startswith("/"):
-            raise Invalid(f"{endpoint!r} is not the path of a runtime's socket, such as unix:///run/containerd.sock")
+            raise Invalid(f"{endpoint!r} is not the path of a socket, such as unix:///run/containerd.sock")
         self.endpoint = f"{_SOCKET}{path}"
         self.deadline = deadline
-        self._journal = journal or Journal()
+        self._peer = peer
+        self._on_call = on_call
         self._channel: grpc.aio.Channel | None = None
         self._unary: dict[str, Any] = {}
         self._closed = False
@@ -96,12 +105,12 @@ class Channel:
         try:
             answer: Reply = await ask(request, timeout=None if math.isinf(seconds) else seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
-            failure = translated(error, method)
+            failure = translated(error, method, self._peer)
             self._note(method, began, str(failure))
             raise failure from None
         except asyncio.CancelledError:
             if self._closed and not _is_cancelled():
-                raise Lost(f"{method}: the connection to the runtime was closed") from None
+                raise Lost(f"{method}: the connection to {self._peer} was closed") from None
             raise
         self._note(method, began, "")
         return answer
@@ -117,10 +126,10 @@ class Channel:
             async for answer in call:
                 yield answer
         except grpc.aio.AioRpcError as error:
-            raise translated(error, method) from None
+            raise translated(error, method, self._peer) from None
         except asyncio.CancelledError:
             if self._closed and not _is_cancelled():
-                raise Lost(f"{method}: the connection to the runtime was closed") from None
+                raise Lost(f"{method}: the connection to {self._peer} was closed") from None
             raise
         finally:
             call.cancel()
@@ -134,21 +143,20 @@ class Channel:
                 await channel.close()
 
     def _note(self, method: str, began: float, error: str) -> None:
-        """Each call that was answered or failed."""
-        seconds = asyncio.get_running_loop().time() - began
-        self._journal.note(RuntimeCalled(method.rpartition("/")[2], seconds, error))
+        if self._on_call is not None:
+            self._on_call(method.rpartition("/")[2], asyncio.get_running_loop().time() - began, error)
 
     def _connected(self) -> "grpc.aio.Channel":
         if self._closed:
-            raise Retry("the connection to the runtime is closed")
+            raise Retry(f"the connection to {self._peer} is closed")
         if self._channel is None:
             self._channel = grpc.aio.insecure_channel(self.endpoint, options=_OPTIONS)
         return self._channel
 
 
-def translated(error: "grpc.aio.AioRpcError", method: str) -> PykubeletError:
+def translated(error: "grpc.aio.AioRpcError", method: str, peer: str = "the runtime") -> PykubeletError:
     """What a caller should do about it. Runtimes say UNKNOWN of most things that go wrong: later it may be right."""
-    failure = _sorted(error, method)
+    failure = _sorted(error, method, peer)
     code = error.code()
     # An unknown failure of a pull is said as the runtime says it: there are words in it that mean something.
     if not (method.endswith("/PullImage") and code is grpc.StatusCode.UNKNOWN):
@@ -157,7 +165,7 @@ def translated(error: "grpc.aio.AioRpcError", method: str) -> PykubeletError:
     return failure
 
 
-def _sorted(error: "grpc.aio.AioRpcError", method: str) -> PykubeletError:
+def _sorted(error: "grpc.aio.AioRpcError", method: str, peer: str) -> PykubeletError:
     code, text = error.code(), error.details() or error.code().name
     if code is grpc.StatusCode.NOT_FOUND:
         return NotFound(text)
@@ -166,7 +174,7 @@ def _sorted(error: "grpc.aio.AioRpcError", method: str) -> PykubeletError:
     if code in _INVALID:
         return Invalid(text)
     if code is grpc.StatusCode.UNAVAILABLE:
-        return Lost(f"the runtime does not answer: {text}")
+        return Lost(f"{peer} does not answer: {text}")
     if code in _LOST:
         return Lost(f"{method.rpartition('/')[2]}: {text}")
     return Retry(text)

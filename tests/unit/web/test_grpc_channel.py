@@ -13,14 +13,13 @@ import pytest
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry, as_it_came
 from pykubelet.pod.container.user_namespaces import IdMapping
-from pykubelet.pod.moments import Journal, RuntimeCalled
 from pykubelet.pod.ports.runtime import SandboxConfig
 from pykubelet.runtime.cri import events
 from pykubelet.runtime.cri._gen import containerd_events_pb2 as containerd
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.channel import Channel, Lost, Unimplemented, translated
 from pykubelet.runtime.cri.observe import Observer
 from pykubelet.runtime.cri.runtime import CriRuntime
+from pykubelet.web.grpc_channel import Channel, Lost, Unimplemented, translated
 
 VERSION = "runtime.v1.RuntimeService/Version"
 LIST = "runtime.v1.RuntimeService/ListContainers"
@@ -324,20 +323,19 @@ async def test_a_stream_that_breaks_may_be_tried_again(tmp_path: Path) -> None:
 
 
 async def test_each_call_is_told_of_with_how_long_it_took_and_how_it_failed(tmp_path: Path) -> None:
-    journal = Journal()
+    told: list[tuple[str, float, str]] = []
 
     async def version(_: bytes, context: Any) -> bytes:
         return cri.VersionResponse(version="1").SerializeToString()
 
     async with server(tmp_path / "s", Version=version):
-        channel = Channel(str(tmp_path / "s"), journal=journal)
+        channel = Channel(str(tmp_path / "s"), on_call=lambda *call: told.append(call))
         await channel.call(VERSION, cri.VersionRequest(), cri.VersionResponse)
         with pytest.raises(Unimplemented) as raised:
             await channel.call(LIST, cri.ListContainersRequest(), cri.ListContainersResponse)
         await channel.close()
-    told = [noted.moment for noted in journal.of("") if isinstance(noted.moment, RuntimeCalled)]
-    assert [(call.method, call.error) for call in told] == [("Version", ""), ("ListContainers", str(raised.value))]
-    assert all(call.seconds >= 0 for call in told)
+    assert [(method, error) for method, _, error in told] == [("Version", ""), ("ListContainers", str(raised.value))]
+    assert all(seconds >= 0 for _, seconds, _ in told)
 
 
 @pytest.mark.parametrize(
