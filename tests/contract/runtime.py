@@ -15,7 +15,7 @@ import pytest
 from kit.pods import make_pod
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
-from pykubelet.pod.ports.runtime import ContainerConfig, Runtime, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, Limits, Runtime, SandboxConfig
 
 DEADLINE: Final = 30.0
 FAILURE: Final = 3
@@ -374,6 +374,30 @@ async def a_container_that_ends_while_no_agent_looks_is_seen_as_ended(outside: D
     assert (exited.exit_code, exited.reason) == (FAILURE, "Error")
 
 
+async def a_running_container_can_be_given_other_limits(outside: Dependencies) -> None:
+    runtime = outside.runtime
+    refusal = runtime.capabilities.updates_containers
+    assert refusal is not None
+    sandbox_id = (await runtime.run_sandbox(sandbox_config())).id
+    container_id = await started(outside, sandbox_id, limits=Limits(cpu_shares=512, cpu_quota=50_000, memory=64 << 20))
+    update = Limits(cpu_shares=256, memory=128 << 20)
+    if await refusal():
+        with pytest.raises(Invalid, match="cannot be limited on this machine"):
+            await runtime.update_container(container_id, update)
+        return
+    await runtime.update_container(container_id, update)
+    for _ in range(2):  # an agent that comes later sees the same
+        container = await seen(runtime, "uid-web", container_id)
+        assert (container.state, container.attempt) == (State.RUNNING, 0)
+        told = container.limits
+        assert told is None or (told.cpu_shares, told.cpu_quota, told.memory) == (256, 50_000, 128 << 20)
+        runtime = await outside.restarted()
+    await runtime.stop_container(container_id, 0)
+    await runtime.update_container(container_id, update)
+    with pytest.raises(NotFound):
+        await runtime.update_container("nobody", update)
+
+
 async def many_pods_run_at_once(outside: Dependencies) -> None:
     async def run(number: int) -> None:
         sandbox_id = (await outside.runtime.run_sandbox(sandbox_config(f"p{number}"))).id
@@ -413,5 +437,6 @@ PROMISES: Final[tuple[Promise, ...]] = (
     the_end_of_a_container_is_told_to_who_listens,
     a_new_agent_finds_everything_as_it_was,
     a_container_that_ends_while_no_agent_looks_is_seen_as_ended,
+    a_running_container_can_be_given_other_limits,
     many_pods_run_at_once,
 )

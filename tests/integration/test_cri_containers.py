@@ -309,6 +309,26 @@ async def test_limits_reach_the_kernel(node: CriNode) -> None:
     assert await node.ask(container_id, "cat", "/sys/fs/cgroup/cpu/cpu.shares") == "512\n"
 
 
+async def test_limits_of_a_running_container_change_in_the_kernel(node: CriNode) -> None:
+    container_id = await node.start(limits=Limits(cpu_shares=512, cpu_quota=20_000, memory=64 * 2**20))
+
+    async def held(*names: str) -> str:
+        paths = " ".join(f"/sys/fs/cgroup/{name}" for name in names)
+        return (await node.ask(container_id, "sh", "-c", f"cat {paths} 2>/dev/null || true")).strip()
+
+    for memory in (128 * 2**20, 32 * 2**20):
+        await node.runtime.update_container(container_id, Limits(memory=memory))
+        assert await held("memory/memory.limit_in_bytes", "memory.max") == str(memory)
+    await node.runtime.update_container(container_id, Limits(cpu_shares=1024, cpu_quota=50_000, cpuset_cpus="0"))
+    assert await held("cpu/cpu.cfs_quota_us", "cpu.max") in ("50000", "50000 100000")
+    assert await held("cpu/cpu.shares", "cpu.weight") in ("1024", "39")
+    (pid,) = (await node.outside.pids(f"id=={container_id}")).values()
+    assert os.sched_getaffinity(pid) == {0}
+    assert await held("memory/memory.limit_in_bytes", "memory.max") == str(32 * 2**20)
+    await node.runtime.update_container(container_id, Limits(cpu_quota=-1))
+    assert await held("cpu/cpu.cfs_quota_us", "cpu.max") in ("-1", "max 100000")
+
+
 async def test_containers_live_below_the_cgroup_that_their_pod_is_given(node: CriNode) -> None:
     parent = f"/{OWN_CGROUP}"
     container_id = await node.start(sandbox=node.sandbox(cgroup_parent=parent))

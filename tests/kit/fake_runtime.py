@@ -9,12 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.pod.moments import Journal
-from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
+from pykubelet.pod.observed import EnforcedLimits, ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import (
     Capabilities,
     ContainerConfig,
     ExecResult,
     Image,
+    Limits,
     PullCredentials,
     RuntimeStatus,
     RuntimeVersion,
@@ -87,6 +88,11 @@ class _Container:
             reason=self.reason,
             message=self.message,
             grace_seconds=int(grace) if grace else None,
+            limits=EnforcedLimits(
+                cpu_shares=self.config.limits.cpu_shares,
+                cpu_quota=self.config.limits.cpu_quota,
+                memory=self.config.limits.memory,
+            ),
         )
 
 
@@ -96,7 +102,7 @@ class FakeRuntime:
 
     def __init__(self, *, now: Now | None = None, journal: Journal | None = None) -> None:
         self.journal = journal or Journal()
-        self.capabilities = Capabilities()
+        self.capabilities = Capabilities(updates_containers=self._no_refusal)
         loop = asyncio.get_running_loop()
         began = datetime(2026, 1, 1, tzinfo=UTC)
         self._now: Now = now or (lambda: began + timedelta(seconds=loop.time()))
@@ -113,6 +119,8 @@ class FakeRuntime:
         """By method: the errors that its next calls raise."""
         self.delays: dict[str, float] = {}
         """By method: how long each call takes."""
+        self.updates: list[tuple[str, Limits]] = []
+        """What containers were told while they ran."""
         self.stop_seconds = 0.0
         """How long programs take to heed SIGTERM; longer than the grace, and they are killed."""
         self.is_ready = True
@@ -199,6 +207,14 @@ class FakeRuntime:
             raise Invalid(f"container {container_id} is {container.state}, not created")
         container.state = State.RUNNING
         container.started_at = self._now()
+
+    async def update_container(self, container_id: str, limits: Limits) -> None:
+        await self._call("update_container", container_id)
+        container = self._found(container_id)
+        if container.state is State.EXITED:
+            return
+        container.config = changed(container.config, limits=container.config.limits.updated(limits))
+        self.updates.append((container_id, limits))
 
     async def stop_container(self, container_id: str, grace: float) -> None:
         await self._call("stop_container", container_id)
@@ -317,6 +333,9 @@ class FakeRuntime:
         return not self._sandboxes and not self._containers
 
     # --- inside
+
+    async def _no_refusal(self) -> str:
+        return ""
 
     async def _call(self, method: str, about: str) -> None:
         self.calls.append((method, about))

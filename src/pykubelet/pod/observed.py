@@ -16,6 +16,15 @@ class State(StrEnum):
     """The runtime has lost sight of it; whether it runs cannot be said."""
 
 
+class EnforcedLimits(Struct, frozen=True, kw_only=True):
+    """What the kernel was told last of a container, as far as its runtime says. None: nothing."""
+
+    cpu_shares: int | None = None
+    cpu_quota: int | None = None
+    cpu_period: int = 100_000
+    memory: int | None = None
+
+
 class ObservedContainer(Struct, frozen=True, kw_only=True):
     """One attempt at running one container of a pod."""
 
@@ -42,6 +51,8 @@ class ObservedContainer(Struct, frozen=True, kw_only=True):
     """The grace period that its pod had when it was made, for the day that nobody knows the pod any more."""
     user: ContainerUser | None = None
     """Whom its first process runs as, where the runtime says so: an image may put its user into further groups."""
+    limits: EnforcedLimits | None = None
+    """None: the runtime does not say."""
 
 
 class ObservedSandbox(Struct, frozen=True, kw_only=True):

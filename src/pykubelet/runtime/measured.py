@@ -17,6 +17,7 @@ _CALLS: Final = {
     "remove_sandbox": "RemovePodSandbox",
     "create_container": "CreateContainer",
     "start_container": "StartContainer",
+    "update_container": "UpdateContainerResources",
     "stop_container": "StopContainer",
     "remove_container": "RemoveContainer",
     "exec_sync": "ExecSync",
@@ -41,7 +42,8 @@ def measured(runtime: type[R]) -> type[R]:
     """A class of runtimes that note each call in their journal, under the name that the CRI has for
     it. Also for the runtimes of others: without it their calls are not counted."""
     for name, method in _CALLS.items():
-        setattr(runtime, name, _noted(method, getattr(runtime, name)))
+        if (call := getattr(runtime, name, None)) is not None:  # not every runtime can do everything
+            setattr(runtime, name, _noted(method, call))
     return runtime
 
 

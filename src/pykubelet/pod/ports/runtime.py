@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
@@ -67,6 +68,15 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Microseconds in each 100 ms."""
     memory: int | None = None
     oom_score_adj: int = 0
+    cpuset_cpus: str = ""
+    """The processors that it may run on, as the kernel lists them: 0-3,8. Empty: all."""
+    cpuset_mems: str = ""
+    """The memory nodes that it may take memory from. Empty: all."""
+
+    def updated(self, update: "Limits") -> "Limits":
+        """What holds after `update_container` was told that."""
+        said = {name: value for name in self.__struct_fields__ if (value := getattr(update, name)) not in (None, "")}
+        return replace(self, **{**said, "oom_score_adj": self.oom_score_adj})
 
 
 class ContainerConfig(Struct, frozen=True, kw_only=True):
@@ -185,6 +195,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     this has built-in images. None: nothing takes the place of an image."""
     keeps_images: bool = False
     """Pulled images take up room of this machine, and can be cleared away."""
+    updates_containers: Callable[[], Awaitable[str]] | None = None
+    """`update_container` is there. -> why it can do nothing on this machine; empty: it can. None: it is not there, and
+    containers keep the limits that they were made with."""
 
 
 class RegistryUnreachable(Retry):
@@ -232,6 +245,13 @@ class Runtime(Protocol):
 
     async def start_container(self, container_id: str) -> None:
         """Start a created container, once."""
+        ...
+
+    async def update_container(self, container_id: str, limits: Limits) -> None:
+        """Give a container other limits, at once. What is None or empty stays as it is, and so does the OOM score; a
+        quota of -1 takes the limit away. Harmless when it has ended. Retry when the kernel refuses it now (more memory
+        is in use than there would be), Invalid when it cannot be limited here. Only with
+        `Capabilities.updates_containers`."""
         ...
 
     async def stop_container(self, container_id: str, grace: float) -> None:

@@ -149,6 +149,20 @@ def linux_resources(limits: Limits, pod: Pod, container: Container, kernel: Kern
     return resources
 
 
+def updated_resources(limits: Limits, kernel: Kernel) -> cri.LinuxContainerResources:
+    """For a container that is there: what is not said stays as it is."""
+    quota = _quota(limits.cpu_quota, kernel.cpu_period)
+    return cri.LinuxContainerResources(
+        cpu_period=kernel.cpu_period if quota else 0,
+        cpu_quota=quota,
+        cpu_shares=limits.cpu_shares or 0,
+        memory_limit_in_bytes=limits.memory or 0,
+        memory_swap_limit_in_bytes=(limits.memory or 0) if kernel.swap and not kernel.unified else 0,
+        cpuset_cpus=limits.cpuset_cpus,
+        cpuset_mems=limits.cpuset_mems,
+    )
+
+
 def _swap(pod: Pod, container: Container, share: float) -> int:
     """For what may use more memory than it asks for, in proportion to that; nothing for critical pods, which must not
     wait for a disk."""
@@ -164,6 +178,8 @@ def _told(limits: Limits, kernel: Kernel) -> cri.LinuxContainerResources:
         cpu_quota=_quota(limits.cpu_quota, kernel.cpu_period),
         cpu_shares=limits.cpu_shares or 0,
         memory_limit_in_bytes=limits.memory or 0,
+        cpuset_cpus=limits.cpuset_cpus,
+        cpuset_mems=limits.cpuset_mems,
     )
     if kernel.unified and not kernel.single_process_oom_kill:
         resources.unified["memory.oom.group"] = "1"  # when memory runs out, a container ends as a whole
@@ -173,7 +189,7 @@ def _told(limits: Limits, kernel: Kernel) -> cri.LinuxContainerResources:
 def _quota(quota: int | None, period: int) -> int:
     if not quota or not period:
         return 0
-    return quota if period == PERIOD else max(quota * period // PERIOD, SMALLEST_QUOTA)
+    return quota if period == PERIOD or quota < 0 else max(quota * period // PERIOD, SMALLEST_QUOTA)
 
 
 def _sandbox_resources(pod: Pod, kernel: Kernel) -> cri.LinuxContainerResources:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pykubelet.api.pod import ContainerUser, LinuxContainerUser
 from pykubelet.base.errors import NotFound, Retry
+from pykubelet.pod.container.cgroup import PERIOD
 from pykubelet.pod.container.labels import (
     CONTAINER_HASH,
     CONTAINER_NAME,
@@ -21,7 +22,7 @@ from pykubelet.pod.container.labels import (
     RESTART_COUNT,
     TERMINATION_GRACE_PERIOD,
 )
-from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
+from pykubelet.pod.observed import EnforcedLimits, ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.termination import termination_message
 from pykubelet.web.grpc_channel import Channel
@@ -264,6 +265,16 @@ def observed_container(status: cri.ContainerStatus, listed: cri.Container) -> Ob
         message=status.message if exited else "",
         grace_seconds=int(grace) if grace.isdecimal() else None,
         user=_user(status.user) if status.HasField("user") else None,
+        limits=_limits(status.resources.linux) if status.resources.HasField("linux") else None,
+    )
+
+
+def _limits(told: cri.LinuxContainerResources) -> EnforcedLimits:
+    return EnforcedLimits(
+        cpu_shares=told.cpu_shares or None,
+        cpu_quota=told.cpu_quota if told.cpu_quota > 0 and told.cpu_period > 0 else None,
+        cpu_period=told.cpu_period or PERIOD,
+        memory=told.memory_limit_in_bytes or None,
     )
 
 

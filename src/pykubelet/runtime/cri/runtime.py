@@ -20,6 +20,7 @@ from pykubelet.pod.ports.runtime import (
     ContainerConfig,
     ExecResult,
     Image,
+    Limits,
     PullCredentials,
     RuntimeHandler,
     RuntimeStatus,
@@ -29,7 +30,14 @@ from pykubelet.pod.ports.runtime import (
 )
 from pykubelet.runtime.cri import events
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
-from pykubelet.runtime.cri.convert import Machine, container_config, found_sandbox_config, sandbox_config, target_of
+from pykubelet.runtime.cri.convert import (
+    Machine,
+    container_config,
+    found_sandbox_config,
+    sandbox_config,
+    target_of,
+    updated_resources,
+)
 from pykubelet.runtime.cri.images import Images
 from pykubelet.runtime.cri.lost_tasks import end_lost_task
 from pykubelet.runtime.cri.observe import SERVICE, Observer
@@ -71,6 +79,7 @@ class CriRuntime:
             set_pod_cidr=self._set_pod_cidr,
             reopens_logs=True,
             keeps_images=True,
+            updates_containers=self._no_refusal,
         )
         self._images = Images(self._image_channel, self._channel)
 
@@ -103,6 +112,9 @@ class CriRuntime:
         config = cri.RuntimeConfig(network_config=cri.NetworkConfig(pod_cidr=cidr))
         request = cri.UpdateRuntimeConfigRequest(runtime_config=config)
         await self._call("UpdateRuntimeConfig", request, cri.UpdateRuntimeConfigResponse)
+
+    async def _no_refusal(self) -> str:
+        return ""
 
     async def _cgroup_driver(self) -> str:
         """Newer runtimes say it; of older ones containerd shows its configuration."""
@@ -184,6 +196,14 @@ class CriRuntime:
             if isinstance(error, Lost) or status.state == cri.CONTAINER_CREATED:
                 raise
             raise Invalid(str(error)) from None  # it runs, or has ended: no second start is to come
+
+    async def update_container(self, container_id: str, limits: Limits) -> None:
+        told = updated_resources(limits, self._machine.kernel)
+        request = cri.UpdateContainerResourcesRequest(container_id=container_id, linux=told)
+        try:
+            await self._call("UpdateContainerResources", request, cri.UpdateContainerResourcesResponse)
+        finally:
+            self._observer.forget(container_id)  # it is in the same state, and yet another
 
     async def stop_container(self, container_id: str, grace: float) -> None:
         seconds = _seconds(grace)

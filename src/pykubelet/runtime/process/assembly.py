@@ -3,8 +3,11 @@
 import logging
 import secrets
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.observed import State
@@ -20,7 +23,7 @@ from pykubelet.runtime.process.memory import memory_folder
 from pykubelet.runtime.process.security import target_of
 from pykubelet.runtime.process.shim import kernel
 from pykubelet.runtime.process.shim.places import SAFE
-from pykubelet.runtime.process.store import SandboxRecord, remove_tree
+from pykubelet.runtime.process.store import ContainerRecord, SandboxRecord, remove_tree
 
 if TYPE_CHECKING:
     from pykubelet.runtime.process.shim.spec import (
@@ -39,6 +42,14 @@ _SHARED_SIZE: Final = 64 << 20
 """Bytes of it that a pod has, as in container runtimes; who needs more mounts an emptyDir in memory there."""
 
 
+class Logs(Struct, frozen=True, kw_only=True):
+    """Where containers write, unless their sandbox says where, and how much of it is kept."""
+
+    root: Path
+    size: int
+    files: int
+
+
 class Assembly:
     """All of it may block: it is called in threads."""
 
@@ -51,8 +62,7 @@ class Assembly:
         sandboxes: Path,
         containers: Path,
         machine_files: MachineFiles,
-        log_size: int,
-        log_files: int,
+        logs: Logs,
     ) -> None:
         self._abilities = abilities
         self._images = images
@@ -61,8 +71,22 @@ class Assembly:
         self._containers = containers
         self._machine_files = machine_files
         self._memory = _memory(sandboxes)
-        self._log_size = log_size
-        self._log_files = log_files
+        self._logs = logs
+
+    def record(self, sandbox: SandboxRecord, config: ContainerConfig) -> ContainerRecord:
+        """Of a container that is to be."""
+        meta = sandbox.config.pod.metadata
+        logs = sandbox.config.log_directory or str(self._logs.root / f"{meta.namespace}_{meta.name}_{meta.uid}")
+        image_id = self._images.id_of(config)
+        return ContainerRecord(
+            id=secrets.token_hex(16),
+            sandbox_id=sandbox.id,
+            config=config,
+            image_id=image_id,
+            image_ref=self._images.reference(image_id),
+            log=str(Path(logs) / (config.log_path or f"{config.name}/{config.attempt}.log")),
+            created_at=datetime.now(UTC),
+        )
 
     # --- sandboxes
 
@@ -145,8 +169,8 @@ class Assembly:
             "stdin": config.stdin,
             "stop_signal": specs.stop_signal_of(sandbox.record.config, config, image),
             "log": str(log),
-            "log_size": self._log_size,
-            "log_files": self._log_files,
+            "log_size": self._logs.size,
+            "log_files": self._logs.files,
             "oom_events": placement.oom_events,
         }
 

@@ -14,13 +14,14 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.pod.container.cgroup import FEWEST_SHARES, PERIOD, weight_of
+from pykubelet.base.errors import Invalid, Retry
+from pykubelet.pod.container.cgroup import FEWEST_SHARES, PERIOD, UNLIMITED, weight_of
 from pykubelet.pod.ports.runtime import Limits
 from pykubelet.runtime.process import devices
 
@@ -34,6 +35,8 @@ _TRIES: Final = 10
 _WANTED: Final = ("memory", "cpu")
 _DEVICES: Final = "devices"
 _PIDS: Final = "pids"
+_CPUSETS: Final = "cpuset"
+REMEDY: Final = "run it as root, or with `systemd-run --user --scope -p Delegate=yes`"
 _CPUSET: Final = ("cpuset.cpus", "cpuset.mems")
 _SHARE: Final = 4
 """One container gets no more than this part of all the processes that the machine can have."""
@@ -59,7 +62,7 @@ class Cgroups:
         self.legacy: dict[Path, list[str]] = {}
         """By mount point: what the tree is for. The one of v2 may be among them, then it is for nothing."""
         self.controllers: frozenset[str] = frozenset()
-        """Those by which limits can be set: of memory, cpu, pids."""
+        """Those by which limits can be set: of memory, cpu, pids, cpuset."""
         self.refusal = ""
         """Why there are no limits, or not all; empty: there are."""
         self.device_rules = False
@@ -76,7 +79,8 @@ class Cgroups:
             folder.mkdir(parents=True, exist_ok=True)
             for above in reversed(folder.relative_to(self.unified).parents):
                 _enable(self.unified / above)
-            _set_unified(folder, limits, most)
+            for name, text in (("pids.max", str(most)), *_unified_values(limits)):
+                _put(folder / name, text)
             if self.device_rules and not all_devices:
                 devices.restrict(folder)
             return Placement(folders=(str(folder),), oom_events=str(folder / "memory.events"))
@@ -84,14 +88,37 @@ class Cgroups:
         for mount, controllers in self.legacy.items():
             folder = self._below(mount, parent) / name
             _make_legacy(mount, folder)
-            for controller in controllers:
-                _set_legacy(folder, controller, limits, most)
+            if _PIDS in controllers:
+                _put(folder / "pids.max", str(most))
+            for name, text in _legacy_values(controllers, limits):
+                _put(folder / name, text)
             if _DEVICES in controllers and not all_devices:
                 devices.restrict(folder)
             if "memory" in controllers:
                 oom_events = f"{folder}/memory.oom_control"
             folders.append(str(folder))
         return Placement(folders=tuple(folders), oom_events=oom_events)
+
+    def update(self, placement: Placement, limits: Limits) -> None:
+        """Other limits for one that was placed; what is None or empty stays as it is. Raises Invalid, Retry."""
+        asked = {
+            "memory": limits.memory is not None,
+            "cpu": limits.cpu_shares is not None or limits.cpu_quota is not None,
+            _CPUSETS: bool(limits.cpuset_cpus or limits.cpuset_mems),
+        }
+        missing = [name for name, is_asked in asked.items() if is_asked and name not in self.controllers]
+        if missing or not placement.folders:
+            why = self.refusal or "there is no controller for it"
+            raise Invalid(
+                f"{' and '.join(missing) or 'a container'} cannot be limited on this machine: {why}; {REMEDY}"
+            )
+        for folder in map(Path, placement.folders):
+            if self.unified is not None:
+                values = dict(_unified_values(limits))
+            else:
+                mount = next(each for each in self.legacy if folder.is_relative_to(each))
+                values = dict(_legacy_values(self.legacy[mount], limits))
+            _change(folder, values)
 
     def _below(self, mount: Path, parent: str) -> Path:
         inside = parent.strip("/")
@@ -251,34 +278,54 @@ def _leave(base: Path, *, is_ours: bool) -> bool:
 
 
 def _enable(folder: Path) -> None:
-    for controller in (*_WANTED, _PIDS):
+    for controller in (*_WANTED, _PIDS, _CPUSETS):
         with contextlib.suppress(OSError):
             (folder / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
-def _set_unified(folder: Path, limits: Limits, most_processes: int) -> None:
-    _put(folder / "pids.max", str(most_processes))
+def _unified_values(limits: Limits) -> Iterator[tuple[str, str]]:
     if limits.memory is not None:
-        _put(folder / "memory.max", str(limits.memory))
-        _put(folder / "memory.swap.max", "0")
-        _put(folder / "memory.oom.group", "1")
+        yield "memory.max", str(limits.memory)
+        yield "memory.swap.max", "0"
+        yield "memory.oom.group", "1"
     if limits.cpu_shares is not None:
-        _put(folder / "cpu.weight", str(weight_of(limits.cpu_shares)))
-    if limits.cpu_quota is not None and limits.cpu_quota > 0:
-        _put(folder / "cpu.max", f"{limits.cpu_quota} {PERIOD}")
+        yield "cpu.weight", str(weight_of(limits.cpu_shares))
+    if limits.cpu_quota is not None:
+        yield "cpu.max", f"{limits.cpu_quota if limits.cpu_quota > 0 else 'max'} {PERIOD}"
+    yield from _processors(limits)
 
 
-def _set_legacy(folder: Path, controller: str, limits: Limits, most_processes: int) -> None:
-    if controller == _PIDS:
-        _put(folder / "pids.max", str(most_processes))
-    if controller == "memory" and limits.memory is not None:
-        _put(folder / "memory.limit_in_bytes", str(limits.memory))
-        _put(folder / "memory.memsw.limit_in_bytes", str(limits.memory))
-    if controller == "cpu" and limits.cpu_shares is not None:
-        _put(folder / "cpu.shares", str(max(FEWEST_SHARES, limits.cpu_shares)))
-    if controller == "cpu" and limits.cpu_quota is not None and limits.cpu_quota > 0:
-        _put(folder / "cpu.cfs_period_us", str(PERIOD))
-        _put(folder / "cpu.cfs_quota_us", str(limits.cpu_quota))
+def _legacy_values(controllers: Collection[str], limits: Limits) -> Iterator[tuple[str, str]]:
+    if "memory" in controllers and limits.memory is not None:
+        yield "memory.limit_in_bytes", str(limits.memory)
+        yield "memory.memsw.limit_in_bytes", str(limits.memory)
+    if "cpu" in controllers and limits.cpu_shares is not None:
+        yield "cpu.shares", str(max(FEWEST_SHARES, limits.cpu_shares))
+    if "cpu" in controllers and limits.cpu_quota is not None:
+        yield "cpu.cfs_period_us", str(PERIOD)
+        yield "cpu.cfs_quota_us", str(limits.cpu_quota if limits.cpu_quota > 0 else UNLIMITED)
+    if _CPUSETS in controllers:
+        yield from _processors(limits)
+
+
+def _processors(limits: Limits) -> Iterator[tuple[str, str]]:
+    return ((name, text) for name, text in zip(_CPUSET, (limits.cpuset_cpus, limits.cpuset_mems), strict=True) if text)
+
+
+def _change(folder: Path, values: dict[str, str]) -> None:
+    """Version 1 has no state in which memory without swap is bounded higher than both together: what was refused for
+    that is tried again when the other is done."""
+    refused: dict[str, OSError] = {}
+    for name, text in (*values.items(), *values.items()):
+        try:
+            (folder / name).write_text(text)
+            refused.pop(name, None)
+        except FileNotFoundError:
+            continue  # this kernel does not count that (swap)
+        except OSError as error:
+            refused[name] = error
+    for name, why in refused.items():
+        raise Retry(f"cannot set {folder / name} to {values[name]}: {why.strerror}") from why
 
 
 def _put(path: Path, text: str) -> None:

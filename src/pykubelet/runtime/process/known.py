@@ -7,7 +7,7 @@ from typing import Final
 
 from pykubelet.base.errors import Retry
 from pykubelet.pod.container.labels import CONTAINER_HASH, TERMINATION_GRACE_PERIOD
-from pykubelet.pod.observed import ObservedContainer, ObservedPod, ObservedSandbox, State
+from pykubelet.pod.observed import EnforcedLimits, ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.runtime.process.process import Process
 from pykubelet.runtime.process.store import ContainerEnd, ContainerRecord, ContainerRun, SandboxRecord, SandboxRun
 
@@ -89,7 +89,14 @@ class Container:
             reason=end.reason if end else "",
             message=self.last_words or (end.message if end else ""),
             grace_seconds=int(grace) if grace.lstrip("-").isdigit() else None,
+            limits=self._limits if self.record.placement.folders else None,
         )
+
+    @property
+    def _limits(self) -> EnforcedLimits:
+        told = self.record.config.limits
+        quota = told.cpu_quota if told.cpu_quota and told.cpu_quota > 0 else None
+        return EnforcedLimits(cpu_shares=told.cpu_shares, cpu_quota=quota, memory=told.memory)
 
 
 async def ended_within(event: asyncio.Event, seconds: float, what: str) -> None:

@@ -23,6 +23,7 @@ from pykubelet.pod.ports.runtime import (
     ContainerConfig,
     ExecResult,
     Image,
+    Limits,
     PullCredentials,
     RuntimeStatus,
     RuntimeVersion,
@@ -32,17 +33,16 @@ from pykubelet.pod.ports.runtime import (
 from pykubelet.runtime.measured import measured
 from pykubelet.runtime.process import cgroups, exec, specs
 from pykubelet.runtime.process.abilities import Abilities, probe_abilities, runtime_status
-from pykubelet.runtime.process.assembly import Assembly
+from pykubelet.runtime.process.assembly import Assembly, Logs
 from pykubelet.runtime.process.cgroups import Cgroups
 from pykubelet.runtime.process.filters import Filters
 from pykubelet.runtime.process.images.images import MACHINE, Images
 from pykubelet.runtime.process.known import Container, Sandbox, ended_within
 from pykubelet.runtime.process.machine_files import MachineFiles
-from pykubelet.runtime.process.process import Identity, Process
 from pykubelet.runtime.process.security import context_of
 from pykubelet.runtime.process.spawner import Answer, Spawner
 from pykubelet.runtime.process.stats import ProcessPlaces
-from pykubelet.runtime.process.store import ContainerRecord, SandboxRecord, Store
+from pykubelet.runtime.process.store import SandboxRecord, Store
 from pykubelet.runtime.process.streams import ProcessStreams
 from pykubelet.runtime.process.table import Table
 from pykubelet.runtime.process.unenforced import unenforced
@@ -81,9 +81,8 @@ class ProcessRuntime:
     ) -> None:
         self.journal = journal or Journal()
         self._root, self._isolated = root.absolute(), isolated
-        self._log_root = (log_root or root / "logs").absolute()
-        self._log_limits = {"log_size": log_size, "log_files": log_files}
-        self._machine_files = MachineFiles((self._root, self._log_root, *hidden))
+        self._logs = Logs(root=(log_root or root / "logs").absolute(), size=log_size, files=log_files)
+        self._machine_files = MachineFiles((self._root, self._logs.root, *hidden))
         self._filters = filters or Filters(folder=self._root / "seccomp")
         self._images = Images(self._root, images if isolated else "machine")
         self._store = Store(self._root)
@@ -97,6 +96,7 @@ class ProcessRuntime:
             own_network=False,
             unenforced=self._unenforced,
             keeps_images=True,
+            updates_containers=self._update_refusal,
         )
         self._cgroups: Cgroups | None = None
         self._abilities: Abilities | None = None
@@ -121,7 +121,7 @@ class ProcessRuntime:
                     sandboxes=self._store.sandboxes,
                     containers=self._store.containers,
                     machine_files=self._machine_files,
-                    **self._log_limits,
+                    logs=self._logs,
                 )
                 await self._table.load()
             return self._assembly
@@ -146,6 +146,11 @@ class ProcessRuntime:
         await self._open()
         assert self._abilities is not None
         return unenforced(pod, self._abilities)
+
+    async def _update_refusal(self) -> str:
+        await self._open()
+        assert self._cgroups is not None
+        return f"{self._cgroups.refusal}; {cgroups.REMEDY}" if self._cgroups.refusal else ""
 
     async def pods(self) -> tuple[ObservedPod, ...]:
         await self._open()
@@ -219,7 +224,7 @@ class ProcessRuntime:
         assembly = await self._open()
         sandbox = self._table.ready(sandbox_id)
         await self._table.renew(sandbox, config)
-        record = await asyncio.to_thread(self._record, sandbox, config)
+        record = await asyncio.to_thread(assembly.record, sandbox.record, config)
         await asyncio.to_thread(assembly.check, sandbox.record.config, config, record.image_id)
         for other in sandbox.containers:
             if (other.record.config.name, other.record.config.attempt) == (config.name, config.attempt):
@@ -232,20 +237,6 @@ class ProcessRuntime:
             self._table.drop_container(container)
             raise Retry(f"container {config.name} cannot be noted: {error}") from error
         return record.id
-
-    def _record(self, sandbox: Sandbox, config: ContainerConfig) -> ContainerRecord:
-        meta = sandbox.record.config.pod.metadata
-        logs = sandbox.record.config.log_directory or str(self._log_root / f"{meta.namespace}_{meta.name}_{meta.uid}")
-        image_id = self._images.id_of(config)
-        return ContainerRecord(
-            id=secrets.token_hex(16),
-            sandbox_id=sandbox.id,
-            config=config,
-            image_id=image_id,
-            image_ref=self._images.reference(image_id),
-            log=str(Path(logs) / (config.log_path or f"{config.name}/{config.attempt}.log")),
-            created_at=datetime.now(UTC),
-        )
 
     async def start_container(self, container_id: str) -> None:
         assembly = await self._open()
@@ -267,7 +258,7 @@ class ProcessRuntime:
             spec = await asyncio.to_thread(assembly.container, container)
             await self._spawner.ask("container", spec, answer=answer, within=_STARTING)
         except (OSError, Retry) as error:
-            await asyncio.to_thread(_kill_monitor, answer)
+            await asyncio.to_thread(answer.kill)
             raise Retry(f"container {container.record.config.name} cannot be started: {error}") from error
         finally:
             await self._table.refresh_container(container)
@@ -288,6 +279,19 @@ class ProcessRuntime:
         placement = self._cgroups.place(container.id, sandbox.cgroup_parent, config.limits, all_devices=privileged)
         if placement.folders:
             container.record = self._store.change(container.record, placement=placement)
+
+    async def update_container(self, container_id: str, limits: Limits) -> None:
+        await self._open()
+        container = self._table.found(container_id)
+        await container.start_over.wait()
+        if container.state is not State.EXITED:
+            await asyncio.to_thread(self._update, container, limits)
+
+    def _update(self, container: Container, limits: Limits) -> None:
+        assert self._cgroups is not None
+        if container.state is State.RUNNING:
+            self._cgroups.update(container.record.placement, limits)
+        container.record = self._store.change(container.record, limits=limits)
 
     async def stop_container(self, container_id: str, grace: float) -> None:
         await self._open()
@@ -390,11 +394,3 @@ class ProcessRuntime:
         await self._machine_files.close()
         if self._assembly is not None and all(each.process is None for each in self._table.sandboxes.values()):
             await asyncio.to_thread(self._assembly.close)
-
-
-def _kill_monitor(answer: Answer) -> None:
-    """Of a container whose start takes too long: it has said who it is, but nobody has noted it yet."""
-    facts = answer.get("pid")
-    process = Process.open(Identity(**facts)) if facts else None
-    if process is not None:
-        process.kill_and_close()

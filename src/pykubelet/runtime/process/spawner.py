@@ -13,6 +13,7 @@ from typing import Any, Final
 from pykubelet.api.codec import DecodeError, decode_any
 from pykubelet.base.errors import Retry
 from pykubelet.runtime.process.interpreter import sealed_copy
+from pykubelet.runtime.process.process import Identity, Process
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,13 @@ class Answer:
     def failure(self) -> str:
         facts = self.get("failed") or self.get("refused")
         return str(facts["message"]) if facts else ""
+
+    def kill(self) -> None:
+        """Whoever has said who it is, but takes too long for anybody to note it."""
+        facts = self.get("pid")
+        process = Process.open(Identity(**facts)) if facts else None
+        if process is not None:
+            process.kill_and_close()
 
 
 class Spawner:

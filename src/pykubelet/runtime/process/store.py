@@ -21,7 +21,7 @@ from pykubelet.api.codec import DecodeError, decode, encode
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Retry
 from pykubelet.base.removal import sweep
-from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, Limits, SandboxConfig
 from pykubelet.runtime.process.cgroups import Placement
 from pykubelet.runtime.process.memory import memory_folder
 from pykubelet.runtime.process.process import Identity
@@ -147,8 +147,13 @@ class Store:
         write(self.folder(renewed) / "state.json", renewed)
         return renewed
 
-    def change(self, record: ContainerRecord, *, placement: Placement) -> ContainerRecord:
-        changed = msgspec.structs.replace(record, placement=placement)
+    def change(
+        self, record: ContainerRecord, *, placement: Placement | None = None, limits: Limits | None = None
+    ) -> ContainerRecord:
+        config = record.config
+        if limits is not None:
+            config = msgspec.structs.replace(config, limits=config.limits.updated(limits))
+        changed = msgspec.structs.replace(record, placement=placement or record.placement, config=config)
         write(self.folder(changed) / "state.json", _public(changed))
         return changed
 

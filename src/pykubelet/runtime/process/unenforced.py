@@ -8,19 +8,18 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from pykubelet.pod.ports.runtime import Limits
 from pykubelet.runtime.process.abilities import Abilities
-from pykubelet.runtime.process.cgroups import most_processes
+from pykubelet.runtime.process.cgroups import REMEDY, most_processes
 
 _ROOM: Final = 1 << 30
 """Bytes that a process may have beyond its container's limit. The kernel counts what a program has set aside, used or
 not: twenty sleeping threads are 160 MiB, a JVM that says hello is 500."""
 _INSTEAD: Final = ", but that no process has 1Gi more,"
-_REMEDY: Final = "run it as root, or with `systemd-run --user --scope -p Delegate=yes`"
 
 
 def unenforced(pod: Pod, abilities: Abilities) -> tuple[str, ...]:
     """One phrase for each thing."""
     limits = [phrase for name in (MEMORY, CPU) if (phrase := _without_controller(pod, name, abilities))]
-    found = [f"{' and '.join(limits)} ({abilities.limits_refusal}; {_REMEDY})"] if limits else []
+    found = [f"{' and '.join(limits)} ({abilities.limits_refusal}; {REMEDY})"] if limits else []
     found += [phrase for name in (MEMORY, CPU) if (phrase := _of_the_whole_pod(pod, name))]
     if not abilities.overlay and (names := _limited(pod, EPHEMERAL_STORAGE)):
         found.append(f"ephemeral-storage limits of {', '.join(names)} on what is written outside of volumes and logs")

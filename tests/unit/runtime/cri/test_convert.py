@@ -495,3 +495,25 @@ def test_a_container_without_its_pod_takes_the_namespaces_and_marks_of_the_sandb
     assert sandbox.metadata == status.metadata
     assert made.labels["io.kubernetes.pod.uid"] == "u-1"
     assert made.linux.security_context.namespace_options == status.linux.namespaces.options
+
+
+def test_an_update_says_only_what_changes() -> None:
+    """A period or a swap limit by itself would be a change, too."""
+    pinned = convert.updated_resources(Limits(cpuset_cpus="0-1", cpuset_mems="0"), Kernel(swap=True))
+    assert pinned == cri.LinuxContainerResources(cpuset_cpus="0-1", cpuset_mems="0")
+    grown = convert.updated_resources(Limits(cpu_shares=512, cpu_quota=50_000, memory=100), Kernel(swap=True))
+    assert grown == cri.LinuxContainerResources(
+        cpu_shares=512,
+        cpu_quota=50_000,
+        cpu_period=100_000,
+        memory_limit_in_bytes=100,
+        memory_swap_limit_in_bytes=100,
+    )
+    for kernel in (Kernel(), Kernel(cpu_period=10_000)):
+        assert convert.updated_resources(Limits(cpu_quota=-1), kernel).cpu_quota == -1
+    assert not convert.updated_resources(Limits(memory=100), Kernel(swap=True, unified=True)).memory_swap_limit_in_bytes
+
+
+def test_a_container_is_made_on_its_processors() -> None:
+    made = convert.linux_resources(Limits(cpuset_cpus="3", cpuset_mems="1"), pod_of(), Container(name="c"), Kernel())
+    assert (made.cpuset_cpus, made.cpuset_mems) == ("3", "1")

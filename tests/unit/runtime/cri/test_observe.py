@@ -8,7 +8,7 @@ import pytest
 
 from pykubelet.api.pod import ContainerUser, LinuxContainerUser
 from pykubelet.base.errors import NotFound, Retry
-from pykubelet.pod.observed import ObservedContainer, ObservedSandbox, State
+from pykubelet.pod.observed import EnforcedLimits, ObservedContainer, ObservedSandbox, State
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.observe import Observer, observed_container, observed_sandbox
 from pykubelet.runtime.cri.termination import log_tail
@@ -162,6 +162,11 @@ def test_a_container_of_the_go_kubelet_is_read_back_whole() -> None:
         reason="OOMKilled",
         message="too much",
         user=cri.ContainerUser(linux=cri.LinuxContainerUser(uid=7, gid=0, supplemental_groups=[8, 9])),
+        resources=cri.ContainerResources(
+            linux=cri.LinuxContainerResources(
+                cpu_shares=512, cpu_quota=5000, cpu_period=10_000, memory_limit_in_bytes=9
+            )
+        ),
         labels={"io.kubernetes.container.name": "web", "io.kubernetes.pod.uid": "u"},
         annotations={
             "io.kubernetes.container.hash": "1a2b",
@@ -187,6 +192,7 @@ def test_a_container_of_the_go_kubelet_is_read_back_whole() -> None:
         message="too much",
         grace_seconds=30,
         user=ContainerUser(linux=LinuxContainerUser(uid=7, gid=0, supplemental_groups=(8, 9))),
+        limits=EnforcedLimits(cpu_shares=512, cpu_quota=5000, cpu_period=10_000, memory=9),
     )
 
 

@@ -10,11 +10,17 @@ from typing import Any
 
 import pytest
 
+from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import Limits
-from pykubelet.runtime.process.cgroups import Cgroups
+from pykubelet.runtime.process.cgroups import Cgroups, Placement
 
 SCOPE = "user.slice/user@1000.service/app.slice/run-1.scope"
-FILES = {"memory": ("max", "swap.max", "oom.group"), "cpu": ("max", "weight"), "pids": ("max",)}
+FILES = {
+    "memory": ("max", "swap.max", "oom.group"),
+    "cpu": ("max", "weight"),
+    "pids": ("max",),
+    "cpuset": ("cpus", "mems"),
+}
 LIMITS = Limits(memory=64 << 20, cpu_quota=50_000, cpu_shares=512)
 
 
@@ -117,6 +123,31 @@ def test_limits_reach_a_group_that_is_far_below(kernel: Kernel) -> None:
     scope = kernel.group(SCOPE, "cpu memory pids", (11,), delegated=True)
     kernel.look(SCOPE).place("c1", "/pods/burstable/pod-1", LIMITS)
     assert (scope / "pods/burstable/pod-1/c1/memory.max").read_text() == str(64 << 20)
+
+
+def test_a_placed_container_gets_other_limits_and_processors(kernel: Kernel) -> None:
+    scope = kernel.group(SCOPE, "cpu cpuset memory pids", (11,), delegated=True)
+    found = kernel.look(SCOPE)
+    placement = found.place("c1", "", Limits(memory=64 << 20, cpuset_cpus="0-1", cpuset_mems="0"))
+    folder = scope / "pykubelet/c1"
+    assert ((folder / "cpuset.cpus").read_text(), (folder / "cpuset.mems").read_text()) == ("0-1", "0")
+    found.update(placement, Limits(cpu_quota=-1, cpuset_cpus="2"))
+    assert [(folder / name).read_text() for name in ("cpuset.cpus", "cpuset.mems", "cpu.max", "memory.max")] == [
+        "2",
+        "0",
+        "max 100000",
+        str(64 << 20),
+    ]
+
+
+def test_what_cannot_be_limited_here_is_refused_with_the_remedy(kernel: Kernel) -> None:
+    kernel.group(SCOPE, "memory pids", (11,), delegated=True)
+    found = kernel.look(SCOPE)
+    placement = found.place("c1", "", Limits(memory=64 << 20))
+    with pytest.raises(Invalid, match=r"^cpu and cpuset cannot be limited .* no controller for cpu; run it as root"):
+        found.update(placement, Limits(cpu_shares=2, cpuset_cpus="1"))
+    with pytest.raises(Invalid, match="a container cannot be limited on this machine"):
+        found.update(Placement(), Limits(memory=1 << 20))
 
 
 def test_an_agent_that_comes_later_finds_the_same_place(kernel: Kernel) -> None:

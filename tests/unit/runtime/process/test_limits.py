@@ -6,6 +6,7 @@ import pytest
 
 from contract.runtime import sandbox_config, seen
 from pykubelet.api.struct import changed
+from pykubelet.base.errors import Retry
 from pykubelet.pod.observed import State
 from pykubelet.pod.ports.runtime import Limits
 from pykubelet.runtime.process import cgroups
@@ -51,6 +52,45 @@ async def test_limits_are_set_and_taken_away_with_the_container(limited: Machine
     assert not any(folder.exists() for folder in folders)
 
 
+async def test_limits_of_a_running_container_are_raised_lowered_and_taken_away(limited: Machine) -> None:
+    container_id = await limited.start("sleep 1000", limits=Limits(memory=64 << 20, cpu_shares=512, cpu_quota=50_000))
+    folders = [Path(folder) for folder in limited._foreign() if folder.startswith("/sys")]
+
+    def held(*names: str) -> str:
+        return next((folder / name).read_text() for folder in folders for name in names if (folder / name).exists())
+
+    for memory in (256 << 20, 32 << 20):  # on v1 memory and memory with swap have to be told in the right order
+        await limited.runtime.update_container(container_id, Limits(memory=memory))
+        assert held("memory.max", "memory.limit_in_bytes") == f"{memory}\n"
+    await limited.runtime.update_container(container_id, Limits(cpu_shares=1024, cpu_quota=-1))
+    assert held("cpu.max", "cpu.cfs_quota_us") in ("max 100000\n", "-1\n")
+    assert held("cpu.weight", "cpu.shares") in ("39\n", "1024\n")
+    told = (await seen(limited.runtime, UID, container_id)).limits
+    assert told is not None
+    assert (told.memory, told.cpu_shares, told.cpu_quota) == (32 << 20, 1024, None)
+
+
+async def test_a_container_can_be_moved_to_other_processors(limited: Machine) -> None:
+    found = Cgroups()
+    if "cpuset" not in found.controllers:
+        pytest.skip("this machine lets us choose no processors")
+    container_id = await limited.start("sleep 1000", limits=Limits(cpuset_cpus="0"))
+    main = limited.main(container_id).pid
+    assert os.sched_getaffinity(main) == {0}
+    other = max(os.sched_getaffinity(0))
+    await limited.runtime.update_container(container_id, Limits(cpuset_cpus=str(other)))
+    assert os.sched_getaffinity(main) == {other}
+
+
+async def test_what_the_kernel_refuses_now_is_to_be_tried_again(limited: Machine) -> None:
+    container_id = await limited.start("sleep 1000", limits=Limits(memory=64 << 20))
+    with pytest.raises(Retry, match=r"cannot set .*cpu"):
+        await limited.runtime.update_container(container_id, Limits(cpu_quota=1))
+    told = (await seen(limited.runtime, UID, container_id)).limits
+    assert told is not None
+    assert told.cpu_quota is None
+
+
 def _is_set(path: Path) -> bool:
     names = ("memory.max", "memory.limit_in_bytes", "cpu.max", "cpu.weight", "cpu.shares", "cpu.cfs_quota_us")
     return path.name in (*names, "cpu.cfs_period_us")
@@ -82,9 +122,8 @@ async def test_a_score_that_we_may_not_set_keeps_nothing_from_running(any_machin
 
 
 @pytest.mark.parametrize(("shares", "weight"), [(2, "1"), (1024, "39"), (262144, "10000"), (0, "1"), (10**9, "10000")])
-def test_shares_become_weights_as_the_kubelet_converts_them(tmp_path: Path, shares: int, weight: str) -> None:
-    cgroups._set_unified(tmp_path, Limits(cpu_shares=shares), 100)
-    assert (tmp_path / "cpu.weight").read_text() == weight
+def test_shares_become_weights_as_the_kubelet_converts_them(shares: int, weight: str) -> None:
+    assert dict(cgroups._unified_values(Limits(cpu_shares=shares))) == {"cpu.weight": weight}
 
 
 def test_without_cgroups_it_is_said_so(tmp_path: Path) -> None:
