@@ -9,7 +9,6 @@ from typing import IO, TYPE_CHECKING
 
 from msgspec import Struct
 
-from pykubelet.api.quantity import Quantity
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.config.agent import Config
@@ -22,6 +21,8 @@ from pykubelet.node.log_recorder import LogRecorder
 from pykubelet.node.node_trouble import NodeTroubles
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.moments import Journal
+from pykubelet.pod.node.allocatable import kept_free, over_reserved
+from pykubelet.pod.node.node_object import node_capacity
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.endpoints import make_runtime
@@ -79,11 +80,10 @@ async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
 
 def check_reserved(config: Config, facts: MachineFacts) -> None:
     """A node that keeps back more than it has could take no pod, and would say so only of each of them."""
-    capacity = {"cpu": facts.cpus, "memory": facts.memory, "ephemeral-storage": facts.storage}
-    for name, reserved in config.node.reserved.items():
-        amount = capacity.get(name)
-        if amount is not None and reserved > (there := Quantity.of(amount)):
-            raise Invalid(f"kubeReserved and systemReserved: {reserved} of {name} is more than this machine's {there}")
+    capacity = node_capacity(facts, config.node)
+    wrong = " ".join(over_reserved(capacity, config.node.reserved, kept_free(config.node.thresholds, capacity)))
+    if wrong:
+        raise Invalid(f"kubeReserved, systemReserved and evictionHard keep back more than this machine has: {wrong}")
 
 
 def _check_sources(config: Config) -> None:

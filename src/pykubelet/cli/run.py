@@ -71,10 +71,12 @@ def run_agent(arguments: Sequence[str], program: str) -> None:
     import asyncio
 
     from pykubelet.app.kubelet import run_kubelet
-    from pykubelet.config.agent import make_config, tell_what_is_in_vain
+    from pykubelet.config.agent import eviction_hard, make_config, tell_what_is_in_vain
     from pykubelet.config.kubelet_configuration import load_configuration
 
-    said = load_configuration(flags.given.get("--config", ""), flags.given.get("--config-dir", ""))
+    is_kubelet = program == _KUBELET
+    file, folder = flags.given.get("--config", ""), flags.given.get("--config-dir", "")
+    said = load_configuration(file, folder, eviction_hard=eviction_hard(is_kubelet=is_kubelet))
     given = said | flags.given
     if gates := said.get("featureGates", {}) | flags.given.get("featureGates", {}):
         given["featureGates"] = gates
@@ -83,7 +85,6 @@ def run_agent(arguments: Sequence[str], program: str) -> None:
         format="json" if given.get("logging.format") == "json" else "text",
         modules={each["filePattern"]: each["verbosity"] for each in given.get("logging.vmodule", ())},
     )
-    is_kubelet = program == _KUBELET
     config = make_config(given, is_kubelet=is_kubelet, flags=flags.shown, version=flags.version)
     for sentence in flags.deprecated() if is_kubelet else ():
         log.warning("%s", sentence)

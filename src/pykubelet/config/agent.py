@@ -20,8 +20,8 @@ from pykubelet.api.validation.names import dns_subdomain
 from pykubelet.base.errors import Invalid
 from pykubelet.config import feature_gates
 from pykubelet.config.configz import configz
-from pykubelet.config.options import OPTIONS
-from pykubelet.config.validation import faults
+from pykubelet.config.options import EVICTION_HARD, OPTIONS
+from pykubelet.config.validation import SOFT_EVICTION, faults
 from pykubelet.config.values import cpu_set, setting
 from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.credential_providers import CredentialProviderSettings
@@ -30,6 +30,7 @@ from pykubelet.host.prepare import MachineSettings
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.node.images import ImagePullSettings
 from pykubelet.node.log_rotation import RotationSettings
+from pykubelet.pod.eviction.thresholds import EvictionSettings, parse_thresholds
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.node.node_object import KUBELET_VERSION, NodeSettings
@@ -58,6 +59,13 @@ _PROGRAMS: Final = tuple(Path(f"{place}/{name}") for place in ("", "/usr", "/usr
 UPSTREAMS_DEFAULTS: Final[Mapping[str, Any]] = {
     "--cert-dir": "/var/lib/kubelet/pki",
     "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+    "evictionHard": {
+        "imagefs.available": "15%",
+        "imagefs.inodesFree": "5%",
+        "memory.available": "100Mi",
+        "nodefs.available": "10%",
+        "nodefs.inodesFree": "5%",
+    },
     "failSwapOn": True,
     "makeIPTablesUtilChains": True,
     "maxOpenFiles": 1_000_000,
@@ -104,6 +112,7 @@ class Config(Struct, frozen=True, kw_only=True):
     image_gc: ImageGcSettings
     credential_providers: CredentialProviderSettings
     cgroups: CgroupSettings
+    eviction: EvictionSettings
     dns: HostDnsSettings
     services: ServiceSettings = ServiceSettings()
     server: ServerSettings
@@ -164,6 +173,7 @@ def make_config(
     made["runtime.limited_swap"] = values["memorySwap.swapBehavior"] == "LimitedSwap"
     made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
     made["static_pods.lenient"] = is_kubelet
+    made |= _thresholds(values)
     if not values["tlsCertFile"] and not values["serverTLSBootstrap"]:  # then one is made there
         values |= {"tlsCertFile": f"{certificates}/kubelet.crt", "tlsPrivateKeyFile": f"{certificates}/kubelet.key"}
     made["configuration"] = configz({**values, "podLogsDir": str(logs)})
@@ -175,6 +185,22 @@ def _restart_waits(gates: Mapping[str, bool], longest: float | None) -> dict[str
     if gates["KubeletCrashLoopBackOffMax"] and longest is not None:
         waits = RestartWaits(first=min(waits.first, longest), longest=longest)
     return {"restart_waits.first": waits.first, "restart_waits.longest": waits.longest}
+
+
+def _thresholds(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Upstream's flag for giving pods what has to stay free also keeps all of them together from being watched."""
+    hard, (soft, graces, reclaims) = values["evictionHard"], (values[name] or {} for name in SOFT_EVICTION)
+    for_pods = not values["--experimental-allocatable-ignore-eviction"]
+    is_enforced = for_pods and "pods" in values["enforceNodeAllocatable"]
+    return {
+        "eviction.thresholds": parse_thresholds(hard, soft, graces, reclaims, for_allocatable=is_enforced),
+        "node.thresholds": parse_thresholds(hard, {}, {}, {}, for_allocatable=False) if for_pods else (),
+    }
+
+
+def eviction_hard(*, is_kubelet: bool) -> Mapping[str, str]:
+    """The default, which a file may add to."""
+    return UPSTREAMS_DEFAULTS["evictionHard"] if is_kubelet else EVICTION_HARD
 
 
 def _reported(version: str) -> str:

@@ -73,7 +73,9 @@ class Flags:
         """A sentence for each flag that people should no longer give."""
         for option in (_FLAGS[flag] for flag in self._texts if flag in _FLAGS):
             if option.is_deprecated:
-                instead = f"set {option.field} in the file that --config names" if option.field else option.vain
+                instead = option.vain or "upstream will remove it"
+                if option.field:
+                    instead = f"set {option.field} in the file that --config names"
                 yield f"Flag --{option.flag} has been deprecated, {instead}"
 
     def _last(self, flag: str) -> str:

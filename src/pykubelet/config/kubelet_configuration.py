@@ -14,8 +14,7 @@ from pykubelet.api.scheduling import Taint
 from pykubelet.api.struct import Int32, Int64
 from pykubelet.base.errors import Invalid
 from pykubelet.config.option import Kind, Option
-from pykubelet.config.options import OPTIONS
-from pykubelet.config.unheeded import EVICTION_HARD
+from pykubelet.config.options import EVICTION_HARD, OPTIONS
 
 API_VERSION: Final = "kubelet.config.k8s.io/v1beta1"
 KIND: Final = "KubeletConfiguration"
@@ -80,17 +79,19 @@ _PATHS: Final = (
 """Those that are not absolute begin where the file is, as upstream reads them; in what is dropped in, they do not."""
 
 
-def load_configuration(path: str, folder: str = "") -> dict[str, Any]:
+def load_configuration(
+    path: str, folder: str = "", *, eviction_hard: Mapping[str, str] = EVICTION_HARD
+) -> dict[str, Any]:
     """What the file says and the `*.conf` files below the folder, by the paths of the fields; either may be left out.
-    Raises Invalid with the place of the fault."""
+    `eviction_hard` is what may be added to, the default. Raises Invalid with the place of the fault."""
     whole = _read(path) if path else {}
     anchored = {field: value for field, value in _said(whole) if field in _PATHS and value}
     # What pods are evicted at is added to, not replaced, by what comes after the file.
     if whole.get("evictionHard") is None:
         whole.pop("evictionHard", None)
-        hard: Mapping[str, str] = EVICTION_HARD if folder else {}
+        hard: Mapping[str, str] = eviction_hard if folder else {}
     else:
-        hard = EVICTION_HARD if whole.get("mergeDefaultEvictionSettings") else {}
+        hard = eviction_hard if whole.get("mergeDefaultEvictionSettings") else {}
     if hard:
         whole["evictionHard"] = {**hard, **whole.get("evictionHard", {})}
     for drop_in in _drop_ins(folder) if folder else ():

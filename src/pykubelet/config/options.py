@@ -12,6 +12,16 @@ from pykubelet.config.unheeded import UNHEEDED
 K = Kind
 _MANY: Final = "any number"
 
+EVICTION_HARD: Final = {
+    "imagefs.available": "500Mi",
+    "imagefs.inodesFree": "1%",
+    "memory.available": "100Mi",
+    "nodefs.available": "500Mi",
+    "nodefs.inodesFree": "1%",
+}
+"""Where pods go at once. Upstream's shares of a disk would have a large one that is nearly full, as many people's are,
+refuse every pod."""
+
 # fmt: off
 HEEDED: Final = (
     # what a file cannot say
@@ -43,6 +53,8 @@ HEEDED: Final = (
     Option("", K.TEXT, "", (), "config", "FILE", "KubeletConfiguration file; flags override it"),
     Option("", K.TEXT, "", (), "config-dir", "PATH", "Folder of *.conf files that are merged into it, in their order"),
     Option("", K.TEXT, "", (), "cloud-provider", "NAME", "external: a controller of the cloud completes the node"),
+    Option("", K.TRUTH, False, (), "experimental-allocatable-ignore-eviction", "BOOL",
+           "Give pods also what has to stay free lest they are evicted", is_old=True),
     # what is turned on and off, and what is written about it
     Option("featureGates", K.GATES, {}, ("feature_gates",), "feature-gates", "K=BOOL,...", "Features on or off"),
     Option("logging.format", K.TEXT, "text", (), "logging-format", "text|json", "text or json"),
@@ -138,6 +150,11 @@ HEEDED: Final = (
            "Kept for the rest of the system"),
     Option("podPidsLimit", K.LONG, -1, ("cgroups.pod_pids_limit",), "pod-max-pids", "",
            "Processes that a pod may have", _MANY),
+    # a node that runs short
+    Option("evictionHard", K.THRESHOLDS, EVICTION_HARD, (), "eviction-hard", "",
+           "So much has to stay free, and is not for pods", "100Mi of memory, 500Mi of disks, 1% of inodes"),
+    Option("mergeDefaultEvictionSettings", K.TRUTH, False, (),
+           help="evictionHard of a file adds to the defaults, instead of taking their place"),
     # names and addresses
     Option("podCIDR", K.TEXT, "", ("pod_cidr",), "pod-cidr", "CIDR",
            "Addresses of pods; with an API server, the node object says them"),

@@ -11,11 +11,13 @@ from pykubelet.api.validation.names import label_value, qualified_name
 from pykubelet.config.configz import MASKED
 from pykubelet.config.values import cpu_set
 from pykubelet.pod.admission.sysctls import Sysctls
+from pykubelet.pod.eviction.thresholds import parse_thresholds
 
 log = logging.getLogger(__name__)
 
 Values = Mapping[str, Any]
 
+SOFT_EVICTION: Final = ("evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim")
 _LAST_MINOR: Final = "1.33"
 _ENFORCEABLE: Final = (
     *("none", "pods", "system-reserved", "kube-reserved"),
@@ -73,6 +75,7 @@ def faults(values: Values, gates: Mapping[str, bool]) -> Iterator[str]:
     yield from _of_odd_values(values)
     yield from _of_gates(values, gates)
     yield from _of_images(values)
+    yield from _of_eviction(values)
     yield from _of_durations(values, gates)
     yield from _of_enforcement(values)
     yield from _of_pairs(values)
@@ -150,6 +153,21 @@ def _of_images(values: Values) -> Iterator[str]:
     oldest, youngest = values["imageMaximumGCAge"], values["imageMinimumGCAge"]
     if 0 < parse_duration(oldest) <= parse_duration(youngest):
         yield f"imageMaximumGCAge: must be more than imageMinimumGCAge ({youngest}), got {oldest}"
+
+
+def _of_eviction(values: Values) -> Iterator[str]:
+    soft, graces, reclaims = (values[name] or {} for name in SOFT_EVICTION)
+    for field, said in (
+        ("evictionHard", (values["evictionHard"], {}, {}, {})),
+        ("evictionSoftGracePeriod", ({}, {}, graces, {})),
+        ("evictionSoft", ({}, soft, graces, {})),
+        ("evictionMinimumReclaim", ({}, {}, {}, reclaims)),
+    ):
+        try:
+            parse_thresholds(*said, for_allocatable=False)
+        except ValueError as error:
+            yield f"{field}: {error}"
+            return
 
 
 def _of_durations(values: Values, gates: Mapping[str, bool]) -> Iterator[str]:

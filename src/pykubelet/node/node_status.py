@@ -16,13 +16,13 @@ from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 from pykubelet.node.ownership import Ownership
+from pykubelet.pod.eviction.thresholds import Pressure
 from pykubelet.pod.moments import Journal, NodeStage
 from pykubelet.pod.node.node_claim import InUse, is_silent, last_sign, other_machine
 from pykubelet.pod.node.node_object import (
     READY,
     REQUIRED_LABELS,
     NodeSettings,
-    Pressure,
     RuntimeReport,
     metadata_patch,
     node_object,

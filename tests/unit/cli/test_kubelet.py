@@ -80,7 +80,7 @@ def test_a_mistake_ends_it_with_one_line_and_exit_code_1(
 def test_kubeadms_command_line_is_taken_and_what_has_no_effect_is_told(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
-        "evictionSoft: {memory.available: 1Gi}\nmaxPods: 50\nfeatureGates: {MemoryQoS: true}\n"
+        "contentType: application/json\nmaxPods: 50\nfeatureGates: {MemoryQoS: true}\n"
     )
     (tmp_path / "conf.d").mkdir()
     command = [
@@ -103,8 +103,8 @@ def test_kubeadms_command_line_is_taken_and_what_has_no_effect_is_told(tmp_path:
         "and that one stays",
         "Flag --feature-gates has been deprecated, set featureGates in the file that --config names",
         "Flag --cgroup-driver has been deprecated, set cgroupDriver in the file that --config names",
-        "evictionSoft has no effect: pods are not evicted when the node runs short",
         "--pod-infra-container-image has no effect: the runtime says itself which image its sandboxes need, "
         "and that one stays",
+        "contentType has no effect: objects travel as JSON",
         "feature gate MemoryQoS=true has no effect: here it is always off",
     ]

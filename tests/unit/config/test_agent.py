@@ -10,6 +10,7 @@ from pykubelet.app.foundations import check_reserved
 from pykubelet.base.errors import Invalid
 from pykubelet.config.agent import Config, make_config, tell_what_is_in_vain
 from pykubelet.config.kubelet_configuration import load_configuration
+from pykubelet.config.options import EVICTION_HARD
 from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.credential_providers import CredentialProviderSettings
 from pykubelet.host.dns import HostDnsSettings
@@ -17,6 +18,7 @@ from pykubelet.host.prepare import MachineSettings
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.node.images import ImagePullSettings
 from pykubelet.node.log_rotation import RotationSettings
+from pykubelet.pod.eviction.thresholds import EvictionSettings, parse_thresholds
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.node.node_object import NodeSettings
@@ -26,6 +28,9 @@ from pykubelet.server.settings import ServerSettings, TlsSettings
 from pykubelet.sources.settings import StaticPodSettings
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+
+HARD = parse_thresholds(EVICTION_HARD, {}, {}, {}, for_allocatable=False)
 
 
 def load(tmp_path: Path, text: str) -> dict[str, Any]:
@@ -41,13 +46,14 @@ def config(hidden: tuple[str, ...] = (), **fields: Any) -> Config:
     rooms: dict[str, Any] = {
         "static_pods": StaticPodSettings(),
         "client": ClientSettings(node_name="n1", cert_dir=pki),
-        "node": NodeSettings(name="n1"),
+        "node": NodeSettings(name="n1", thresholds=HARD),
         "runtime": RuntimeSettings(endpoint="", root=root / "runtime", log_root=logs, hidden=places),
         "log_rotation": RotationSettings(),
         "image_pulls": ImagePullSettings(),
         "image_gc": ImageGcSettings(),
         "credential_providers": CredentialProviderSettings(),
         "cgroups": CgroupSettings(),
+        "eviction": EvictionSettings(thresholds=(*HARD, changed(HARD[2], signal="allocatableMemory.available"))),
         "dns": HostDnsSettings(),
         "machine": MachineSettings(),
         "restart_waits": RestartWaits(),
@@ -226,6 +232,22 @@ def test_a_name_that_no_node_can_have_is_refused_with_a_way_out(name: str) -> No
         ),
         ("enforceNodeAllocatable: [pods]\ncgroupsPerQOS: false\n", "enforceNodeAllocatable: pods needs cgroupsPerQOS"),
         ("enforceNodeAllocatable: [kube-reserved]\n", "enforceNodeAllocatable: kube-reserved needs kubeReservedCgroup"),
+        ("evictionHard: {memory.free: 1Gi}\n", "evictionHard: unsupported eviction signal memory.free"),
+        (
+            "evictionHard: {memory.available: -1Gi}\n",
+            "evictionHard: eviction threshold memory.available must be positive",
+        ),
+        ("evictionHard: {memory.available: 110%}\n", "evictionHard: eviction percentage threshold memory.available"),
+        ("evictionHard: {memory.available: x%}\n", "evictionHard: 'x%' is no percentage"),
+        (
+            "evictionSoft: {memory.available: 1Gi}\n",
+            "evictionSoft: grace period must be specified for the soft eviction",
+        ),
+        (
+            "evictionSoftGracePeriod: {nodefs.available: -1s}\n",
+            "evictionSoftGracePeriod: invalid eviction grace period",
+        ),
+        ("evictionMinimumReclaim: {nodefs.available: 0%}\n", "evictionMinimumReclaim: eviction percentage minimum"),
         ("systemCgroups: /system\n", "systemCgroups: needs cgroupRoot"),
         ("reservedSystemCPUs: 0-x\n", "reservedSystemCPUs: '0-x' is no processor or range of them"),
         ("reservedSystemCPUs: 3-1\n", "reservedSystemCPUs: the range '3-1' ends before it begins"),
@@ -248,8 +270,11 @@ def test_a_node_cannot_keep_back_more_than_it_has() -> None:
     facts = MachineFacts(hostname="n1", ips=("10.0.0.1",), cpus=2, memory=1 << 30)
     check_reserved(made({"kubeReserved": {"cpu": "2", "ephemeral-storage": "1Ti"}}), facts)
     too_much = made({"kubeReserved": {"cpu": "1"}, "systemReserved": {"cpu": "1500m"}})
-    with pytest.raises(Invalid, match="2500m of cpu is more than this machine's 2"):
+    with pytest.raises(Invalid, match=r"reservation of 2500m but capacity of 2\. Expected capacity >= reserv"):
         check_reserved(too_much, facts)
+    short = made({"systemReserved": {"memory": "1000Mi"}, "evictionHard": {"memory.available": "25Mi"}})
+    with pytest.raises(Invalid, match=r'evictionHard.*"memory" has a reservation of 1025Mi but capacity of 1Gi'):
+        check_reserved(short, facts)
 
 
 def test_what_cannot_be_enforced_is_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pykubelet.api import codec
-from pykubelet.config.agent import make_config
+from pykubelet.config.agent import eviction_hard, make_config
 from pykubelet.config.flags import Flags
 from pykubelet.config.kubelet_configuration import load_configuration
 
@@ -70,7 +70,8 @@ def test_it_is_what_the_go_kubelet_shows_for_the_same_file_drop_in_and_flags(tmp
     recorded = json.loads((Path(__file__).parents[2] / "data" / "kubelet_configz.json").read_text())
     (tmp_path / "kubelet.json").write_text(json.dumps(recorded["file"]))
     (tmp_path / "10.conf").write_text(json.dumps(recorded["drop_in"]))
-    said, flags = load_configuration(str(tmp_path / "kubelet.json"), str(tmp_path)), Flags(recorded["flags"]).given
+    hard, flags = eviction_hard(is_kubelet=True), Flags(recorded["flags"]).given
+    said = load_configuration(str(tmp_path / "kubelet.json"), str(tmp_path), eviction_hard=hard)
     given = said | flags | {"featureGates": said["featureGates"] | flags["featureGates"]}
     found = json.loads(codec.encode(make_config(given, is_kubelet=True).configuration))
     assert found == recorded["configz"] | {"staticPodURLHeader": {"X-Key": ["<masked>"]}}

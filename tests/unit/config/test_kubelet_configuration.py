@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.config.kubelet_configuration import load_configuration
-from pykubelet.config.unheeded import EVICTION_HARD
+from pykubelet.config.options import EVICTION_HARD
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 

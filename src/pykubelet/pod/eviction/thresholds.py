@@ -3,7 +3,7 @@ been, and what the node says of it. Numbers and order are the Go kubelet's."""
 
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -12,8 +12,10 @@ from pykubelet.api.quantity import Quantity
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.api.rules.resources import EPHEMERAL_STORAGE, MEMORY
 from pykubelet.api.struct import changed
-from pykubelet.pod.node.node_object import Pressure
 from pykubelet.pod.stats.stats import Disk, NodeReading
+
+Pressure = Literal["MemoryPressure", "DiskPressure", "PIDPressure"]
+"""What a node says when it runs short."""
 
 INODES: Final = "inodes"
 PIDS: Final = "pids"
@@ -57,6 +59,18 @@ class Threshold(Struct, frozen=True, kw_only=True):
     @property
     def is_hard(self) -> bool:
         return self.grace == 0
+
+
+class EvictionSettings(Struct, frozen=True, kw_only=True):
+    """Seconds, where they are times."""
+
+    thresholds: tuple[Threshold, ...] = ()
+    transition: float = 300.0
+    """For so long a node says that it is short after it was."""
+    longest_grace: int = 0
+    """What a pod is given that goes for a soft threshold, if it wants more than that."""
+    kernel_notice: bool = False
+    """Whether the kernel tells when memory runs short, so that nobody waits for the next look."""
 
 
 class Observation(Struct, frozen=True):
@@ -146,7 +160,10 @@ def _reclaim(signal: str, text: str) -> Amount:
 
 
 def _share(text: str) -> float:
-    return _single(_single(float(text.rstrip("%"))) / 100)
+    try:
+        return _single(_single(float(text.removesuffix("%"))) / 100)
+    except ValueError:
+        raise ValueError(f"{text!r} is no percentage") from None
 
 
 def _single(value: float) -> float:
@@ -158,14 +175,14 @@ def _single(value: float) -> float:
 # --- what is seen
 
 
-def observations(node: NodeReading, memory: int) -> dict[str, Observation]:
-    """`memory`: all that the machine has. What cannot be seen is left out, and no threshold for it is met."""
+def observations(node: NodeReading) -> dict[str, Observation]:
+    """What cannot be seen is left out, and no threshold for it is met."""
     found = {}
-    if node.usage.memory is not None:
-        found[MEMORY_AVAILABLE] = Observation(max(memory - node.usage.memory.working_set, 0), memory)
     pods = node.system.get("pods")
-    if pods is not None and pods.usage.memory is not None and (left := pods.usage.memory.available) is not None:
-        found[ALLOCATABLE_MEMORY] = Observation(left, left + pods.usage.memory.working_set)
+    for signal, usage in ((MEMORY_AVAILABLE, node.usage), (ALLOCATABLE_MEMORY, pods.usage if pods else None)):
+        memory = usage.memory if usage is not None else None
+        if memory is not None and (left := memory.available) is not None:
+            found[signal] = Observation(left, left + memory.working_set)
     for name, disk in (("nodefs", node.disk), ("imagefs", node.images), ("containerfs", node.images)):
         found |= _of_disk(name, disk) if disk is not None else {}
     if node.max_pid is not None and node.tasks is not None:

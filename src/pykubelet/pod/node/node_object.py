@@ -6,7 +6,7 @@ attached volumes) stays as it is.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -40,6 +40,8 @@ from pykubelet.api.rules.well_known import (
 from pykubelet.api.scheduling import Taint
 from pykubelet.api.struct import changed
 from pykubelet.api.validation.resources import is_extended
+from pykubelet.pod.eviction.thresholds import Pressure, Threshold
+from pykubelet.pod.node.allocatable import allocatable, kept_free
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.pod.ports.runtime import Image, RuntimeStatus, RuntimeVersion
 
@@ -55,11 +57,8 @@ READY: Final = "Ready"
 FULL_ISOLATION: Final = "pykubelet.dev/FullIsolation"
 """True when the runtime keeps containers apart and within their limits by every means that Kubernetes knows."""
 
-MEMORY_THRESHOLD: Final = Quantity.of(100 << 20, "BinarySI")
-_STORAGE_THRESHOLD: Final = 0.10000000149011612  # a tenth as Go's float32 has it: the bytes come out the same
 _MOST_IMAGE_NAMES: Final = 5
 
-Pressure = Literal["MemoryPressure", "DiskPressure", "PIDPressure"]
 _PRESSURES: Final[Mapping[Pressure, tuple[tuple[str, str], tuple[str, str]]]] = {
     "MemoryPressure": (
         ("HasSufficientMemory", "kubelet has sufficient memory available"),
@@ -97,6 +96,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """What the agent and the runtime need for themselves."""
     system_reserved: ResourceList = {}
     """What the rest of the system needs."""
+    thresholds: tuple[Threshold, ...] = ()
+    """Where pods are evicted at once: so much is not for them, either."""
     port: int = 10250
     """Of the agent's HTTP API."""
     provider_id: str = ""
@@ -132,7 +133,7 @@ def node_object(
     troubles: Iterable[str] = (),
 ) -> Node:
     """The whole node, as for its first registration. Each of the `troubles`, a sentence, keeps it from being ready."""
-    capacity = _capacity(facts, settings)
+    capacity = node_capacity(facts, settings)
     labels = {
         HOSTNAME_LABEL: facts.hostname,
         OS_LABEL: facts.operating_system,
@@ -148,7 +149,7 @@ def node_object(
         spec=NodeSpec(taints=settings.taints, provider_id=settings.provider_id),
         status=NodeStatus(
             capacity=capacity,
-            allocatable=_allocatable(capacity, settings.reserved),
+            allocatable=allocatable(capacity, settings.reserved, kept_free(settings.thresholds, capacity)),
             conditions=_conditions(runtime.status, now, pressures, (*troubles, *_missing(capacity, settings))),
             addresses=(
                 *(NodeAddress(type="InternalIP", address=ip) for ip in facts.ips),
@@ -208,7 +209,7 @@ def _images(images: Iterable[Image], most: int) -> tuple[ContainerImage, ...]:
 # --- resources
 
 
-def _capacity(facts: MachineFacts, settings: NodeSettings) -> ResourceList:
+def node_capacity(facts: MachineFacts, settings: NodeSettings) -> ResourceList:
     most = settings.max_pods
     if settings.pods_per_core > 0:
         most = min(most, settings.pods_per_core * facts.cpus)
@@ -222,18 +223,6 @@ def _capacity(facts: MachineFacts, settings: NodeSettings) -> ResourceList:
     for page, amount in sorted(facts.hugepages.items()):
         capacity[f"{HUGEPAGES_PREFIX}{Quantity.of(page, 'BinarySI')}"] = Quantity.of(amount, "BinarySI")
     return capacity
-
-
-def _allocatable(capacity: ResourceList, reserved: ResourceList) -> ResourceList:
-    """What is left for pods below the thresholds at which pods are evicted. Huge pages cannot be used as memory."""
-    left = {name: amount - reserved[name] if name in reserved else amount for name, amount in capacity.items()}
-    left[MEMORY] -= MEMORY_THRESHOLD
-    for name, amount in capacity.items():
-        if name.startswith(HUGEPAGES_PREFIX):
-            left[MEMORY] -= amount
-    if storage := capacity.get(EPHEMERAL_STORAGE):
-        left[EPHEMERAL_STORAGE] -= Quantity.of(int(storage.value * _STORAGE_THRESHOLD), "BinarySI")
-    return {name: max(amount, Quantity.of(0)) for name, amount in left.items()}
 
 
 # --- conditions

@@ -114,14 +114,14 @@ def test_what_is_seen_of_a_node() -> None:
     images = Disk(at=1, available=6, capacity=12, inodes=8, inodes_free=4)
     pods = GroupReading(group="/kubepods", usage=Usage(at=1, memory=Memory(working_set=3, limit=10)))
     node = NodeReading(
-        usage=Usage(at=1, memory=Memory(working_set=40)),
+        usage=Usage(at=1, memory=Memory(working_set=40, limit=100)),
         disk=disk,
         images=images,
         max_pid=100,
         tasks=30,
         system={"pods": pods},
     )
-    assert observations(node, 100) == {
+    assert observations(node) == {
         "memory.available": Observation(60, 100),
         "allocatableMemory.available": Observation(7, 10),
         "nodefs.available": Observation(5, 10),
@@ -131,4 +131,4 @@ def test_what_is_seen_of_a_node() -> None:
         "containerfs.inodesFree": Observation(4, 8),
         "pid.available": Observation(70, 100),
     }
-    assert observations(NodeReading(usage=Usage(at=1)), 100) == {}
+    assert observations(NodeReading(usage=Usage(at=1))) == {}

@@ -11,6 +11,7 @@ from pykubelet.api.quantity import Quantity, parse
 from pykubelet.api.rules.well_known import KUBELET_LABELS
 from pykubelet.api.scheduling import Taint
 from pykubelet.api.struct import changed
+from pykubelet.pod.eviction.thresholds import parse_thresholds
 from pykubelet.pod.node.node_object import (
     FULL_ISOLATION,
     KUBELET_VERSION,
@@ -46,8 +47,17 @@ HEALTHY = RuntimeReport(
 )
 
 
+THRESHOLDS = parse_thresholds(
+    {"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"},
+    {},
+    {},
+    {},
+    for_allocatable=True,
+)
+
+
 def made(facts: MachineFacts = FACTS, runtime: RuntimeReport = HEALTHY, now: datetime = NOW, **options: Any) -> Node:
-    settings = NodeSettings(name="n1", **options.pop("settings", {}))
+    settings = NodeSettings(name="n1", **{"thresholds": THRESHOLDS} | options.pop("settings", {}))
     return node_object(facts, settings, runtime, now, **options)
 
 
@@ -200,6 +210,17 @@ def test_what_is_reserved_is_not_for_pods() -> None:
     assert written(status.allocatable)["cpu"] == "3500m"
     assert written(status.allocatable)["memory"] == "15Gi"
     assert written(status.allocatable)["pods"] == "5"
+
+
+def test_what_has_to_stay_free_is_as_configured() -> None:
+    soft = parse_thresholds(
+        {"memory.available": "1Gi"}, {"nodefs.available": "50%"}, {"nodefs.available": "1m"}, {}, for_allocatable=True
+    )
+    status = made(settings={"thresholds": soft}).status
+    assert str(status.allocatable["memory"]) == "15Gi"
+    assert status.allocatable["ephemeral-storage"] == status.capacity["ephemeral-storage"]
+    status = made(settings={"thresholds": ()}).status
+    assert status.allocatable == status.capacity
 
 
 def test_nothing_is_left_rather_than_less_than_nothing() -> None:
