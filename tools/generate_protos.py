@@ -11,7 +11,7 @@ from pathlib import Path
 from grpc_tools import protoc
 
 ROOT = Path(__file__).parents[1] / "src"
-ROOMS = ("pykubelet/runtime/cri", "pykubelet/apiserver/discovery", "pykubelet/apiserver/store")
+ROOMS = ("pykubelet/runtime/cri", "pykubelet/plugins", "pykubelet/apiserver/discovery", "pykubelet/apiserver/store")
 """Each has a `proto/`, and a `_gen/` whose path starts the name that a process knows each file by: unlike others."""
 _DROPPED = ("from google.protobuf import runtime_version", "# Protobuf Python Version", "# NO CHECKED-IN")
 

@@ -98,7 +98,7 @@ class Channel:
         if ask is None:
             ask = self._unary[method] = self._connected().unary_unary(
                 f"/{method}",
-                request_serializer=_bytes,
+                request_serializer=as_bytes,
                 response_deserializer=reply.FromString,
             )
         began = asyncio.get_running_loop().time()
@@ -119,7 +119,7 @@ class Channel:
         """One question, answers until either side has enough. Raises base.errors."""
         call = self._connected().unary_stream(
             f"/{method}",
-            request_serializer=_bytes,
+            request_serializer=as_bytes,
             response_deserializer=reply.FromString,
         )(request)
         try:
@@ -180,7 +180,7 @@ def _sorted(error: "grpc.aio.AioRpcError", method: str, peer: str) -> PykubeletE
     return Retry(text)
 
 
-def _bytes(message: Message) -> bytes:
+def as_bytes(message: Message) -> bytes:
     return message.SerializeToString()
 
 
