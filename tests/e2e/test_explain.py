@@ -31,6 +31,18 @@ def pod(name: str, *words: str, container: dict[str, Any] | None = None, **spec:
 _FAILS = {"exec": {"command": ["sh", "-c", "echo sick; exit 1"]}, "periodSeconds": 1, "failureThreshold": 1}
 _VOLUME = {"name": "data", "hostPath": {"path": "/nowhere/at/all", "type": "Directory"}}
 
+_HIDDEN = {"name": "hidden", "secret": {"secretName": "hidden"}}
+_KEY = {"name": "half", "key": "mode"}
+_EATS = ("python3", "-c", "b = bytearray(1 << 28)")
+_LISTEN = "import socket, time; s = socket.create_server(('127.0.0.1', 18097)); time.sleep(1000)"
+_TWICE = [{"name": name, "image": "host", "command": ["python3", "-c", _LISTEN]} for name in ("one", "two")]
+_HALF = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "half"}, "data": {"other": "x"}}
+_STATIC = {
+    "fine.yaml": json.dumps(pod("fine")),
+    "done.yaml": json.dumps(pod("done", "true", restartPolicy="OnFailure")),
+    "bad.yaml": json.dumps(pod("bad", "sh", "-c", "echo bad; exit 3")),
+}
+
 BROKEN = {
     "config": (
         pod("config", container={"envFrom": [{"configMapRef": {"name": "app-config"}}]}),
@@ -68,6 +80,41 @@ BROKEN = {
         "WrongUser",
         "user cannot start container app as the user it should be: ",
     ),
+    "key": (
+        pod("key", container={"env": [{"name": "MODE", "valueFrom": {"configMapKeyRef": _KEY}}]}),
+        "KeyNotFound",
+        "key waits for key mode of ConfigMap default/half, which the ConfigMap does not have; it starts by itself ",
+    ),
+    "startup": (
+        pod("startup", container={"startupProbe": _FAILS}),
+        "ProbeFailed",
+        "startup keeps being restarted: app has not started within the 1 s that its startup probe gives it",
+    ),
+    "read-only": (
+        pod("read-only", "sh", "-c", "echo x > /x", container={"securityContext": {"readOnlyRootFilesystem": True}}),
+        "ReadOnlyFileSystem",
+        "app writes to a read-only file system and exited with code 2",
+    ),
+    "hungry": (
+        pod("hungry", *_EATS, container={"resources": {"limits": {"memory": "32Mi"}}}),
+        "OutOfMemory",
+        "app exited with code 137 (OOMKilled: limit 32Mi, peak 32Mi)",
+    ),
+    "port": (
+        pod("port", containers=_TWICE),
+        "PortTaken",
+        " finds its port taken; next start in ",
+    ),
+    "secret": (
+        pod("secret", volumes=[_HIDDEN], container={"volumeMounts": [{"name": "hidden", "mountPath": "/hidden"}]}),
+        "ObjectNotFound",
+        "secret waits for Secret default/hidden, which does not exist; it starts by itself when it appears.",
+    ),
+    "selector": (
+        pod("selector", nodeSelector={"disk": "none"}),
+        "NotScheduled",
+        "selector has no node: ",
+    ),
     "room": (
         pod("room", container={"resources": {"requests": {"cpu": "1000"}}}),
         "NoRoom",
@@ -78,8 +125,8 @@ BROKEN = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[UpCluster]:
-    with cluster_up(*EMBEDDED) as running:
-        running.apply(*(each[0] for each in BROKEN.values()), pod("well"))
+    with cluster_up(*EMBEDDED, manifests=_STATIC) as running:
+        running.apply(_HALF, *(each[0] for each in BROKEN.values()), pod("well"))
         running.ready("well")
         yield running
 
@@ -194,6 +241,29 @@ def test_a_pod_that_is_gone_and_an_agent_that_was_killed_leave_their_stories(clu
     assert told["cause"]["code"] == "Crashed"
     assert told["sentence"].endswith("nothing is started or tried until the node's agent runs again.")
     assert explain(cluster, "crash")["state"] == "Gone"
+    told = static(cluster)
+    assert {name: each["cause"]["code"] for name, each in told.items()} == {"fine": "AgentDown", "bad": "Crashed"}
+
+
+def test_what_was_stopped_with_the_node_has_not_failed() -> None:
+    with cluster_up(manifests=_STATIC) as cluster:
+        cluster.apply(pod("well"))
+        cluster.ready("well")
+        cluster.down()
+        told = static(cluster)
+        assert {name: each["cause"]["code"] for name, each in told.items()} == {"fine": "AgentDown", "bad": "Crashed"}
+        assert told["fine"]["state"] == "Stopped"
+        assert told["fine"]["sentence"].startswith(f"fine-{cluster.node} was stopped, and is on a node whose agent ")
+        assert explain(cluster, "well")["state"] == "Stopped"
+
+
+def static(cluster: UpCluster) -> dict[str, Any]:
+    """Those of the static pods that are not well: each once."""
+    end = f"-{cluster.node}"
+    found = [each for each in explain(cluster)["items"] if each["name"].endswith(end)]
+    told = {each["name"].removesuffix(end): each for each in found}
+    assert len(told) == len(found)
+    return told
 
 
 def apiserver_goes(data: Path) -> None:

@@ -7,9 +7,11 @@ import re
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kit.agent_process import command
 from kit.containerd import Containerd
 from kit.up_cluster import IMAGE, UpCluster, cluster_up, kill, pod, watch_writers
 from kit.waiting import wait_for
@@ -224,3 +226,24 @@ def identities_if_any(cluster: UpCluster) -> dict[str, list[tuple[str, int]]]:
         ]
         for each in cluster.json("get", "pods", "--field-selector=status.phase=Running")["items"]
     }
+
+
+def test_explain_says_that_the_runtime_is_down_and_that_it_is_back(cluster: UpCluster, containerd: Containerd) -> None:
+    def told(*name: str) -> Any:
+        return json.loads(command("explain", *name, "-o", "json", "--data", str(cluster.data)))
+
+    cluster.ready("shell")
+    assert told("shell")["isWell"]
+    containerd.stop()
+    try:
+        wait_for(lambda: (told("shell")["cause"] or {}).get("code") == "RuntimeDown", seconds=40)
+        line = told("shell")["sentence"]
+        assert line.startswith("shell is on a node whose container runtime does not answer")
+        assert line.endswith("; the agent tries again all the time, and what runs goes on.")
+        assert told("shell")["state"] == "Running"
+        whole = command("explain", "--data", str(cluster.data)).splitlines()
+        assert whole[0].startswith(f"node {cluster.node}: its container runtime does not answer: ")
+        assert any(each.startswith("default/shell is on a node whose container runtime") for each in whole)
+    finally:
+        containerd.start()
+    wait_for(lambda: told("shell")["isWell"], seconds=40)

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name", default="", metavar="[POD|NODE]")
-@click.option("-n", "--namespace", default="", metavar="NAMESPACE", help="Of the pod [default]; of a list [all].")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAMESPACE",
+    help="[that of the kubeconfig's context; default; of a list all]",
+)
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="A list of all namespaces.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-f", "--follow", is_flag=True, help="Go on, and tell what changes.")
 @click.option("--since", default="", metavar="DURATION", help="Only this much of the timeline, such as 10m or 24h.")
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
 def explain(
     name: str,
     namespace: str,
+    everywhere: bool,
     output: str,
     follow: bool,
     since: str,
@@ -49,7 +57,9 @@ def explain(
         ours = folder(data)
         admin = str(ours.admin_kubeconfig) if ours.admin_kubeconfig.exists() else ""
         places = Places(state=ours.state, kubeconfig=admin)
-    asked = Asked(name=name, namespace=namespace, since=_since(since))
+    if everywhere and (namespace or name):
+        raise Invalid("-A is for a list of all namespaces: leave out " + ("-n" if namespace else f"{name}"))
+    asked = Asked(name=name, namespace=namespace, everywhere=everywhere, since=_since(since))
     _tell(places, asked, output, follow)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.api import codec
 from pykubelet.api.pod import Pod
@@ -36,12 +37,15 @@ class Asked(Struct, frozen=True, kw_only=True):
     name: str = ""
     """Empty: all pods that are not well."""
     namespace: str = ""
-    """Empty: `default` for a pod, all of them for a list."""
+    """Empty: that of the kubeconfig's context, or else `default` for a pod and all of them for a list."""
+    everywhere: bool = False
+    """A list of all namespaces, whatever the context says."""
     since: datetime | None = None
 
 
 async def tell(places: Places, asked: Asked) -> Told:
     """Raises NotFound when nobody knows the pod, Retry when nobody can be asked."""
+    asked = _settled(places, asked)
     refusals: list[PykubeletError] = []
     found: Told | None = None
     for source in (_from_agent, _from_api, _from_disk):
@@ -58,6 +62,15 @@ async def tell(places: Places, asked: Asked) -> Told:
     if found is not None:
         return found
     raise next((each for each in refusals if isinstance(each, NotFound)), refusals[0] if refusals else _nobody())
+
+
+def _settled(places: Places, asked: Asked) -> Asked:
+    """With the namespace that is meant: kubectl, too, takes the context's where none is given."""
+    if asked.namespace or asked.everywhere or not places.kubeconfig:
+        return asked
+    from pykubelet.kube import kubeconfig
+
+    return replace(asked, namespace=kubeconfig.load(places.kubeconfig).namespace)
 
 
 def _nobody() -> Retry:
@@ -113,33 +126,42 @@ async def _from_disk(places: Places, asked: Asked) -> Told | None:
 def _read(folder: Path, logs: Path, asked: Asked) -> Told:
     namespace = asked.namespace or (_DEFAULT if asked.name else "")
     noted = read_journal(folder, name=asked.name, namespace=namespace)
-    pods: dict[str, list[m.Noted]] = {}
-    for each in noted:
-        if each.about.uid:
-            pods.setdefault(each.about.uid, []).append(each)
+    pods = _by_name(noted)
     if not asked.name:
-        told = [_from_moments(each, asked, logs) for each in pods.values()]
+        told = [_from_moments(each, asked, logs) for each in pods]
         items = [_as_json(each) for each in told if not each.is_well]
         return {"version": VERSION, "kind": "StoryList", "node": "", "items": items}
     if not pods:
         raise NotFound(f"nothing is written down of pod {namespace}/{asked.name} in {folder}")
-    last = max(pods.values(), key=lambda moments: moments[-1].at)
-    return _as_json(_from_moments(last, asked, logs))
+    return _as_json(_from_moments(pods[0], asked, logs))
+
+
+def _by_name(noted: list[m.Noted]) -> list[list[m.Noted]]:
+    """The moments of each pod; of several that had one name, those of the last. The mirror of a static pod, which has
+    a uid of its own, arrives and is not heard of again."""
+    pods: dict[tuple[str, str], dict[str, list[m.Noted]]] = {}
+    for each in noted:
+        if each.about.uid:
+            pods.setdefault((each.about.namespace, each.about.name), {}).setdefault(each.about.uid, []).append(each)
+    return [max(of_name.values(), key=_weight) for of_name in pods.values()]
+
+
+def _weight(moments: list[m.Noted]) -> tuple[bool, datetime]:
+    has_lived = not all(isinstance(each.moment, m.Watched | m.Merged) for each in moments)
+    return has_lived, moments[-1].at
 
 
 def _from_moments(moments: list[m.Noted], asked: Asked, logs: Path) -> Story:
-    is_gone = any(
-        isinstance(each.moment, m.PodDeleted)
-        or (isinstance(each.moment, m.PhaseEntered) and each.moment.phase in (m.Phase.GONE, m.Phase.REMOVING))
-        for each in moments
-    )
+    ways = (each.moment for each in reversed(moments) if isinstance(each.moment, m.PodDeleted | m.PhaseEntered))
+    last = next(ways, None)  # a static pod whose file comes back has the uid that it had
+    is_gone = isinstance(last, m.PodDeleted) or (last and last.phase in (m.Phase.GONE, m.Phase.REMOVING))
     return story(
         None,
         moments,
         now=datetime.now(UTC),
         last_words=_words(moments, logs),
         trouble=NodeTrouble(agent=not is_gone),
-        is_gone=is_gone,
+        is_gone=bool(is_gone),
         since=asked.since,
     )
 

@@ -119,6 +119,8 @@ class ClientConfig:
     cluster: Cluster
     user: User
     origin: str = "the configuration"
+    namespace: str = ""
+    """The context's; empty: it names none."""
 
 
 def load(path: str) -> ClientConfig:
@@ -146,6 +148,7 @@ def load(path: str) -> ClientConfig:
         cluster=_cluster_with_paths(cluster.cluster, file),
         user=_user_with_paths(user.user, file) if user else User(),
         origin=str(file),
+        namespace=wanted.namespace,
     )
 
 

@@ -239,6 +239,7 @@ class Exited(Struct, frozen=True, tag=True):
     reason: str
     started_at: datetime | None
     finished_at: datetime | None
+    peak: int = 0
 
 
 class Probed(Struct, frozen=True, tag=True):
@@ -317,8 +318,6 @@ class Relisted(Struct, frozen=True, tag=True):
 
 
 class ImageRemoved(Struct, frozen=True, tag=True):
-    """To make room."""
-
     image: str
     reason: Literal["age", "space"]
 

@@ -47,6 +47,8 @@ class ObservedContainer(Struct, frozen=True, kw_only=True):
     """Of its end: Completed, Error, OOMKilled, or the runtime's own word."""
     message: str = ""
     """What it said of its end, or what the runtime said of its failure."""
+    peak: int = 0
+    """Bytes of memory that it had at most, where it has ended for want of more and the runtime can tell."""
     grace_seconds: int | None = None
     """The grace period that its pod had when it was made, for the day that nobody knows the pod any more."""
     user: ContainerUser | None = None

@@ -69,6 +69,112 @@ def test_without_a_pod_all_are_told_that_are_not_well(state: str) -> None:
     assert explain("--root-dir", state, "-n", "other").output == "All pods are well.\n"
 
 
+STATIC = About("5" * 32, "default", "static-n1")
+MIRROR = About("mirror-uid", "default", "static-n1")
+ONCE = About("u3", "default", "once")
+
+
+def written(state: Path, *moments: tuple[float, About, m.Moment]) -> None:
+    (state / "logs").mkdir()
+    now = datetime.now(UTC)
+    files = JournalFiles(state / "journal", rule)
+    for seconds, about, moment in moments:
+        files.read(Noted(now - timedelta(seconds=seconds), about, moment))
+    asyncio.run(files.flush())
+
+
+def ran_and_was_stopped(
+    now: datetime, about: About, by: m.StopReason = "removed"
+) -> list[tuple[float, About, m.Moment]]:
+    return [
+        (60, about, m.PhaseEntered(m.Phase.RUNNING)),
+        (50, about, m.ContainerStarted("app", "container", 0)),
+        (49, about, m.StatusSet("Running", "", True, now)),
+        (10, about, m.StopAsked(by, 1.0)),
+        (8, about, m.Exited("app", 0, 137, "Error", None, now - timedelta(seconds=8))),
+        (7, about, m.PhaseEntered(m.Phase.RELEASED)),
+    ]
+
+
+def test_a_static_pod_is_told_once_and_its_mirror_not_at_all(tmp_path: Path) -> None:
+    written(
+        tmp_path,
+        (60, STATIC, m.Merged(Op.ADD, "file")),
+        (50, STATIC, m.ContainerStarted("app", "container", 0)),
+        (40, MIRROR, m.Watched(None, False, True, ())),
+        (40, MIRROR, m.Merged(Op.ADD, "api")),
+    )
+    listed = json.loads(explain("--root-dir", str(tmp_path), "-o", "json").output)["items"]
+    assert [(each["uid"], each["cause"]["code"]) for each in listed] == [(STATIC.uid, "AgentDown")]
+    assert json.loads(explain("static-n1", "--root-dir", str(tmp_path), "-o", "json").output)["uid"] == STATIC.uid
+
+
+def test_a_pod_that_has_done_its_work_is_well_without_an_agent(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    written(
+        tmp_path,
+        (9, ONCE, m.Exited("app", 0, 0, "Completed", now, now)),
+        (8, ONCE, m.StatusSet("Succeeded", "", False, None)),
+    )
+    assert explain("--root-dir", str(tmp_path)).output == "All pods are well.\n"
+    assert explain("once", "--root-dir", str(tmp_path)).output.startswith("once has done its work and ended well.")
+
+
+def test_a_pod_that_was_stopped_with_its_agent_has_not_failed(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    written(tmp_path, *ran_and_was_stopped(now, WEB))
+    told = json.loads(explain("web", "--root-dir", str(tmp_path), "-o", "json").output)
+    assert (told["state"], told["cause"]["code"], told["cause"]["wasStopped"]) == ("Stopped", "AgentDown", True)
+    assert told["sentence"] == (
+        "web was stopped, and is on a node whose agent does not run, last heard of 7s ago; nothing is started or tried "
+        "until the node's agent runs again."
+    )
+
+
+def test_a_crash_after_an_earlier_stop_is_a_crash(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    written(
+        tmp_path,
+        *ran_and_was_stopped(now, WEB),
+        (6, WEB, m.PhaseEntered(m.Phase.RUNNING)),
+        (5, WEB, m.ContainerStarted("app", "container", 1)),
+        (4, WEB, m.Exited("app", 1, 3, "Error", None, now - timedelta(seconds=4))),
+    )
+    told = json.loads(explain("web", "--root-dir", str(tmp_path), "-o", "json").output)
+    assert (told["cause"]["code"], told["cause"]["exitCode"]) == ("Crashed", 3)
+
+
+def test_a_static_pod_whose_file_came_back_is_not_gone(tmp_path: Path) -> None:
+    written(
+        tmp_path,
+        (60, STATIC, m.PhaseEntered(m.Phase.GONE)),
+        (50, STATIC, m.PhaseEntered(m.Phase.RUNNING)),
+        (40, STATIC, m.ContainerStarted("app", "container", 0)),
+    )
+    assert json.loads(explain("static-n1", "--root-dir", str(tmp_path), "-o", "json").output)["state"] == "Running"
+
+
+def test_the_context_s_namespace_is_meant_unless_another_is_given(tmp_path: Path, monkeypatch: Any) -> None:
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "namespace": "team"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://127.0.0.1:1"}}],
+    }
+    file = tmp_path / "kubeconfig"
+    file.write_text(json.dumps(config))
+    asked: list[str] = []
+
+    async def from_api(_: object, what: Any) -> Any:
+        asked.append(what.namespace)
+        return {"version": 1, "kind": "StoryList", "node": "", "items": []}
+
+    monkeypatch.setattr("pykubelet.cli.stories._from_api", from_api)
+    for flags in ((), ("-n", "other"), ("-A",)):
+        assert explain("--kubeconfig", str(file), *flags).exit_code == 0
+    assert asked == ["team", "other", ""]
+    assert explain("web", "-A", "--kubeconfig", str(file)).exit_code == 2
+
+
 def test_since_cuts_the_timeline(state: str) -> None:
     told = json.loads(explain("web", "--root-dir", state, "-o", "json", "--since", "10m").output)
     assert [line["what"] for line in told["timeline"]] == ["started", "exited with code 1 (Error)"]

@@ -20,4 +20,6 @@ def exits(before: ObservedPod | None, now: ObservedPod) -> Iterator[Exited]:
     known = {each.id for each in before.containers if each.state is State.EXITED} if before else set()
     ended = [each for each in now.containers if each.state is State.EXITED and each.id not in known]
     for each in reversed(ended):  # the newest are seen first
-        yield Exited(each.name, each.attempt, each.exit_code, each.reason, each.started_at, each.finished_at)
+        yield Exited(
+            each.name, each.attempt, each.exit_code, each.reason, each.started_at, each.finished_at, each.peak
+        )  # fmt: skip

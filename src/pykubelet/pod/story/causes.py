@@ -173,6 +173,8 @@ class Crashed(Ended, frozen=True, kw_only=True):
 
 class OutOfMemory(Ended, frozen=True, kw_only=True):
     limit: str = ""
+    peak: str = ""
+    """What it had at most; empty: nobody could tell."""
 
 
 class ReadOnlyFileSystem(Ended, frozen=True, kw_only=True):
@@ -221,6 +223,8 @@ class AgentDown(_Of, frozen=True, kw_only=True):
     """What is told is what was written down last."""
 
     since: datetime | None = None
+    was_stopped: bool = False
+    """The pod was stopped with the agent."""
 
 
 # --- its end

@@ -44,20 +44,59 @@ class ContainerFacts(Struct, frozen=True, kw_only=True):
     """Probes whose last result was a failure."""
     is_over: bool = False
     """It has ended and is not started again."""
+    was_asked: bool = False
+    """It has ended because the whole pod was to end."""
+    peak: int = 0
+    """Bytes of memory that it had at most, when it has ended for want of more; 0: nobody knows."""
+
+
+def phase_of(pod: Pod | None, moments: Sequence[m.Noted]) -> str:
+    """What its status says, or, when only moments are left, what was said of it before it was stopped."""
+    if pod is not None:
+        return pod.status.phase
+    phase, stopping = "", False
+    for noted in moments:
+        stopping = _is_stopping(stopping, noted.moment)
+        if isinstance(noted.moment, m.StatusSet) and not stopping:
+            phase = noted.moment.phase
+    return phase
 
 
 def container_facts(pod: Pod | None, moments: Sequence[m.Noted]) -> tuple[ContainerFacts, ...]:
     """Init containers first, in the order of the spec."""
     noted = _from_moments(moments)
     if pod is None:
-        return tuple(noted.values())
+        return tuple(replace(each, was_asked=_was_asked(each, moments)) for each in noted.values())
     spec, status = pod.spec, pod.status
     statuses = {each.name: each for each in (*status.init_container_statuses, *status.container_statuses)}
     init = {each.name for each in spec.init_containers}
-    return tuple(
+    merged = (
         _merged(noted.get(each.name, ContainerFacts(name=each.name)), each, statuses.get(each.name), each.name in init)
         for each in (*spec.init_containers, *spec.containers)
     )
+    return tuple(replace(each, was_asked=_was_asked(each, moments)) for each in merged)
+
+
+def _was_asked(facts: ContainerFacts, moments: Sequence[m.Noted]) -> bool:
+    """Whether its pod was being stopped when it ended. A status has whole seconds."""
+    if facts.ended is None or facts.ended.finished_at is None:
+        return False
+    until, stopping = facts.ended.finished_at + timedelta(seconds=1), False
+    for noted in moments:
+        if noted.at > until:
+            break
+        stopping = _is_stopping(stopping, noted.moment)
+    return stopping
+
+
+def _is_stopping(before: bool, moment: m.Moment) -> bool:
+    match moment:
+        case m.StopAsked(by=by):
+            return by in ("deleted", "removed", "orphaned")  # the others are what the pod has come to
+        case m.PhaseEntered(phase=m.Phase.RUNNING):
+            return False  # with an agent that came later
+        case _:
+            return before
 
 
 def _merged(
@@ -123,13 +162,15 @@ def _after(facts: ContainerFacts, noted: m.Noted) -> ContainerFacts:
             kinds = ("liveness", "startup")
             killed_for = next((each for each in kinds if f"{each} probe" in message), "")
             return replace(facts, killed_for=killed_for, killed_attempt=facts.restarts)
-        case m.Exited(code=code, reason=reason, attempt=attempt, started_at=started, finished_at=finished):
+        case m.Exited(code=code, reason=reason, attempt=attempt, started_at=started, finished_at=finished, peak=peak):
             why = facts.message if facts.waiting == "RunContainerError" else ""
             ended = ContainerStateTerminated(
                 exit_code=code, reason=reason, message=why, started_at=started, finished_at=finished
             )
             was_killed = facts.killed_for if attempt == facts.killed_attempt else ""
-            return replace(facts, ended=ended, running_since=None, until=None, killed_for=was_killed, is_over=True)
+            return replace(
+                facts, ended=ended, running_since=None, until=None, killed_for=was_killed, is_over=True, peak=peak
+            )  # fmt: skip
         case m.Probed(kind=kind, result=result) | m.HealthChanged(kind=kind, result=result):
             failing = facts.failing | {kind} if result == "Failure" else facts.failing - {kind}
             is_ready = facts.is_ready if kind != "readiness" else result == "Success"

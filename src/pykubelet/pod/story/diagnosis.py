@@ -12,7 +12,7 @@ from pykubelet.api.rules.resources import MEMORY
 from pykubelet.pod import moments as m
 from pykubelet.pod.story import causes as c
 from pykubelet.pod.story import texts
-from pykubelet.pod.story.container_facts import ContainerFacts
+from pykubelet.pod.story.container_facts import ContainerFacts, phase_of
 
 SLOW_PULL: Final = 10.0
 """Seconds after which a pull is what a pod waits for."""
@@ -112,14 +112,15 @@ def _of_runtime(seen: Evidence) -> c.Cause | None:
 
 def _of_api(seen: Evidence) -> c.Cause | None:
     if seen.trouble.agent and not _is_over(seen):
-        return c.AgentDown(since=seen.moments[-1].at if seen.moments else None)
+        was_stopped = any(each.was_asked and each.is_over for each in seen.containers)
+        return c.AgentDown(since=seen.moments[-1].at if seen.moments else None, was_stopped=was_stopped)
     if not seen.trouble.api or _is_over(seen):
         return None
     return c.ApiServerAway(message=seen.trouble.api, since=seen.trouble.api_since)
 
 
 def _is_over(seen: Evidence) -> bool:
-    return seen.pod is not None and seen.pod.status.phase in ("Succeeded", "Failed")
+    return phase_of(seen.pod, seen.moments) in ("Succeeded", "Failed")
 
 
 # --- before any container
@@ -179,7 +180,12 @@ def _source(pod: Pod | None, name: str) -> str:
 
 
 def _of_containers(seen: Evidence) -> c.Cause | None:
+    if phase_of(seen.pod, seen.moments) == "Succeeded":
+        return None
+    is_over = _is_over(seen)
     for container in seen.containers:
+        if is_over and container.is_sidecar:
+            continue  # it was ended with the pod
         if found := _of_container(seen, container):
             return found
     if (slow := _slow_pull(seen)) is not None:
@@ -205,7 +211,7 @@ def _of_container(seen: Evidence, of: ContainerFacts) -> c.Cause | None:
         case _:
             pass
     is_back_off = of.waiting == "CrashLoopBackOff"
-    has_failed = of.is_over and of.ended is not None and of.ended.exit_code != 0
+    has_failed = of.is_over and of.ended is not None and of.ended.exit_code != 0 and not of.was_asked
     if is_back_off or has_failed or _has_just_come_back(seen, of):
         return _of_exit(seen, of)
     return None
@@ -213,7 +219,7 @@ def _of_container(seen: Evidence, of: ContainerFacts) -> c.Cause | None:
 
 def _has_just_come_back(seen: Evidence, of: ContainerFacts) -> bool:
     """It runs again, but not for long enough to say that all is well."""
-    if not of.restarts or of.running_since is None or of.ended is None or of.ended.exit_code == 0:
+    if not of.restarts or of.was_asked or of.running_since is None or of.ended is None or of.ended.exit_code == 0:
         return False
     enough = _LONG_ENOUGH if of.killed_for and not of.is_ready else _A_WHILE
     return (seen.now - of.running_since).total_seconds() < enough
@@ -257,8 +263,9 @@ def _sorted(seen: Evidence, of: ContainerFacts, crashed: c.Crashed, words: str) 
     )  # fmt: skip
     if crashed.reason == "OOMKilled":
         limit = str((of.spec.resources.limits.get(MEMORY) if of.spec else None) or "")
+        peak = f"{max(1, round(of.peak / (1 << 20)))}Mi" if of.peak else ""
         return c.OutOfMemory(
-            container=name, exit_code=code, times=times, last_words=last, is_init=is_init, limit=limit
+            container=name, exit_code=code, times=times, last_words=last, is_init=is_init, limit=limit, peak=peak
         )  # fmt: skip
     if texts.is_read_only(words):
         return c.ReadOnlyFileSystem(container=name, exit_code=code, times=times, last_words=last, is_init=is_init)

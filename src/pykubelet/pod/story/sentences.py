@@ -97,8 +97,9 @@ def _of_exit(cause: c.Crashed | c.OutOfMemory | c.ReadOnlyFileSystem | c.Permiss
     often = f" {cause.times} times" if cause.times > 1 else ""
     words = f"; last words: `{cause.last_words}`" if cause.last_words else ""
     match cause:
-        case c.OutOfMemory(limit=limit):
-            why = f"OOMKilled: limit {limit}" if limit else "OOMKilled"
+        case c.OutOfMemory(limit=limit, peak=peak):
+            figures = ", ".join(f"{name} {value}" for name, value in (("limit", limit), ("peak", peak)) if value)
+            why = f"OOMKilled: {figures}" if figures else "OOMKilled"
             what = f"{who} exited with code {cause.exit_code} ({why}){often}"
         case c.ReadOnlyFileSystem():
             what = f"{who} writes to a read-only file system and exited with code {cause.exit_code}{often}"
@@ -147,9 +148,9 @@ def _of_node(cause: c.OfNode, now: datetime) -> str:
             return f"is on a node whose container runtime does not answer{_for(since, now)}: {_short(message)}"
         case c.ApiServerAway(since=since):
             return f"is on a node that cannot reach the API server{_for(since, now)}"
-        case c.AgentDown(since=since):
+        case c.AgentDown(since=since, was_stopped=was_stopped):
             heard = f", last heard of {_span(since, now)} ago" if since else ""
-            return f"is on a node whose agent does not run{heard}"
+            return f"{'was stopped, and ' if was_stopped else ''}is on a node whose agent does not run{heard}"
         case _:
             assert_never(cause)
 

@@ -11,15 +11,17 @@ from pykubelet.api.pod import Pod
 from pykubelet.pod import moments as m
 from pykubelet.pod.story import causes as c
 from pykubelet.pod.story.advice import Next, advice, next_step
-from pykubelet.pod.story.container_facts import ContainerFacts, container_facts
+from pykubelet.pod.story.container_facts import ContainerFacts, container_facts, phase_of
 from pykubelet.pod.story.diagnosis import Evidence, NodeTrouble, cause_of
 from pykubelet.pod.story.sentences import sentence
 from pykubelet.pod.story.timeline import Line, Span, critical_path, timeline
 
 State = Literal[
-    "Unscheduled", "Starting", "Waiting", "Failing", "NotReady", "Running", "Stopping", "Succeeded", "Failed", "Gone"
+    "Unscheduled", "Starting", "Waiting", "Failing", "NotReady", "Running", "Stopping", "Stopped", "Succeeded",
+    "Failed", "Gone"
 ]  # fmt: skip
-"""Starting goes on by itself; Waiting needs something; Failing has containers that end; Gone: no source has it."""
+"""Starting goes on by itself; Waiting needs something; Failing has containers that end; Stopped was so with its agent,
+and goes on with it; Gone: no source has it."""
 _WELL: Final = ("Starting", "Running", "Stopping", "Succeeded", "Gone")
 _NO_TROUBLE: Final = NodeTrouble()
 VERSION: Final = 1
@@ -110,8 +112,7 @@ def _next(pod: Pod | None, facts: Sequence[ContainerFacts], cause: c.Cause, now:
 def _state(
     pod: Pod | None, moments: Sequence[m.Noted], facts: Sequence[ContainerFacts], cause: c.Cause | None
 ) -> State:
-    said = (noted.moment.phase for noted in reversed(moments) if isinstance(noted.moment, m.StatusSet))
-    phase = pod.status.phase if pod else next(said, "")
+    phase = phase_of(pod, moments)
     if phase == "Succeeded":
         return "Succeeded"
     if phase == "Failed" or (cause is not None and not phase and isinstance(cause, c.OfEnd)):
@@ -127,6 +128,8 @@ def _state(
             return "Failing"
         case c.PortTaken(container=name) if name:
             return "Failing"
+        case c.AgentDown(was_stopped=True):
+            return "Stopped"
         case None | c.RuntimeDown() | c.ApiServerAway() | c.AgentDown():
             main = [each for each in facts if not each.is_init]
             return "Running" if main and all(each.running_since for each in main) else "Starting"

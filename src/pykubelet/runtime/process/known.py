@@ -88,6 +88,7 @@ class Container:
             exit_code=end.exit_code if end else 0,
             reason=end.reason if end else "",
             message=self.last_words or (end.message if end else ""),
+            peak=end.peak if end else 0,
             grace_seconds=int(grace) if grace.lstrip("-").isdigit() else None,
             limits=self._limits if self.record.placement.folders else None,
         )

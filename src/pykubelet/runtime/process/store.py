@@ -78,6 +78,8 @@ class ContainerEnd(Struct, frozen=True, kw_only=True):
     reason: str
     finished_at: datetime
     message: str = ""
+    peak: int = 0
+    """Bytes of memory, of one that was ended for want of more."""
 
 
 class Store:

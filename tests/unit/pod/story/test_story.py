@@ -119,6 +119,43 @@ def test_a_pod_that_is_gone_is_told_from_its_moments_alone() -> None:
     assert (found.state, found.is_well, found.next) == ("Gone", True, None)
 
 
+def test_who_ran_out_of_memory_is_told_with_what_it_had() -> None:
+    moments = (noted(m.Exited("app", 2, 137, "OOMKilled", ago(20), ago(10), (64 << 20) - 4096), 10),)
+    case = next(case for case in CASES if case.name == "out of memory")
+    found = story(case.pod, moments, now=NOW)
+    assert "(OOMKilled: limit 64Mi, peak 64Mi)" in found.sentence
+    assert json.loads(codec.encode(found))["cause"]["peak"] == "64Mi"
+
+
+@pytest.mark.parametrize("at", [9.5, 9.0], ids=["to the second", "as it was"])
+def test_who_ends_because_its_pod_is_stopped_has_not_failed(at: float) -> None:
+    """The times of a status are whole seconds."""
+    moments = (
+        noted(m.StopAsked("deleted", 30.0), 9.6 if at == 9.0 else 9.5),
+        noted(m.PhaseEntered(m.Phase.STOPPING), 9.5),
+    )
+    finished = "2026-01-02T15:03:55Z" if at == 9.5 else "2026-01-02T15:03:56Z"
+    ended = {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": finished}}
+    status = {"phase": "Running", "containerStatuses": one_status(ended)}
+    assert story(pod(status=status), moments, now=NOW).cause is None
+    assert story(pod(status=status), (), now=NOW).cause is not None
+
+
+def test_a_side_car_that_was_ended_with_its_pod_is_no_cause() -> None:
+    killed = {"terminated": {"exitCode": 137, "reason": "Error"}}
+    side = [{"name": "side", "image": "x", "restartPolicy": "Always"}]
+    for phase, code, cause in (("Succeeded", 0, None), ("Failed", 3, "app")):
+        ended = {"terminated": {"exitCode": code, "reason": "Error"}}
+        status = {
+            "phase": phase,
+            "initContainerStatuses": [{**one_status(killed)[0], "name": "side"}],
+            "containerStatuses": one_status(ended),
+        }
+        found = story(pod(status=status, restartPolicy="Never", initContainers=side), (), now=NOW)
+        assert getattr(found.cause, "container", None) == cause
+        assert found.is_well is (cause is None)
+
+
 def test_a_container_that_could_not_be_started_is_told_from_its_moments_alone() -> None:
     moments = (
         noted(m.StartFailed("app", "container", "ErrImagePull", "r/x: MANIFEST_UNKNOWN", 2.0), 20),

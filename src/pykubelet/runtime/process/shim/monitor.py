@@ -56,8 +56,8 @@ def watch(spec: ContainerSpec, report: int) -> NoReturn:
     os._exit(code)
 
 
-def note_end(spec: ContainerSpec, code: int, reason: str, message: str = "") -> None:
-    facts = {"exit_code": code, "reason": reason, "message": message, "finished_at": files.now()}
+def note_end(spec: ContainerSpec, code: int, reason: str, message: str = "", peak: int = 0) -> None:
+    facts = {"exit_code": code, "reason": reason, "message": message, "finished_at": files.now(), "peak": peak}
     files.write_whole(spec["folder"] + "/exit.json", facts)
 
 
@@ -216,7 +216,7 @@ class Monitor:
         status = self._status or 0
         code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
         reason = "Completed" if code == 0 else "OOMKilled" if self._was_out_of_memory() else "Error"
-        note_end(self._spec, code, reason)
+        note_end(self._spec, code, reason, peak=self._peak() if reason == "OOMKilled" else 0)
 
     def _drain(self, descriptor: int) -> None:
         while True:
@@ -271,6 +271,16 @@ class Monitor:
         except (OSError, ValueError):
             return False
         return counts.get("oom_kill", "0") != "0"
+
+    def _peak(self) -> int:
+        """The most memory that it had; 0: this kernel does not tell."""
+        for name in ("memory.peak", "memory.max_usage_in_bytes"):
+            try:
+                with open(f"{os.path.dirname(self._spec['oom_events'])}/{name}", encoding="ascii") as file:
+                    return int(file.read())
+            except (OSError, ValueError):
+                continue
+        return 0
 
 
 def _pipes(spec: ContainerSpec) -> tuple[list[int], list[int], int]:
