@@ -26,7 +26,7 @@ from pykubelet.node.agent import Agent
 from pykubelet.node.census import take_census
 from pykubelet.node.sync_loop import STUCK_AFTER
 from pykubelet.pod.ports.runtime import RuntimeStatus, RuntimeVersion
-from pykubelet.server.control_socket import control_socket
+from pykubelet.server.control_socket import Answers, control_socket
 from pykubelet.server.explainer import Explainer
 from pykubelet.services.proxier import removed, table_name
 
@@ -102,7 +102,7 @@ class Kubelet:
         kubelet = cls(await lay_foundations(config, stack))
         if kubelet._stats is not None:
             stack.push_async_callback(kubelet._stats.close)
-        answers = {
+        answers: dict[str, Callable[[str], Any]] = {
             "ping": lambda _: "pong",
             "pods": lambda _: kubelet.pods(),
             "journal": kubelet._base.journal.of,
@@ -112,7 +112,7 @@ class Kubelet:
         }
         await stack.enter_async_context(control_socket(config.socket, answers))
         if config.server.enabled or config.server.healthz_port:
-            await kubelet._serve(stack)
+            answers |= await kubelet._serve(stack)
         return kubelet
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
@@ -171,8 +171,8 @@ class Kubelet:
         """All pods of the node, as a PodList."""
         return {"apiVersion": "v1", "kind": "PodList", "items": self.agent.pods() if self.agent else []}
 
-    async def _serve(self, stack: AsyncExitStack) -> None:
-        """The agent's own HTTP API. Raises Invalid when a port cannot be had."""
+    async def _serve(self, stack: AsyncExitStack) -> Answers:
+        """The agent's own HTTP API. -> what else the socket answers. Raises Invalid when a port cannot be had."""
         from pykubelet.app.server import KubeletServer  # a web server takes long to load
 
         base = self._base
@@ -183,10 +183,12 @@ class Kubelet:
             explainer=self.explainer,
             metrics=self._metrics() if base.config.server.enabled else None,
             stats=self._stats,
+            node=lambda: self._parts.reporter.node,
         )
         ports = await server.start(stack)
         self._parts.reporter.serve_on(ports.get("https", base.config.server.port))
         self._server_parts = server.parts()
+        return server.answers()
 
     def _metrics(self) -> "Metrics":
         from pykubelet.server.metrics.metrics import Metrics

@@ -9,21 +9,26 @@ from pathlib import Path
 
 from aiohttp import web
 
+from pykubelet import __version__
+from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
 from pykubelet.base.tasks import Work
 from pykubelet.node.agent import Agent
+from pykubelet.node.loop_picture import loop_picture
 from pykubelet.pod.ports.server import Reviews
 from pykubelet.pod.stats.stats import Stats
 from pykubelet.server.application import Route, application
 from pykubelet.server.auth.kubelet_auth import KubeletAuth
+from pykubelet.server.control_socket import Answers
 from pykubelet.server.endpoints import debug, explain, healthz, pods, stats, zpages
 from pykubelet.server.explainer import Explainer
 from pykubelet.server.logs import system_logs
 from pykubelet.server.logs.container_logs import ContainerLogs
 from pykubelet.server.metrics import cadvisor, resource_metrics
 from pykubelet.server.metrics.metrics import Metrics
+from pykubelet.server.page.page import Page, Shown
 from pykubelet.server.serving_certificate import kubelet_tls
 from pykubelet.server.streaming.exec_attach_port_forward import ContainerStreams
 from pykubelet.web.serving import serving
@@ -69,6 +74,7 @@ class KubeletServer:
         metrics: Metrics | None,
         explainer: Explainer,
         stats: Stats | None,
+        node: Callable[[], Node | None],
     ) -> None:
         config = self._config = base.config
         self._runtime = base.runtime
@@ -88,15 +94,31 @@ class KubeletServer:
             certificate=certificate,
             meters=metrics.meters if metrics else None,
         )
+        shown = Shown(
+            inside=self._inside,
+            explainer=explainer,
+            journal=base.journal,
+            picture=lambda: loop_picture(current, base.journal) if (current := agent()) else None,
+            node=node,
+            trouble=base.troubles.now,
+            stats=stats,
+            version=__version__,
+        )
+        self.page = Page(shown, self._auth, self.tls.certificate) if config.server.debugging else None
+        """It is a way to look into everything: where that is not wanted, there is none."""
+        self._ips = base.facts.ips
+        self._port = 0
 
     async def start(self, stack: AsyncExitStack) -> Mapping[str, int]:
         """Serve until the stack is unwound. -> the ports, by name. Raises Invalid when one cannot be had."""
         options, routes = self._config.server, (*self.routes(), *self._stats_routes())
         ports = {}
         if options.enabled:
-            app = self._measured(application(routes, self._auth), "readwrite")
+            app = self._measured(application(routes, self.page.auth if self.page else self._auth), "readwrite")
+            if self.page is not None:
+                self.page.attend(app)
             serve = serving(app, options.address, options.port, tls=self.tls.context())
-            ports["https"] = await stack.enter_async_context(serve)
+            ports["https"] = self._port = await stack.enter_async_context(serve)
         if options.enabled and options.read_only_port:
             app = self._measured(application(routes, None), "readonly")
             ports["read-only"] = await stack.enter_async_context(serving(app, options.address, options.read_only_port))
@@ -110,7 +132,20 @@ class KubeletServer:
 
     def parts(self) -> dict[str, Work]:
         """What has to run, by name."""
-        return {"certificates": self.tls.run} if self._config.server.enabled else {}
+        if not self._config.server.enabled:
+            return {}
+        return {"certificates": self.tls.run, **(self.page.parts() if self.page else {})}
+
+    def answers(self) -> Answers:
+        """For people on the machine, at the agent's socket."""
+        page = self.page
+        if page is None or not self._config.server.enabled:
+            return {}
+        address = self._config.server.address
+        return {
+            "page": lambda _: page.invitation(address, self._port, self._ips),
+            "state": lambda _: page.state(),
+        }
 
     def _measured(self, app: web.Application, server_type: str) -> web.Application:
         if self._metrics is not None:
@@ -144,6 +179,7 @@ class KubeletServer:
             *healthz.routes(self._checks),
             *pods.routes(inside, runtime.pods),
             *explain.routes(self._explainer),
+            *(self.page.routes() if self.page else ()),
             *ContainerLogs(inside, runtime.observe, str(config.pod_logs_dir), enabled=options.debugging).routes(),
             *system_logs.routes(
                 _SYSTEM_LOGS,

@@ -38,6 +38,15 @@ class Noted(NamedTuple, Generic[M]):
     """When it came last, if that was more than once."""
 
 
+class UnderWay(NamedTuple):
+    """Something that has begun and is not over. Nothing of it is kept."""
+
+    kind: str
+    what: str
+    about: About
+    since: datetime
+
+
 class Rule(NamedTuple):
     """What the journal keeps of a moment. Readers are shown all of them."""
 
@@ -75,6 +84,8 @@ class Journal(Generic[M]):
         self._now = now
         self._pods: OrderedDict[str, _History[M]] = OrderedDict()
         self._readers: list[Reader[M]] = []
+        self._under_way: dict[int, UnderWay] = {}
+        self._begun = 0
 
     def note(self, moment: M, about: About | None = None, *, at: datetime | None = None) -> None:
         """Write a moment down. Costs microseconds and never fails: notes are taken in the middle of hot paths.
@@ -100,6 +111,19 @@ class Journal(Generic[M]):
         """A pod's moments, oldest first. What goes on now is among them."""
         history = self._pods.get(uid)
         return history.moments() if history is not None else ()
+
+    def begin(self, kind: str, what: str, about: About | None = None) -> int:
+        """Something begins that takes a while. -> what `end` wants to be told when it is over, however it ended"""
+        self._begun += 1
+        self._under_way[self._begun] = UnderWay(kind, what, about or _whose.get(), self._now())
+        return self._begun
+
+    def end(self, number: int) -> None:
+        del self._under_way[number]
+
+    def under_way(self) -> tuple[UnderWay, ...]:
+        """What has begun and is not over, the longest first."""
+        return tuple(self._under_way.values())
 
     def read_by(self, reader: Reader[M]) -> None:
         """From now on `reader` is shown every moment, at once and in order. It must not wait."""

@@ -124,6 +124,10 @@ class Agent:
         known |= {uid: worker.wish.pod for uid, worker in self.workers.workers.items() if uid not in known}
         return [changed(pod, status=self.statuses.get(uid) or pod.status) for uid, pod in known.items()]
 
+    def pods_by_source(self) -> dict[str, int]:
+        """How many pods each source has."""
+        return {name: len(self._config.merge.pods(name)) for name in self._outside.sources}
+
     def find_pod(self, namespace: str, name: str, uid: str = "") -> Pod | None:
         """One pod by its name and, if given, by its uid or its mirror's, with the newest status that it has."""
         uid = self.table.pod_uid(uid)

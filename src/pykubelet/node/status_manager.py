@@ -17,6 +17,7 @@ from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError
 from pykubelet.pod.moments import Journal, Moment, PodDeleted, StatusAcknowledged, StatusSent, StatusSet, about
 from pykubelet.pod.ports.api import PodApi
+from pykubelet.pod.stats.loop_picture import StatusQueue
 from pykubelet.pod.stats.startup_latency import has_started, running_since
 from pykubelet.pod.status.conditions import READY
 from pykubelet.pod.status.patch import status_patch
@@ -117,6 +118,15 @@ class StatusManager:
         """What was set last, by the uid of a pod or of its mirror."""
         entry = self._entries.get(self._static_uids.get(uid, uid))
         return entry.status if entry is not None else None
+
+    def queue(self) -> StatusQueue:
+        """How far it is with telling."""
+        waiting = self._line.qsize()
+        return StatusQueue(
+            waiting=waiting,
+            sending=max(0, sum(each.is_busy for each in self._entries.values()) - waiting),
+            trying_again=sum(each.retry is not None for each in self._entries.values()),
+        )
 
     def reconcile(self, pod: Pod) -> None:
         """The API server's copy of a pod or mirror pod has changed. Where it differs from what we said, ours counts."""

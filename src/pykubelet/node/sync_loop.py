@@ -7,6 +7,7 @@ worker of its own that acts on the newest wish. So one slow pod never holds up a
 import asyncio
 import logging
 import time
+from collections import Counter
 from typing import Final, assert_never
 
 from pykubelet.base.tasks import every
@@ -29,6 +30,8 @@ class SyncLoop:
         self._config = config
         self._handlers = handlers
         self._ready: set[str] = set()
+        self.handled: Counter[str] = Counter()
+        """How many messages, by their kind."""
         self._came_round: float | None = None
         """When the last message was done with, on the loop's clock; None: it does not run."""
 
@@ -36,6 +39,10 @@ class SyncLoop:
     def all_sources_ready(self) -> bool:
         """Whether every source has spoken and its first word has been handled. Clean-up waits for that."""
         return self._config.merge.seen_all(self._ready)
+
+    @property
+    def ready_sources(self) -> frozenset[str]:
+        return self._config.merge.seen & self._ready
 
     @property
     def lateness(self) -> float:
@@ -56,6 +63,7 @@ class SyncLoop:
         while True:
             self._came_round = now()
             message = await self._inbox.get()
+            self.handled[type(message).__name__] += 1
             try:
                 self.handle(message)
             except Exception:  # the loop's boundary: one message that cannot be handled must not end the agent

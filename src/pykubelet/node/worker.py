@@ -173,10 +173,12 @@ class PodWorker:
         """Run one step. -> its result, or the error that it ended with; `Interrupted` when `tell` cut it short."""
         self._news.clear()
         self._is_interrupted = False
+        whose = about(self.wish.pod)
         self._note(m.WorkBegun(operation))
+        begun = self._journal.begin("work", operation, whose)
         self._step = asyncio.create_task(step)
         try:
-            with timed(self._journal, partial(m.WorkEnded, operation), about(self.wish.pod)):
+            with timed(self._journal, partial(m.WorkEnded, operation), whose):
                 result = await self._step
         except asyncio.CancelledError:
             me = asyncio.current_task()
@@ -194,6 +196,7 @@ class PodWorker:
             return error
         finally:
             self._step = None
+            self._journal.end(begun)
         self._backoff.reset()
         return result
 

@@ -50,8 +50,12 @@ def measured(runtime: type[R]) -> type[R]:
 def _noted(method: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     @wraps(call)
     async def noted(self: Measured, *args: Any, **more: Any) -> Any:
-        with timed(self.journal, partial(_called, method)):
-            return await call(self, *args, **more)
+        begun = self.journal.begin("call", method)
+        try:
+            with timed(self.journal, partial(_called, method)):
+                return await call(self, *args, **more)
+        finally:
+            self.journal.end(begun)
 
     return noted
 

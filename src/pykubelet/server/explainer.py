@@ -58,7 +58,7 @@ class Explainer:
     async def all(self) -> dict[str, Any]:
         """The node, and the stories of those of its pods that are not well."""
         trouble, pods = self._trouble(), self._pods()
-        told = [await self._told(pod, self._moments(pod.metadata.uid), trouble, None) for pod in pods]
+        told = [await self.told(pod) for pod in pods]
         return {
             "version": VERSION,
             "kind": "StoryList",
@@ -67,6 +67,10 @@ class Explainer:
             "trouble": trouble,
             "items": [each for each in told if not each.is_well],
         }
+
+    async def told(self, pod: Pod) -> Story:
+        """By what is in memory alone."""
+        return await self._told(pod, self._moments(pod.metadata.uid), self._trouble(), None)
 
     async def one(self, namespace: str, name: str, since: datetime | None) -> Story:
         """Raises NotFound."""

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.base.journal import Journal
 
 # This program starts others; grpc's own care for forks only gets into the way of that. It is read when grpc is loaded.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -66,9 +67,10 @@ class Channel:
         deadline: float = DEADLINE,
         peer: str = "the runtime",
         on_call: Callable[[str, float, str], None] | None = None,
+        journal: Journal[Any] | None = None,
     ) -> None:
         """`peer` names the other side in messages. `on_call` hears of each call that was answered or has failed: its
-        name, the seconds it took and the error."""
+        name, the seconds it took and the error. In the `journal` calls are under way until they end."""
         path = endpoint.removeprefix(_SOCKET)
         if "://" in path or not path.startswith("/"):
             raise Invalid(f"{endpoint!r} is not the path of a socket, such as unix:///run/containerd.sock")
@@ -76,6 +78,7 @@ class Channel:
         self.deadline = deadline
         self._peer = peer
         self._on_call = on_call
+        self._journal = journal
         self._channel: grpc.aio.Channel | None = None
         self._unary: dict[str, Any] = {}
         self._closed = False
@@ -101,7 +104,8 @@ class Channel:
                 request_serializer=as_bytes,
                 response_deserializer=reply.FromString,
             )
-        began = asyncio.get_running_loop().time()
+        began, journal = asyncio.get_running_loop().time(), self._journal
+        begun = journal.begin("call", method.rpartition("/")[2]) if journal is not None else 0
         try:
             answer: Reply = await ask(request, timeout=None if math.isinf(seconds) else seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
@@ -112,6 +116,9 @@ class Channel:
             if self._closed and not _is_cancelled():
                 raise Lost(f"{method}: the connection to {self._peer} was closed") from None
             raise
+        finally:
+            if journal is not None:
+                journal.end(begun)
         self._note(method, began, "")
         return answer
 

@@ -22,10 +22,13 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 def is_foreign(request: web.BaseRequest) -> bool:
     """Whether it is a page of another origin that asks, in the name of the person at the browser or of nobody."""
+    return is_from_elsewhere(request) and (_has_certificate(request) or not _has_token(request))
+
+
+def is_from_elsewhere(request: web.BaseRequest) -> bool:
+    """Whether it is a page of another origin that asks, in whosever name."""
     here = _place(f"{request.scheme}://{request.host}")
-    if all(here is not None and _place(origin) == here for origin in request.headers.getall(hdrs.ORIGIN, [])):
-        return False
-    return _has_certificate(request) or not _has_token(request)
+    return not all(here is not None and _place(origin) == here for origin in request.headers.getall(hdrs.ORIGIN, []))
 
 
 def _has_certificate(request: web.BaseRequest) -> bool:

@@ -115,6 +115,14 @@ class ServingTls:
             return certificate
         raise Invalid("the authorities have changed since the client certificate was seen: connect again")
 
+    def certificate(self) -> x509.Certificate | None:
+        """The one that is shown, from its file; None while there is none that can be read."""
+        try:
+            pair = self._pair()
+            return x509.load_pem_x509_certificate(read_pem(pair[0])) if pair else None
+        except (PykubeletError, ValueError):
+            return None
+
     # --- inside
 
     def _hand_on(self, tls: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> int | None:

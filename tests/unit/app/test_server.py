@@ -77,6 +77,7 @@ async def served(
             metrics=Metrics("n1"),
             explainer=kubelet.explainer,
             stats=stats_reader(base, tuple),
+            node=lambda: None,
         )
         ports = await server.start(stack)
         yield Served((*server.routes(), *server._stats_routes()), ports["https"])
@@ -123,6 +124,7 @@ async def test_who_wants_it_open_has_to_say_so(tmp_path: Path) -> None:
         for path in ("/pods", "/configz", "/metrics/cadvisor", "/stats/summary", "/debug/pprof/goroutine", "/spec"):
             assert await server.status("GET", path) == 200, path
         assert await server.status("GET", "/containerLogs/default/web/c") == 404
+        assert await server.status("GET", "/page/state") == 401, "the page is for somebody"
 
 
 @pytest.mark.parametrize("path", ["/exec/default/web/c", "/run/default/web/c", "/containerLogs/default/web/c"])
@@ -131,3 +133,4 @@ async def test_debugging_can_be_switched_off(tmp_path: Path, path: str) -> None:
         method = "POST" if path.startswith("/run") else "GET"
         assert await server.status(method, path) == 405
         assert await server.status("GET", "/debug/pprof/") == 404
+        assert await server.status("GET", "/page/") == 404

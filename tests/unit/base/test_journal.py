@@ -227,3 +227,17 @@ def test_a_note_costs_microseconds() -> None:
     for number in range(20_000):
         journal.note(f"probe={number % 7}", WEB)
     assert (time.perf_counter() - began) / 20_000 < 100e-6  # it is about 4; the machine may be busy
+
+
+def test_what_has_begun_is_under_way_until_it_ends() -> None:
+    journal: Journal[str] = Journal(now=Ticking())
+    one, other = journal.begin("call", "RunPodSandbox", WEB), journal.begin("call", "RunPodSandbox", DB)
+    assert [(each.what, each.about, each.since) for each in journal.under_way()] == [
+        ("RunPodSandbox", WEB, T0),
+        ("RunPodSandbox", DB, T0 + timedelta(seconds=1)),
+    ]
+    journal.end(one)
+    assert [each.about for each in journal.under_way()] == [DB]
+    journal.end(other)
+    assert journal.under_way() == ()
+    assert journal.of("u1") == (), "nothing of it is kept"

@@ -28,6 +28,8 @@ class Span(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
     what: str
     began: datetime
     seconds: float
+    took: float | None = None
+    """Of the work itself, which may have begun before the stage ahead of it was over; None: nobody has measured it."""
 
 
 def timeline(moments: Sequence[m.Noted]) -> tuple[Line, ...]:
@@ -133,7 +135,7 @@ def _of_container(moment: m.Moment) -> _Told | None:
 def critical_path(moments: Sequence[m.Noted]) -> tuple[Span, ...]:
     """The stages of the pod's first start, up to Ready, each from the end of the one before. Between two marks the time
     belongs to what the second one ends: that is what the pod was waiting for."""
-    marks: list[tuple[datetime, Stage, str]] = []
+    marks: list[tuple[datetime, Stage, str, float | None]] = []
     began: datetime | None = None
     init = _init_names(moments)
     for noted in sorted(moments, key=lambda noted: noted.at):
@@ -141,26 +143,28 @@ def critical_path(moments: Sequence[m.Noted]) -> tuple[Span, ...]:
         began = began or at
         match noted.moment:
             case m.Began():
-                marks.append((at, "waiting", "for its worker"))
-            case m.StepEnded(step="volumes", error=""):
-                marks.append((at, "volumes", "volumes"))
-            case m.SandboxMade(error=""):
-                marks.append((at, "sandbox", "sandbox"))
-            case m.PullEnded(image=image, error=""):
-                marks.append((at, "pull", image))
-            case m.Exited(container=name, code=0, finished_at=finished) if name in init:
-                marks.append((finished or at, "init", name))
+                marks.append((at, "waiting", "for its worker", None))
+            case m.StepEnded(step="volumes", error="", seconds=seconds):
+                marks.append((at, "volumes", "volumes", seconds))
+            case m.SandboxMade(error="", seconds=seconds):
+                marks.append((at, "sandbox", "sandbox", seconds))
+            case m.PullEnded(image=image, error="", waited=waited):
+                marks.append((at, "pull", image, waited))
+            case m.Exited(container=name, code=0, started_at=started, finished_at=finished) if name in init:
+                lived = _seconds(finished - started) if started and finished else None
+                marks.append((finished or at, "init", name, lived))
             case m.ContainerStarted(container=name, kind="container", attempt=0):
-                marks.append((at, "start", name))
+                marks.append((at, "start", name, None))
             case m.StatusSet(is_ready=True):
-                marks.append((at, "ready", "until Ready"))
+                marks.append((at, "ready", "until Ready", None))
                 break
             case _:
                 pass
     spans, before = [], began
-    for at, stage, what in sorted(marks, key=lambda mark: mark[0]):
+    for at, stage, what, took in sorted(marks, key=lambda mark: mark[0]):
         assert before is not None  # there are marks
-        spans.append(Span(stage=stage, what=what, began=before, seconds=_seconds(at - before)))
+        took = round(took, 3) if took is not None else None
+        spans.append(Span(stage=stage, what=what, began=before, seconds=_seconds(at - before), took=took))
         before = max(at, before)
     return tuple(spans)
 

@@ -65,10 +65,10 @@ class CriRuntime:
         journal: Journal | None = None,
     ) -> None:
         on_call = None if journal is None else partial(_note, journal)
-        self._channel = Channel(endpoint, deadline=deadline, on_call=on_call)
+        self._channel = Channel(endpoint, deadline=deadline, on_call=on_call, journal=journal)
         self._image_channel = self._channel
         if image_endpoint not in ("", endpoint):
-            self._image_channel = Channel(image_endpoint, deadline=deadline, on_call=on_call)
+            self._image_channel = Channel(image_endpoint, deadline=deadline, on_call=on_call, journal=journal)
         self._deadline = deadline
         self._machine = machine or Machine()
         self._observer = Observer(self._channel, now=partial(datetime.now, UTC))

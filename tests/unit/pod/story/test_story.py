@@ -188,6 +188,8 @@ def test_the_critical_path_is_the_time_until_ready_without_a_gap() -> None:
     stages = [("waiting", 0.1), ("volumes", 0.4), ("sandbox", 0.5), ("pull", 20.0), ("init", 5.0), ("start", 1.0)]
     assert [(each.stage, each.seconds) for each in found.critical_path] == [*stages, ("ready", 3.0)]
     assert found.ready_after == pytest.approx(30.0)
+    took = {each.stage: each.took for each in found.critical_path if each.took is not None}
+    assert took == {"volumes": 0.4, "sandbox": 0.5, "pull": 20.0, "init": 4.9}
 
 
 def test_the_timeline_has_durations_and_can_be_cut() -> None:

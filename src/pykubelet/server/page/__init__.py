@@ -1,0 +1,1 @@
+"""The page: what a browser shows of this node and its pods, live."""
