@@ -34,6 +34,8 @@ class Node:
         self.state = folder / "state"
         self.log = folder / "agent.log"
         self._flags = flags
+        self.inside: tuple[str, ...] = ()
+        """The command, if any, that starts the agent somewhere else than here."""
         self.cgroup_root = f"pykubelet-test-{os.getpid()}-{abs(hash(str(folder))) % 10**6}"
 
     @contextmanager
@@ -44,7 +46,9 @@ class Node:
         run += ["--hostname-override", NODE_NAME, "--port=0", "--healthz-port=0"]
         run += [f"--cgroup-root=/{self.cgroup_root}", "--images=machine", *self._flags, *flags]
         with self.log.open("ab") as log:
-            process = AgentProcess(subprocess.Popen([*COMMAND, *run], stderr=log), self.state / "pykubelet.sock")
+            process = AgentProcess(
+                subprocess.Popen([*self.inside, *COMMAND, *run], stderr=log), self.state / "pykubelet.sock"
+            )
         try:
             yield process
         finally:

@@ -32,6 +32,11 @@ class ObjectServer(ListWatchServer):
         """Tokens, which are names as well, and the subresources of nodes that they may use."""
         self.reviews: list[str] = []
         """What was asked about whom."""
+        self.events: list[tuple[str, str]] = []
+        """Reason and message of those that came."""
+        self.speaks = asyncio.Event()
+        """Until it is set again once it was cleared, nobody gets an answer."""
+        self.speaks.set()
 
     async def ask_to_delete(self, name: str, grace: int | None = None, namespace: str = "default") -> None:
         """As `kubectl delete` does with a pod: the node has the last word."""
@@ -41,6 +46,7 @@ class ObjectServer(ListWatchServer):
         await self.apply({**pod, "metadata": {**pod["metadata"], **ending}})
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        await self.speaks.wait()
         resource, namespace, name = place(request.path)
         if request.method == "GET" and not name:
             return await super().handle(request)
@@ -48,6 +54,7 @@ class ObjectServer(ListWatchServer):
         if resource in ("tokenreviews", "subjectaccessreviews"):
             return self._review(resource, content["spec"])
         if resource == "events":
+            self.events.append((content["reason"], content["message"]))
             return web.json_response(content, status=201)
         if request.path.endswith("/token"):
             status = {"token": "t", "expirationTimestamp": "2999-01-01T00:00:00Z"}
@@ -108,6 +115,14 @@ class LoopbackApi:
     def pods(self) -> dict[str, dict[str, Any]]:
         """By name."""
         return {item["metadata"]["name"]: item for key, item in [*self._server.objects.items()] if key[0] == "pods"}
+
+    def events(self) -> list[tuple[str, str]]:
+        """Reason and message of each."""
+        return [*self._server.events]
+
+    def speak(self, is_heard: bool) -> None:
+        """Or fall silent: whoever asks waits, which is the worst way of not being there."""
+        self.loop.call_soon_threadsafe(self._server.speaks.set if is_heard else self._server.speaks.clear)
 
     def knows(self, token: str, *subresources: str) -> None:
         """Somebody, by a token that is also the name, who may use these subresources of nodes."""

@@ -75,6 +75,8 @@ class Containerd:
         self.root = root
         self.registry = registry
         self.socket = root / "containerd.sock"
+        self.inside: tuple[str, ...] = ()
+        """The command, if any, that starts it somewhere else than here."""
         self.bridge = bridge_of(root)
         self.subnet = _free_subnet()
         self.layer = busybox_layer()
@@ -97,7 +99,7 @@ class Containerd:
         self._write_configuration()
         with (self.root / "containerd.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [_program("containerd"), "--config", self.root / "config.toml"],
+                [*self.inside, _program("containerd"), "--config", self.root / "config.toml"],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -118,6 +120,19 @@ class Containerd:
             self._process.terminate()
             self._process.wait(_SECONDS)
             self._process = None
+
+    def lose_power(self) -> None:
+        """It ends with all that runs in it, and what is in memory is gone."""
+        self.kill()
+        shims = self._shims()
+        for pid in (*(child for shim in shims for child in _children(shim)), *shims):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for path in self._mounts():
+            subprocess.run(["umount", "--lazy", path], check=False, capture_output=True)
+        subprocess.run(["ip", "link", "delete", self.bridge], check=False, capture_output=True)
+        shutil.rmtree(self.root / "state", ignore_errors=True)
+        self.socket.unlink(missing_ok=True)
 
     def load(self, *images: OciImage) -> None:
         archive = self.root / "import.tar"
@@ -208,7 +223,9 @@ class Containerd:
         assert self._process.poll() is None, self._told()
         try:
             plugins = self.ctr("plugins", "ls", "-q") and self.ctr("plugins", "ls")
-        except RuntimeError:
+            with cri_caller(self.endpoint) as call:  # it refuses to answer until it has recovered what it had
+                call("RuntimeService/ListPodSandbox", cri.ListPodSandboxRequest(), cri.ListPodSandboxResponse)
+        except (RuntimeError, grpc.RpcError):
             return False
         return any(line.split()[1:2] == ["cri"] and line.split()[-1] == "ok" for line in plugins.splitlines())
 
@@ -282,6 +299,12 @@ class Containerd:
         }
         ports = {"type": "portmap", "capabilities": {"portMappings": True}}
         return {"cniVersion": "0.4.0", "name": self.bridge, "plugins": [bridge, ports]}
+
+
+def _children(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
 from pykubelet.app.machine import MachineParts
 from pykubelet.base.tasks import Work
-from pykubelet.host.checkpoint import PodCheckpoint
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.host.iptables import keep_chains
 from pykubelet.host.oom_kills import watch_oom_kills
@@ -35,7 +34,6 @@ class AgentParts(Struct, frozen=True, kw_only=True):
 
     reporter: NodeReporter
     sources: Mapping[str, PodSource]
-    checkpoint: PodCheckpoint
     image_gc: ImageGc
     keyring: Keyring | None
     objects: PodObjects | None
@@ -54,9 +52,6 @@ def agent_parts(base: Foundations, troubles: Callable[[], Iterable[str]]) -> Age
         reporter=reporter,
         sources=_sources(base, reporter.ownership, static),
         objects=static or objects,
-        checkpoint=PodCheckpoint(
-            config.root_dir / "checkpoints" / "pods", machine=f"{base.facts.machine_id} {base.facts.system_uuid}"
-        ),
         image_gc=ImageGc(base.runtime, base.recorder, config.image_gc, journal=base.journal),
         keyring=load_credential_providers(plugins.config, plugins.bin_dir) if plugins.config else None,
     )
@@ -99,8 +94,8 @@ def dependencies(
         restart_waits=config.restart_waits,
         resync_period=config.resync_period,
         api_node=(lambda: api.view.node if reporter.ownership.is_ours else None) if api else (lambda: None),
-        checkpoint=parts.checkpoint if api else None,
-        restored=parts.checkpoint.load() if api else (),
+        checkpoint=base.checkpoints.pods if base.checkpoints else None,
+        restored=base.checkpoints.restored if base.checkpoints else (),
         allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
         refuse_unenforced=config.refuse_unenforced,
         has_app_armor=base.facts.has_app_armor,
@@ -112,14 +107,15 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
     can = base.runtime.capabilities
     logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
     found: dict[str, Work] = {
-        "checkpoint": parts.checkpoint.run,
         "kills for want of memory": partial(watch_oom_kills, partial(base.recorder.node_event, "Warning", "SystemOOM")),
         "logs": partial(logs.run, lambda: pleg.seen.values()),
     }
+    if base.checkpoints is not None:
+        found["checkpoint"] = base.checkpoints.run
     found |= {f"chains of {program}": partial(keep_chains, program) for program in local.iptables}
     if can.set_pod_cidr is not None:
         api, configured = base.api, base.config.pod_cidr
-        node = (lambda: api.view.node) if api else (lambda: None)
+        node = (lambda: api.view.node or parts.reporter.node) if api else (lambda: None)
         found["pod addresses"] = partial(tell_pod_cidr, can.set_pod_cidr, node, configured)
     if can.keeps_images and not base.config.image_gc.is_off:
         found["image gc"] = partial(parts.image_gc.run, pleg.look)
@@ -143,6 +139,7 @@ def _reporter(base: Foundations, troubles: Callable[[], Iterable[str]]) -> NodeR
         troubles=troubles,
         lease_renewed=partial(api.leases.renewal_time, settings.name) if api else None,
         journal=base.journal,
+        before=base.checkpoints.objects if base.checkpoints else None,
     )
 
 

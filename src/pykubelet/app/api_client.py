@@ -15,6 +15,7 @@ from pykubelet.api.rules.well_known import CLIENT_SIGNER, SERVING_SIGNER
 from pykubelet.base.tasks import Work
 from pykubelet.config.agent import Config
 from pykubelet.kube import kubeconfig
+from pykubelet.kube.before import Before
 from pykubelet.kube.bootstrap import bootstrap, rotating
 from pykubelet.kube.certificate_rotation import CertificateKeeper
 from pykubelet.kube.certificate_store import CLIENT, SERVING, CertificateStore
@@ -32,6 +33,7 @@ from pykubelet.kube.runtime_classes import KubeRuntimeClasses
 from pykubelet.kube.services import ServiceView, SliceView
 from pykubelet.kube.settings import ClientSettings
 from pykubelet.pod.moments import Journal
+from pykubelet.pod.ports.machine import LastKnown
 
 _UNTOLD_QPS: Final = 5
 _UNTOLD_BURST: Final = 10
@@ -65,9 +67,9 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     """What monitoring may ask for at any time, by the name that upstream has for it."""
 
 
-async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> ApiParts:
-    """Raises Invalid for a kubeconfig that cannot be used; a server that does not answer is waited for later, but for
-    the one that is to issue the first certificate."""
+async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known: LastKnown | None = None) -> ApiParts:
+    """`known` is what an earlier agent knew. Raises Invalid for a kubeconfig that cannot be used; a server that does
+    not answer is waited for later, but for the one that is to issue the first certificate."""
     way = await _way(config.client)
     open_client = partial(_open_client, stack, Credentials(way.client), journal=journal)
     rates = config.client
@@ -80,8 +82,9 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
     told = await open_client(qps=rates.event_qps or _UNTOLD_QPS, burst=rates.event_burst or _UNTOLD_BURST)
     view = NodeView(server, config.node.name)
     recorder = EventRecorder(told, config.node.name, journal=journal)
-    services = ServiceView(server)
-    objects = KubeObjects(server, services, detection=config.client.change_detection)
+    before = Before(known, has_answered=lambda: server.has_answered)
+    services = ServiceView(server, before)
+    objects = KubeObjects(server, services, before=before, detection=config.client.change_detection)
     parts: dict[str, Work] = {"node view": view.follow, "events": recorder.run}
     parts |= {"services": services.follow, "config maps and secrets": objects.run}
     slices = SliceView(server) if config.services.proxy else None
@@ -96,7 +99,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack) -> Ap
         objects=objects,
         services=services,
         slices=slices,
-        classes=KubeRuntimeClasses(server),
+        classes=KubeRuntimeClasses(server, before),
         leases=KubeLeases(heartbeat),
         nodes=KubeNodes(heartbeat),
         view=view,

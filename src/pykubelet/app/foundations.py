@@ -4,6 +4,7 @@ server, the runtime. All of it is there before the runtime has answered."""
 import fcntl
 import os
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.config.agent import Config
+from pykubelet.host.checkpoint import Checkpoints, load_checkpoints
 from pykubelet.host.journal_files import JournalFiles
 from pykubelet.host.machine import LocalMachine
 from pykubelet.host.prepare import prepare_machine
@@ -42,6 +44,8 @@ class Foundations(Struct, frozen=True, kw_only=True):
     api: "ApiParts | None"
     recorder: "EventRecorder | LogRecorder"
     runtime: Runtime
+    checkpoints: Checkpoints | None
+    """What is remembered of an API server."""
 
 
 async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
@@ -53,7 +57,7 @@ async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
     machine = LocalMachine(str(config.root_dir), hostname=config.node.name, node_ips=config.node_ips)
     facts = await machine.facts()
     check_reserved(config, facts)
-    journal, api = Journal(rule), None
+    journal, api, checkpoints = Journal(rule), None, None
     journal_files, troubles = JournalFiles(config.root_dir / "journal", rule), NodeTroubles()
     for reader in (log_moment, journal_files.read, troubles.read):
         journal.read_by(reader)
@@ -61,7 +65,10 @@ async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
     if config.client.kubeconfig:
         from pykubelet.app.api_client import connect  # an HTTP client takes long to load
 
-        api = await connect(config, journal, stack)
+        machine_name = f"{facts.machine_id} {facts.system_uuid}"
+        folder, secrets = config.root_dir / "checkpoints", config.keep_secrets
+        checkpoints = await in_thread(partial(load_checkpoints, folder, machine=machine_name, secrets=secrets))
+        api = await connect(config, journal, stack, checkpoints.objects)
     runtime = make_runtime(changed(config.runtime, node_ips=facts.ips, journal=journal))
     stack.push_async_callback(runtime.close)
     recorder = api.recorder if api else LogRecorder(config.node.name, journal=journal)
@@ -75,6 +82,7 @@ async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
         api=api,
         recorder=recorder,
         runtime=runtime,
+        checkpoints=checkpoints,
     )
 
 

@@ -156,6 +156,8 @@ class Kubelet:
                 return
             log.warning("the pods of an earlier agent can be stopped only once the runtime answers")
         await start
+        if self._base.checkpoints is not None:
+            self._base.checkpoints.freeze()  # these pods go on when an agent comes again
         if self.agent is not None:
             await self.agent.stop_pods()
         if self._services is not None:

@@ -87,6 +87,8 @@ class Config(Struct, frozen=True, kw_only=True):
     allowed_unsafe_sysctls: tuple[str, ...] = ()
     stop_pods_on_exit: bool = False
     refuse_unenforced: bool = False
+    keep_secrets: bool = False
+    """Whether secrets and tokens of pods may lie on this machine's disk."""
     remove_pods: bool = False
     """Run none: an agent that clears away what others have left."""
     users_per_pod: int = 65536

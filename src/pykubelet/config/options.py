@@ -44,6 +44,9 @@ HEEDED: Final = (
            "registry alone; this machine's programs alone", is_ours=True),
     Option("", K.TRUTH, False, ("stop_pods_on_exit",), "stop-pods-on-exit", "BOOL",
            "Stop all pods when the agent is told to stop; their logs stay", is_ours=True),
+    Option("", K.TRUTH, False, ("keep_secrets",), "keep-secrets", "BOOL",
+           "Keep the secrets and tokens of pods on disk, so that a machine that comes up without its API server can "
+           "run them", is_ours=True),
     Option("", K.TRUTH, False, ("refuse_unenforced",), "refuse-unenforced", "BOOL",
            "Refuse pods with limits that cannot be enforced here; else an event tells of them", is_ours=True),
     Option("", K.TRUTH, False, ("remove_pods",), "remove-pods", "BOOL",

@@ -81,6 +81,8 @@ class ApiClient:
         self._max_line = max_line
         self._journal = journal or Journal()
         self._session: aiohttp.ClientSession | None = None
+        self.has_answered = False
+        """Whether the server has ever said anything."""
 
     @property
     def url(self) -> str:
@@ -241,7 +243,7 @@ class ApiClient:
                 response = await self._session.request(
                     method, url, data=data, timeout=timeout, allow_redirects=False, **arguments
                 )
-            code = str(response.status)
+            code, self.has_answered = str(response.status), True
             return response
         finally:
             self._journal.note(ApiAnswered(method, url.authority, code))

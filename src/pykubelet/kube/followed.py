@@ -44,7 +44,11 @@ class Followed(Generic[K]):
                         self.items.pop(_key(meta), None)
                     case Lost(error):
                         self.refusal = None if self.synced.is_set() else error
+                self._has_changed()
                 self.on_change()
+
+    def _has_changed(self) -> None:
+        """For views that remember."""
 
 
 def _key(meta: ObjectMeta) -> tuple[str, str]:

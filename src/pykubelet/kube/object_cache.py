@@ -12,6 +12,7 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, PykubeletError, Retry
+from pykubelet.kube.before import Before
 from pykubelet.kube.settings import ChangeDetection
 from pykubelet.kube.watch import Changed, Deleted, Lost, Reflector, Relisted, Resumed
 from pykubelet.pod.container.failures import MissingObject, ObjectKind
@@ -32,6 +33,8 @@ class _Entry(Generic[T]):
         self.users: dict[str, bool] = {}
         """By uid of a pod: whether its files follow the object."""
         self.value: T | None = None
+        self.recalled: T | None = None
+        """What it was for an earlier agent, until the server has told this one."""
         self.is_known = False
         """Whether anybody was ever told what it is, or that it is not there."""
         self.error: PykubeletError | None = None
@@ -56,19 +59,23 @@ class ObjectCache(Generic[T]):
     """The objects of one kind. `what` names it, as upstream does when there is none. `fetch` and `reflector` get one
     object by its namespace and name. `changed` hears of the pods (by uid) that should look at an object again.
 
-    Where nothing is watched, what was had is good for a while.
+    Where nothing is watched, what was had is good for a while. `before` has what an earlier agent knew.
     """
 
     def __init__(
         self,
         what: ObjectKind,
+        kind: type[T],
         fetch: Callable[[str, str], Awaitable[T]],
         reflector: Callable[[str, str], Reflector[T]],
         *,
+        before: Before | None = None,
         detection: ChangeDetection = "Watch",
         changed: Callable[[Iterable[str]], None] = lambda uids: None,
     ) -> None:
         self._what: ObjectKind = what
+        self._kind: type[T] = kind
+        self._before = before or Before()
         self._fetch: Callable[[str, str], Awaitable[T]] = fetch
         self._reflector: Callable[[str, str], Reflector[T]] = reflector
         self._detection = detection
@@ -98,6 +105,7 @@ class ObjectCache(Generic[T]):
             del entry.users[uid]
             if not entry.users:
                 del self._entries[key]
+                self._before.drop(self._what, *key)
                 if entry.watch is not None:
                     entry.watch.cancel()
 
@@ -109,6 +117,16 @@ class ObjectCache(Generic[T]):
         entry = self._entries.get(key)
         if entry is None:
             entry = _Entry()  # nobody's: it is not kept
+        elif not entry.is_known:
+            entry.value = entry.recalled = self._before.recall(self._kind, self._what, *key)
+            entry.is_known = entry.value is not None
+        if entry.recalled is not None:
+            return await self._before.or_else(self._get(key, entry, fresh), entry.recalled)
+        return await self._get(key, entry, fresh)
+
+    # --- asking
+
+    async def _get(self, key: Key, entry: _Entry[T], fresh: bool) -> T:
         question = self._next()
         self._begin(key, entry)
         if entry.watch is not None:
@@ -120,10 +138,8 @@ class ObjectCache(Generic[T]):
             if entry.error is not None and not entry.is_followed:
                 raise entry.error.with_traceback(None)
         if entry.value is None:
-            raise MissingObject(self._what, name)
+            raise MissingObject(self._what, key[1])
         return entry.value
-
-    # --- asking
 
     def _will_do(self, entry: _Entry[T], fresh: bool) -> bool:
         if fresh or entry.value is None or self._detection == "Get":
@@ -134,21 +150,23 @@ class ObjectCache(Generic[T]):
         question = self._next()
         value, until = entry.value, 0.0
         error: PykubeletError | None = None
+        is_told = True
         try:
             value = await self._fetch(*key)
             until = asyncio.get_running_loop().time() + _HOLDS
         except NotFound:
             value = None
         except Retry as failure:
+            is_told = False
             if value is None:
-                error = failure
+                error = Retry(f"{failure}{self._before.unkept(self._what)}", after=failure.after)
             else:
                 log.info("%s %s/%s is taken for what it was: %s", self._what, *key, failure)
         except PykubeletError as failure:
-            error = failure
+            error, is_told = failure, False
         if not entry.is_followed:  # else the watch has come back meanwhile, and knows better
             entry.error, entry.until, entry.asked = error, until, question
-            self._keep(entry, value)
+            self._keep(key, entry, value, is_told=is_told)
 
     def _next(self) -> int:
         self._questions += 1
@@ -191,13 +209,13 @@ class ObjectCache(Generic[T]):
                         entry.is_followed = found is not None or not unread
                         if entry.is_followed:
                             entry.error, entry.asked = None, self._next()
-                            self._keep(entry, found)
+                            self._keep(key, entry, found)
                     case Changed(item):
                         if item.metadata.name == key[1]:
-                            self._keep(entry, item)
+                            self._keep(key, entry, item)
                     case Deleted(metadata):
                         if metadata.name in ("", key[1]):  # what cannot be read is taken for the worst
-                            self._keep(entry, None)
+                            self._keep(key, entry, None)
                     case Lost():
                         entry.until = 0.0
                     case Resumed():
@@ -206,15 +224,26 @@ class ObjectCache(Generic[T]):
                 if entry.is_immutable:
                     return
 
-    def _keep(self, entry: _Entry[T], value: T | None) -> None:
+    def _keep(self, key: Key, entry: _Entry[T], value: T | None, *, is_told: bool = True) -> None:
         """A change wakes the pods whose files follow the object; one that has come to be, also those that cannot start
         without it."""
         before, entry.value = entry.value, None if value is None else _slim(value)
         is_news = entry.is_known and _version(before) != _version(value)
         entry.is_known = True
+        if is_told:
+            self._save(key, entry, is_kept=entry.recalled is not None and not is_news)
+            entry.recalled = None
         woken = [uid for uid, follows in entry.users.items() if follows or before is None] if is_news else []
         if woken and self._detection == "Watch":
             self._changed(woken)
+
+    def _save(self, key: Key, entry: _Entry[T], *, is_kept: bool) -> None:
+        """For the agent that comes after this one."""
+        value = entry.value
+        if value is None:
+            self._before.drop(self._what, *key)
+        elif entry.users and not is_kept:
+            self._before.save(self._what, *key, value=lambda: value)
 
 
 def _version(value: ConfigMap | Secret | None) -> tuple[str, str] | None:

@@ -9,6 +9,7 @@ from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.services import Service
 from pykubelet.base.errors import Retry
+from pykubelet.kube.before import Before
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.object_cache import ObjectCache
 from pykubelet.kube.service_account_tokens import PodTokens
@@ -31,11 +32,12 @@ class KubeObjects:
         server: ApiClient,
         services: ServiceView,
         *,
+        before: Before | None = None,
         detection: ChangeDetection = "Watch",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._services = services
-        self._tokens = PodTokens(server, now=now)
+        self._tokens = PodTokens(server, before=before, now=now)
         self._pods: dict[str, Pod] = {}
         self._woken: set[str] = set()
         self._news = asyncio.Event()
@@ -49,7 +51,7 @@ class KubeObjects:
                 path = object_path(resource, namespace=namespace)
                 return Reflector(server, path, kind, params=params, fresh=True, quiet=True)
 
-            return ObjectCache(what, fetch, reflector, detection=detection, changed=self._wake)
+            return ObjectCache(what, kind, fetch, reflector, before=before, detection=detection, changed=self._wake)
 
         self._secrets = cache("secret", "secrets", Secret)
         self._config_maps = cache("configmap", "configmaps", ConfigMap)
@@ -109,8 +111,7 @@ class KubeObjects:
     async def services(self, namespace: str, *, wait: bool = True) -> tuple[Service, ...]:
         if wait:
             try:
-                async with asyncio.timeout(_PATIENCE):
-                    await self._services.synced.wait()
+                await self._services.told(_PATIENCE)
             except TimeoutError:
                 what = "services have not yet been read at least once, cannot construct envvars"
                 raise Retry(what, after=_PATIENCE) from None

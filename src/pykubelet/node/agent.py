@@ -6,9 +6,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
@@ -43,6 +43,12 @@ from pykubelet.pod.status.phase import is_terminal_phase
 
 log = logging.getLogger(__name__)
 
+_STATIC_FIRST: Final = 1.0
+_LISTENING: Final = frozenset(
+    ("pod sources", "restored pods", "housekeeping", "tick", "sync loop", "status manager", "mirror pods")
+)
+"""What would bring pods back, or tell of their end, when the agent stops them."""
+
 
 class Agent:
     """Made inside of the TaskGroup that owns its work."""
@@ -50,8 +56,6 @@ class Agent:
     def __init__(self, tasks: asyncio.TaskGroup, outside: Dependencies) -> None:
         journal, api, now = outside.journal, outside.api, outside.now
         self.inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX_SIZE)
-        if outside.restored:
-            self.inbox.put_nowait(Said(API_SOURCE, Restored(outside.restored)))
         self.table = PodTable()
         self._tasks = tasks
         self._outside = outside
@@ -106,6 +110,8 @@ class Agent:
             "status manager": supervise("status manager", self.statuses.run),
             "probes": supervise("probes", self.prober.run),
         }
+        if self._outside.restored:
+            work["restored pods"] = self._restore(self._outside.restored)
         if (objects := self._outside.objects) is not None:
             work["changed objects"] = supervise("changed objects", partial(self._follow, objects))
         if (stats := self._outside.stats) is not None:
@@ -152,9 +158,8 @@ class Agent:
         it counts restarts on from there. Only what nobody wants goes entirely, and what would seem to have ended by
         itself.
         """
-        for name in ("pod sources", "housekeeping", "tick", "sync loop", "status manager", "mirror pods"):
-            if name in self._running:
-                self._running[name].cancel()
+        for name in _LISTENING & self._running.keys():
+            self._running[name].cancel()
         pods = self.pods()
         self.handlers.remove((pod for pod in pods if _stays_known(pod)), for_good=False)
         self.handlers.remove(pod for pod in pods if not _stays_known(pod))
@@ -174,6 +179,15 @@ class Agent:
 
     def worker_tasks(self) -> "list[asyncio.Task[None]]":
         return list(self.workers.tasks)
+
+    async def _restore(self, pods: tuple[Pod, ...]) -> None:
+        """After the static pods, if these are there at once: the node and others depend on them."""
+        static = self._outside.sources.keys() - {API_SOURCE}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STATIC_FIRST):
+                while not static <= self._config.merge.seen:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        await self.inbox.put(Said(API_SOURCE, Restored(pods)))
 
     async def _follow(self, objects: PodObjects) -> None:
         async with aclosing(objects.changes()) as changes:

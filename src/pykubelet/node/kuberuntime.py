@@ -38,7 +38,7 @@ from pykubelet.pod.lifecycle.termination_grace import container_grace
 from pykubelet.pod.moments import about
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
-from pykubelet.pod.status.container_status import Waiting
+from pykubelet.pod.status.container_status import Waiting, starts_told
 
 _SOON: Final = 10.0
 _SLOWLY: Final = 30.0
@@ -265,13 +265,15 @@ class KubeRuntime:
         await self._post_start(pod, container_id, container, next(iter(place.ips), ""))
 
     async def _attempt(self, pod: Pod, container: Container, observed: ObservedPod) -> int:
-        """Counted on from what the runtime holds, or, when it has lost its memory, from the logs that are there."""
+        """Counted on from what the runtime holds, or, when it has lost its memory, from the logs that are there and
+        from what was told of the container: a reboot may have wiped either."""
         newest, meta = observed.newest(container.name), pod.metadata
         if newest is not None:
             return newest.attempt + 1
-        if self._logs is None:
-            return 0
-        return await self._logs.attempts(meta.namespace, meta.name, meta.uid, container.name)
+        logged = 0
+        if self._logs is not None:
+            logged = await self._logs.attempts(meta.namespace, meta.name, meta.uid, container.name)
+        return max(logged, starts_told(pod.status, container.name))
 
     async def _post_start(self, pod: Pod, container_id: str, container: Container, address: str) -> None:
         """A container whose postStart hook fails has failed to start."""

@@ -10,7 +10,10 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from pykubelet.api.node import Node, NodeStatus
+from pykubelet.api import codec
+from pykubelet.api.codec import DecodeError
+from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.node import Node, NodeSpec, NodeStatus
 from pykubelet.api.rules.well_known import KUBELET_LABELS
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
@@ -31,6 +34,7 @@ from pykubelet.pod.node.node_object import (
     transitions,
     without_heartbeats,
 )
+from pykubelet.pod.ports.machine import LastKnown
 from pykubelet.pod.ports.node import MachineFacts, NodeApi, NodeRecorder, RuntimeHealth
 from pykubelet.pod.ports.runtime import RuntimeStatus
 
@@ -53,7 +57,8 @@ class NodeReporter:
     trouble is a sentence that says why the node is not ready.
 
     A node object of another machine that is alive is left alone until that one falls silent; `ownership` tells whose
-    it is. `lease_renewed` says when the node's lease was last renewed, by whomever.
+    it is. `lease_renewed` says when the node's lease was last renewed, by whomever. `before` has what an earlier agent
+    knew of the node.
     """
 
     def __init__(
@@ -68,6 +73,7 @@ class NodeReporter:
         lease_renewed: Callable[[], Awaitable[datetime | None]] | None = None,
         pressures: Callable[[], Collection[Pressure]] = lambda: (),
         troubles: Callable[[], Iterable[str]] = lambda: (),
+        before: LastKnown | None = None,
         journal: Journal | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -83,6 +89,7 @@ class NodeReporter:
         self._lease_renewed = lease_renewed
         self._pressures = pressures
         self._troubles = troubles
+        self._before_us = before
         self._journal = journal or Journal()
         self._stage: Literal["", "registering", "registered", "ready"] = ""
         self._now = now
@@ -158,7 +165,7 @@ class NodeReporter:
             self._keep(changed(known, status=reported(known.status, node.status)))
             return
         if self._node is None:  # nobody needs to wait for the server to know what the node is like
-            self._node = node
+            self._node = _as_before(node, self._before_us.recall("node") if self._before_us is not None else None)
         try:
             shown = await self._newest(self._api)
             if shown is None:
@@ -267,6 +274,8 @@ class NodeReporter:
     def _keep(self, node: Node) -> None:
         if self._node is None or _without_versions(self._node) != _without_versions(node):
             self._node = node
+            if self._before_us is not None:
+                self._before_us.save("node", content=lambda: codec.encode(_for_later(node)))
 
     def _reach(
         self, before: Literal["", "registering", "registered"], stage: Literal["registering", "registered", "ready"]
@@ -329,6 +338,23 @@ def _without_versions(node: Node) -> Node:
     """All of it that does not change with each heartbeat."""
     metadata = changed(node.metadata, resource_version="", managed_fields=())
     return changed(node, metadata=metadata, status=without_heartbeats(node.status))
+
+
+def _for_later(node: Node) -> Node:
+    """What others have said of it, and pods were sent here for."""
+    spec = NodeSpec(pod_cidr=node.spec.pod_cidr, pod_cidrs=node.spec.pod_cidrs)
+    return Node(metadata=ObjectMeta(labels=node.metadata.labels), spec=spec)
+
+
+def _as_before(node: Node, content: bytes | None) -> Node:
+    """With what an earlier agent knew of it: pods that were let in then are let in again while the server is away."""
+    try:
+        known = codec.decode(Node, content or b"{}")
+    except DecodeError:
+        return node
+    labels = {**known.metadata.labels, **node.metadata.labels}
+    spec = changed(node.spec, pod_cidr=known.spec.pod_cidr, pod_cidrs=known.spec.pod_cidrs)
+    return changed(node, metadata=changed(node.metadata, labels=labels), spec=spec)
 
 
 class _Runtime:

@@ -13,7 +13,7 @@ from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.base.tasks import supervise
 from pykubelet.node.messages import Message, Said
 from pykubelet.pod.lifecycle.merge import Merge
-from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
+from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate, Restored
 from pykubelet.pod.moments import Journal, Merged, Watched, about
 from pykubelet.pod.ports.syncer import PodSource
 from pykubelet.pod.stats.startup_latency import watched
@@ -48,6 +48,8 @@ class PodConfig:
 
     def handle(self, said: Said) -> tuple[PodUpdate, ...]:
         """What becomes of one event, in the order of delivery."""
+        if isinstance(said.event, Restored) and said.source in self.merge.seen:
+            return ()  # the source has said itself what there is
         now = self._now()
         updates = self.merge.apply(said.source, said.event, now)
         for update in updates:

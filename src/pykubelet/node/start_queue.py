@@ -13,9 +13,10 @@ from itertools import count
 from typing import Final
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.pod_kinds import is_critical
 from pykubelet.pod.lifecycle.start_limit import StartLimit
 
-_Rank = tuple[int, bool, datetime, int]
+_Rank = tuple[bool, int, bool, datetime, int]
 
 _EVER: Final = datetime.min.replace(tzinfo=UTC)
 _PATIENCE: Final = 5.0
@@ -35,7 +36,8 @@ class _Once:
 
 
 class StartQueue:
-    """The highest priority first; then what was begun, so that it gets done; then the oldest."""
+    """What the node depends on first; then the highest priority; then what was begun, so that it gets done; then the
+    oldest."""
 
     def __init__(self) -> None:
         self._limit = StartLimit()
@@ -80,4 +82,4 @@ class StartQueue:
 
 
 def _rank(pod: Pod, begun: bool, number: int) -> _Rank:
-    return -(pod.spec.priority or 0), not begun, pod.metadata.creation_timestamp or _EVER, number
+    return not is_critical(pod), -(pod.spec.priority or 0), not begun, pod.metadata.creation_timestamp or _EVER, number

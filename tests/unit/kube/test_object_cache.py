@@ -40,7 +40,7 @@ def cache_of(server: Server, detection: ChangeDetection = "Cache") -> ObjectCach
     def never(namespace: str, name: str) -> Reflector[ConfigMap]:
         raise AssertionError("nothing is watched")
 
-    cache = ObjectCache("configmap", server.get, never, detection=detection)
+    cache = ObjectCache("configmap", ConfigMap, server.get, never, detection=detection)
     cache.use("u1", {("default", "a"): True, ("default", "b"): True})
     return cache
 

@@ -396,7 +396,7 @@ async def test_a_watch_that_breaks_leaves_the_others_alone() -> None:
     async def ask(namespace: str, name: str) -> ConfigMap:
         return ConfigMap(data={"k": "asked"})
 
-    cache = ObjectCache("configmap", ask, lambda namespace, name: Scripted(name == "good"))
+    cache = ObjectCache("configmap", ConfigMap, ask, lambda namespace, name: Scripted(name == "good"))
     cache.use("u1", {("default", "good"): True, ("default", "bad"): True})
     async with asyncio.TaskGroup() as tasks:
         cache.watch_in(tasks)
@@ -420,7 +420,7 @@ async def test_a_server_that_does_not_heed_the_selector_passes_no_object_off_as_
     async def ask(namespace: str, name: str) -> ConfigMap:
         raise AssertionError("it is watched")
 
-    cache = ObjectCache("configmap", ask, lambda namespace, name: Careless(is_steady=True))
+    cache = ObjectCache("configmap", ConfigMap, ask, lambda namespace, name: Careless(is_steady=True))
     cache.use("u1", {("default", "good"): True})
     async with asyncio.TaskGroup() as tasks:
         cache.watch_in(tasks)

@@ -9,7 +9,15 @@ from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api.container import Container, ContainerPort, ResourceRequirements
-from pykubelet.api.pod import Pod, PodCondition, PodReadinessGate
+from pykubelet.api.pod import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStatus,
+    Pod,
+    PodCondition,
+    PodReadinessGate,
+    PodStatus,
+)
 from pykubelet.api.quantity import parse
 from pykubelet.api.struct import changed
 from pykubelet.pod.lifecycle.static_pod import static_pod
@@ -72,6 +80,18 @@ async def test_a_pod_that_was_replaced_while_the_agent_was_away_is_stopped() -> 
     world.pods.apply(pod(uid="u2"))
     async with world.agent():
         await eventually(lambda: world.runtime.seen("u1").is_gone and world.runtime.seen("u2").is_running, seconds=60)
+
+
+@virtual_time
+async def test_restarts_are_counted_on_when_neither_the_runtime_nor_a_log_remembers_them() -> None:
+    world = World()
+    running = ContainerState(running=ContainerStateRunning())
+    told = ContainerStatus(name="c", state=running, restart_count=3, image="i", image_id="", container_id="fake://gone")
+    world.pods.apply(changed(pod(uid="u1"), status=PodStatus(phase="Running", container_statuses=(told,))))
+    async with world.agent() as node:
+        await eventually(world.runtime.running)
+        await eventually(lambda: node.status("u1").container_statuses[0].state.running is not None)
+        assert node.status("u1").container_statuses[0].restart_count == 4
 
 
 @virtual_time

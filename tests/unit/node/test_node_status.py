@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kit.last_known import Remembered
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api import codec
@@ -491,3 +492,32 @@ async def test_a_node_that_takes_no_more_pods_is_told_of_and_so_is_its_return() 
         ("Normal", "NodeNotSchedulable", "Node n1 status is now: NodeNotSchedulable"),
         ("Normal", "NodeSchedulable", "Node n1 status is now: NodeSchedulable"),
     ]
+
+
+@virtual_time
+async def test_a_node_that_cannot_ask_its_server_has_the_labels_and_addresses_that_it_had() -> None:
+    world, known = World(), Remembered()
+    async with world.reporting(before=known) as reporter:
+        await asyncio.sleep(5)
+        node = world.api.node
+        assert node is not None
+        labels = {**node.metadata.labels, "disk": "ssd"}
+        spec = changed(node.spec, pod_cidrs=("10.1.0.0/24",))
+        world.seen = changed(node, metadata=changed(node.metadata, labels=labels), spec=spec)
+        assert reporter.node is not None
+    later = World()
+    later.api.away = Retry("away")
+    async with later.reporting(before=Remembered(known.saved)) as reporter:
+        await asyncio.sleep(1)
+        assert reporter.node is not None
+        assert reporter.node.metadata.labels["disk"] == "ssd"
+        assert reporter.node.spec.pod_cidrs == ("10.1.0.0/24",)
+
+
+@virtual_time
+async def test_what_cannot_be_read_of_an_earlier_node_is_no_reason_not_to_be_one() -> None:
+    world = World()
+    world.api.away = Retry("away")
+    async with world.reporting(before=Remembered({("node",): b"spoilt"})) as reporter:
+        await asyncio.sleep(1)
+        assert reporter.node is not None

@@ -270,3 +270,9 @@ def test_the_empty_word_of_a_source_is_nobodys_moment() -> None:
     (update,) = config_of(journal=journal).handle(Said(API_SOURCE, Listed(())))
     assert update == PodUpdate(Op.ADD, API_SOURCE, ())
     assert journal.of("") == ()
+
+
+def test_a_checkpoint_that_comes_after_the_sources_own_word_says_nothing() -> None:
+    config = PodConfig({API_SOURCE: Script()}, Journal())
+    config.handle(Said(API_SOURCE, Listed(())))
+    assert config.handle(Said(API_SOURCE, Restored((make_pod(),)))) == ()

@@ -134,3 +134,14 @@ async def test_a_slow_pull_takes_no_turn() -> None:
         world.runtime.delays["pull_image"] = 0
         world.pods.apply(make_pod("quick", image="quick:1"))
         await eventually(lambda: world.runtime.running() == ["quick/c"], seconds=10)
+
+
+@virtual_time
+async def test_what_the_node_depends_on_comes_before_all_priorities() -> None:
+    runtime = Runtime()
+    static = pod("static", second=9)
+    annotations = {"kubernetes.io/config.source": "file"}
+    static = changed(static, metadata=changed(static.metadata, annotations=annotations))
+    pods = [*(pod(f"p{number}") for number in range(4)), pod("dear", priority=1000), static]
+    await asyncio.gather(*(runtime.start(each) for each in pods))
+    assert runtime.order[4:] == ["static", "dear"]

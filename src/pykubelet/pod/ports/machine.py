@@ -1,7 +1,7 @@
 """What a pod needs on this machine besides its containers, as contracts."""
 
-from collections.abc import Collection, Mapping
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping
+from typing import Literal, Protocol
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
@@ -99,3 +99,25 @@ class Checkpoint(Protocol):
     def save(self, pod: Pod) -> None: ...
 
     def drop(self, uid: str) -> None: ...
+
+
+LastKind = Literal["configmap", "secret", "token", "runtimeclass", "services", "node"]
+
+
+class LastKnown(Protocol):
+    """What an API server said to the agent that ran here before. It is believed until the server says something itself.
+
+    No method waits, and none fails.
+    """
+
+    def keeps(self, kind: LastKind) -> bool:
+        """Whether such things may be kept at all."""
+        ...
+
+    def recall(self, kind: LastKind, *key: str) -> bytes | None: ...
+
+    def save(self, kind: LastKind, *key: str, content: Callable[[], bytes]) -> None:
+        """For an agent that comes later. `content` is asked for when it is written."""
+        ...
+
+    def drop(self, kind: LastKind, *key: str) -> None: ...

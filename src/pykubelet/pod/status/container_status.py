@@ -148,6 +148,13 @@ def _by_name(containers: tuple[_C, ...]) -> Sequence[_C]:
     return containers if len(containers) < 2 else sorted(containers, key=lambda container: container.name)
 
 
+def starts_told(status: PodStatus, name: str) -> int:
+    """How often a container has been started, by a pod's status."""
+    everyone = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
+    told = next((each for each in everyone if each.name == name), None)
+    return told.restart_count + bool(told.container_id) if told is not None else 0
+
+
 # --- the three kinds
 
 
