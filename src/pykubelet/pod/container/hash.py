@@ -23,7 +23,7 @@ def container_hash(container: Container) -> str:
 def _hash(image: str, name: str) -> str:
     printed = go_json({"image": image, "name": name})
     text = f"([]uint8)[{' '.join(str(byte) for byte in printed)}]"
-    return f"{_fnv1a_32(text.encode()):x}"
+    return f"{fnv1a_32(text.encode()):x}"
 
 
 def go_json(value: object) -> bytes:
@@ -34,7 +34,7 @@ def go_json(value: object) -> bytes:
     return printed
 
 
-def _fnv1a_32(data: bytes) -> int:
+def fnv1a_32(data: bytes) -> int:
     digest = _FNV_OFFSET
     for byte in data:
         digest = ((digest ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
