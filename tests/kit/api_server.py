@@ -124,6 +124,9 @@ class LoopbackApi:
         """Or fall silent: whoever asks waits, which is the worst way of not being there."""
         self.loop.call_soon_threadsafe(self._server.speaks.set if is_heard else self._server.speaks.clear)
 
+    def objects(self, resource: str) -> list[dict[str, Any]]:
+        return [item for key, item in [*self._server.objects.items()] if key[0] == resource]
+
     def knows(self, token: str, *subresources: str) -> None:
         """Somebody, by a token that is also the name, who may use these subresources of nodes."""
         self._server.people[token] = subresources

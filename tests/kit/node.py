@@ -14,6 +14,7 @@ from pykubelet.api.quantity import parse
 from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE
 from pykubelet.node.agent import Agent
 from pykubelet.node.dependencies import Dependencies, NodeInfo
+from pykubelet.node.eviction import EvictionParts
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
@@ -123,10 +124,25 @@ class Events:
         self.all: list[tuple[str, str, str]] = []
         self.paths: dict[str, set[str]] = {}
         """By reason: the parts of pods that events were about."""
+        self.annotations: dict[tuple[str, str], Mapping[str, str]] = {}
+        """By pod and reason."""
 
-    def event(self, pod: Pod, kind: str, reason: str, message: str, *, field_path: str = "") -> None:
+    def event(
+        self,
+        pod: Pod,
+        kind: str,
+        reason: str,
+        message: str,
+        *,
+        field_path: str = "",
+        annotations: Mapping[str, str] = {},
+    ) -> None:
+        self.annotations |= {(pod.metadata.name, reason): annotations}
         self.all.append((pod.metadata.name, reason, message))
         self.paths.setdefault(reason, set()).add(field_path)
+
+    def node_event(self, kind: str, reason: str, message: str) -> None:
+        self.all.append(("", reason, message))
 
     def reasons(self, name: str) -> list[str]:
         return [reason for pod, reason, _ in self.all if pod == name]
@@ -158,6 +174,7 @@ class World:
         self.checkpoint = RememberedPods()
         self.objects: PodObjects | None = None
         self.stats: StorageStats | None = None
+        self.eviction: EvictionParts | None = None
 
     @asynccontextmanager
     async def agent(self) -> AsyncIterator["Running"]:
@@ -176,6 +193,7 @@ class World:
                 api=self.api,
                 objects=self.objects,
                 stats=self.stats,
+                eviction=self.eviction,
                 api_node=lambda: self.node if self.is_registered else None,
                 checkpoint=self.checkpoint,
                 restored=tuple(self.checkpoint.pods.values()),

@@ -1,6 +1,6 @@
 """What the agent proper, `node/`, needs of all the other rooms."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
 from msgspec import Struct
@@ -9,21 +9,25 @@ from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
 from pykubelet.app.machine import MachineParts
+from pykubelet.app.stats import pods_group
 from pykubelet.base.tasks import Work
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.host.iptables import keep_chains
+from pykubelet.host.memory_notice import memory_notice
 from pykubelet.host.oom_kills import watch_oom_kills
+from pykubelet.host.stats import StatsReader
 from pykubelet.node.dependencies import Dependencies, NodeInfo
+from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_cidr import tell_pod_cidr
+from pykubelet.pod.eviction.thresholds import Pressure
 from pykubelet.pod.ports.api import Keyring, PodObjects
 from pykubelet.pod.ports.runtime import Capabilities
 from pykubelet.pod.ports.syncer import PodSource
-from pykubelet.pod.stats.stats import StorageStats
 from pykubelet.pod.status.pod_status import NodeFacts
 from pykubelet.sources.files import FileSource
 from pykubelet.sources.static_objects import StaticObjects
@@ -42,10 +46,12 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     """Those that pods here were given, by uid."""
 
 
-def agent_parts(base: Foundations, troubles: Callable[[], Iterable[str]]) -> AgentParts:
-    """`troubles` are what keeps the node from being ready. Raises Invalid."""
+def agent_parts(
+    base: Foundations, troubles: Callable[[], Iterable[str]], pressures: Callable[[], Collection[Pressure]]
+) -> AgentParts:
+    """`troubles` are what keeps the node from being ready, `pressures` what it is short of. Raises Invalid."""
     config, plugins = base.config, base.config.credential_providers
-    reporter = _reporter(base, troubles)
+    reporter = _reporter(base, troubles, pressures)
     objects = base.api.objects if base.api else None
     static = StaticObjects(objects) if config.static_pods.path else None
     return AgentParts(
@@ -58,7 +64,7 @@ def agent_parts(base: Foundations, troubles: Callable[[], Iterable[str]]) -> Age
 
 
 def dependencies(
-    base: Foundations, parts: AgentParts, local: MachineParts, *, runtime_name: str, stats: StorageStats | None
+    base: Foundations, parts: AgentParts, local: MachineParts, *, runtime_name: str, stats: StatsReader | None
 ) -> Dependencies:
     api, config, reporter = base.api, base.config, parts.reporter
     facts = NodeFacts(host_ips=base.facts.ips, runtime_name=runtime_name)
@@ -84,6 +90,7 @@ def dependencies(
         recorder=base.recorder,
         journal=base.journal,
         stats=stats if config.node.local_storage and config.volume_stats_period >= 0 else None,
+        eviction=_eviction(base, parts, stats) if stats is not None else None,
         node=lambda: reporter.node,
         node_info=node_info,
         api=api.pods if api else None,
@@ -99,6 +106,18 @@ def dependencies(
         allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
         refuse_unenforced=config.refuse_unenforced,
         has_app_armor=base.facts.has_app_armor,
+    )
+
+
+def _eviction(base: Foundations, parts: AgentParts, stats: StatsReader) -> EvictionParts:
+    images = parts.image_gc.remove_unused if base.runtime.capabilities.keeps_images else None
+    settings, group = base.config.eviction, pods_group(base.config.cgroups)
+    return EvictionParts(
+        settings=settings,
+        stats=stats,
+        recorder=base.recorder,
+        remove_images=images,
+        notice=partial(memory_notice, group) if settings.kernel_notice else lambda: None,
     )
 
 
@@ -127,7 +146,9 @@ def rotation(settings: RotationSettings, can: Capabilities) -> RotationSettings:
     return settings if can.reopens_logs else changed(settings, max_size=-1)
 
 
-def _reporter(base: Foundations, troubles: Callable[[], Iterable[str]]) -> NodeReporter:
+def _reporter(
+    base: Foundations, troubles: Callable[[], Iterable[str]], pressures: Callable[[], Collection[Pressure]]
+) -> NodeReporter:
     api, settings = base.api, base.config.node
     return NodeReporter(
         api.nodes if api else None,
@@ -137,6 +158,7 @@ def _reporter(base: Foundations, troubles: Callable[[], Iterable[str]]) -> NodeR
         recorder=base.recorder,
         seen=(lambda: api.view.node) if api else (lambda: None),
         troubles=troubles,
+        pressures=pressures,
         lease_renewed=partial(api.leases.renewal_time, settings.name) if api else None,
         journal=base.journal,
         before=base.checkpoints.objects if base.checkpoints else None,

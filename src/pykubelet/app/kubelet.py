@@ -76,7 +76,11 @@ class Kubelet:
 
     def __init__(self, base: Foundations) -> None:
         self._base = base
-        self._parts = agent_parts(base, lambda: self.agent.pleg.silence() if self.agent else ())
+        self._parts = agent_parts(
+            base,
+            lambda: self.agent.pleg.silence() if self.agent else (),
+            lambda: self.agent.pressures() if self.agent else (),
+        )
         self._stats = stats_reader(base, lambda: self.agent.pods() if self.agent else ())
         self._has_begun = False
         """The runtime has answered: from now on there may be something to stop."""
@@ -126,6 +130,8 @@ class Kubelet:
         local = self._local = await machine_parts(base, status, lambda: reporter.node, parts.objects)
         agent = Agent(tasks, dependencies(base, parts, local, runtime_name=version.name, stats=self._stats))
         agent.pleg.on_change = reporter.changed
+        if agent.eviction is not None:
+            agent.eviction.on_change = reporter.changed
         self._start(tasks, {"node status": reporter.run})
         await _until(lambda: reporter.node is not None)  # nothing can be admitted to a node that nobody knows
         self._running += agent.start()

@@ -19,7 +19,6 @@ def _flag(flag: str, why: str, kind: Kind = K.TEXT, default: Any = "", *, is_old
     return Option("", kind, default, (), flag, vain=why, is_old=is_old)
 
 
-_EVICTION: Final = "pods are not evicted when the node runs short"
 _SHUTDOWN: Final = "the machine's shutdown is not held up for pods"
 _PLACING: Final = "no processors or memory of a NUMA node are set aside for single containers"
 _QOS_MEMORY: Final = "memory is not throttled or kept back by QoS class"
@@ -32,13 +31,6 @@ _DEAD: Final = "dead containers go with their pod or when a newer one has ended,
 
 # fmt: off
 UNHEEDED: Final = (
-    # eviction
-    _field("evictionSoft", K.THRESHOLDS, None, "eviction-soft", _EVICTION),
-    _field("evictionSoftGracePeriod", K.PAIRS, None, "eviction-soft-grace-period", _EVICTION),
-    _field("evictionPressureTransitionPeriod", K.DURATION, "5m", "eviction-pressure-transition-period", _EVICTION),
-    _field("evictionMaxPodGracePeriod", K.COUNT, 0, "eviction-max-pod-grace-period", _EVICTION),
-    _field("evictionMinimumReclaim", K.PAIRS, None, "eviction-minimum-reclaim", _EVICTION),
-    _field("kernelMemcgNotification", K.SWITCH, False, "kernel-memcg-notification", _EVICTION),
     # shutdown of the machine
     _field("shutdownGracePeriod", K.DURATION, "0s", "", _SHUTDOWN),
     _field("shutdownGracePeriodCriticalPods", K.DURATION, "0s", "", _SHUTDOWN),

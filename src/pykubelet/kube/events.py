@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -69,7 +69,16 @@ class EventRecorder:
         self._filled = asyncio.Event()
         self._nanoseconds = 0
 
-    def event(self, pod: Pod, kind: Kind, reason: str, message: str, *, field_path: str = "") -> None:
+    def event(
+        self,
+        pod: Pod,
+        kind: Kind,
+        reason: str,
+        message: str,
+        *,
+        field_path: str = "",
+        annotations: Mapping[str, str] = {},
+    ) -> None:
         """`field_path` tells which part of the pod it is about, such as `spec.containers{web}`."""
         meta = pod.metadata
         about = ObjectReference(
@@ -81,7 +90,7 @@ class EventRecorder:
             resource_version=meta.resource_version,
             field_path=field_path,
         )
-        self._record(about, About(meta.uid, meta.namespace, meta.name), kind, reason, message)
+        self._record(about, About(meta.uid, meta.namespace, meta.name), kind, reason, message, annotations)
 
     def node_event(self, kind: Kind, reason: str, message: str) -> None:
         """About this node. Its name stands for its uid, as people's tools expect it."""
@@ -123,14 +132,24 @@ class EventRecorder:
 
     # --- inside
 
-    def _record(self, about: ObjectReference, whose: About, kind: Kind, reason: str, message: str) -> None:
+    def _record(
+        self,
+        about: ObjectReference,
+        whose: About,
+        kind: Kind,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] = {},
+    ) -> None:
         now = self._now()
         self._journal.note(EventRecorded(kind, reason, message[:LONGEST_MESSAGE]), whose, at=now)
         second = now.replace(microsecond=0)
         event = Event(
             api_version="v1",
             kind="Event",
-            metadata=ObjectMeta(name=self._name(about.name, now), namespace=about.namespace or "default"),
+            metadata=ObjectMeta(
+                name=self._name(about.name, now), namespace=about.namespace or "default", annotations=annotations
+            ),
             involved_object=about,
             reason=reason,
             message=message,

@@ -17,7 +17,9 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.tasks import supervise
 from pykubelet.node.active_deadline import ActiveDeadlines
+from pykubelet.node.dead_containers import remove_dead
 from pykubelet.node.dependencies import Dependencies
+from pykubelet.node.eviction import EvictionParts, NodeEviction
 from pykubelet.node.handlers import PodHandlers
 from pykubelet.node.housekeeping import keep_house
 from pykubelet.node.local_storage import watch_storage
@@ -36,6 +38,7 @@ from pykubelet.node.sync_pod import PodSync
 from pykubelet.node.workers import PodWorkers
 from pykubelet.pod.admission.admission import Admission
 from pykubelet.pod.admission.fit import NodeUsage
+from pykubelet.pod.eviction.thresholds import Pressure
 from pykubelet.pod.lifecycle.pod_update import Restored
 from pykubelet.pod.lifecycle.table import PodTable
 from pykubelet.pod.ports.api import PodObjects
@@ -70,6 +73,7 @@ class Agent:
             self.statuses, results, self.prober, node=lambda: outside.node_info().facts, journal=journal, now=now
         )
         deadlines = ActiveDeadlines(self.statuses, self._reporter, outside.recorder, journal, now=now)
+        self.eviction = self._eviction(outside.eviction) if outside.eviction is not None else None
         self._qos = QosCgroups(outside.cgroups, self._active_pods) if outside.cgroups is not None else None
         own_syncer = outside.runtime.capabilities.syncer
         syncer = own_syncer(self._reporter) if own_syncer else self._pod_sync(deadlines)
@@ -77,7 +81,7 @@ class Agent:
         self.handlers = PodHandlers(
             table=self.table,
             usage=NodeUsage(),
-            admission=_remembered(outside),
+            admission=_remembered(outside, self.pressures),
             workers=self.workers,
             pleg=self.pleg,
             statuses=self.statuses,
@@ -117,12 +121,18 @@ class Agent:
         if (stats := self._outside.stats) is not None:
             watch = partial(watch_storage, self._active_pods, self.pleg, stats, self.inbox)
             work["limits on files"] = supervise("limits on files", watch)
+        if self.eviction is not None:
+            work["eviction"] = supervise("eviction", self.eviction.run)
         if self._qos is not None:
             work["QoS control groups"] = supervise("QoS control groups", self._qos.run)
         if self._mirrors is not None:
             work["mirror pods"] = supervise("mirror pods", self._mirrors.run)
         self._running = {name: self._tasks.create_task(part, name=name) for name, part in work.items()}
         return list(self._running.values())
+
+    def pressures(self) -> tuple[Pressure, ...]:
+        """What the node is short of."""
+        return self.eviction.conditions if self.eviction is not None else ()
 
     def pods(self) -> list[Pod]:
         """All pods of the node, each with the newest status that it has."""
@@ -194,6 +204,23 @@ class Agent:
             async for uids in changes:
                 await self.inbox.put(ObjectsChanged(uids))
 
+    def _eviction(self, parts: EvictionParts) -> NodeEviction:
+        async def clear() -> None:
+            await remove_dead(self._outside.runtime, self._outside.logs, await self.pleg.look(), has_ended)
+
+        def has_ended(uid: str) -> bool:
+            worker = self.workers.workers.get(uid)
+            return worker is not None and worker.released.is_set()
+
+        return NodeEviction(
+            parts,
+            pods=self._active_pods,
+            workers=lambda: self.workers.workers,
+            remove_dead=clear,
+            look=self.pleg.look,
+            inbox=self.inbox,
+        )
+
     def _pod_sync(self, deadlines: ActiveDeadlines) -> PodSync:
         return PodSync(
             self._outside,
@@ -231,16 +258,20 @@ def _is_meant(pod: Pod, namespace: str, name: str, uid: str) -> bool:
     return (meta.namespace, meta.name) == (namespace, name) and uid in ("", meta.uid)
 
 
-def _remembered(outside: Dependencies) -> Callable[[], Admission]:
+def _remembered(outside: Dependencies, pressures: Callable[[], tuple[Pressure, ...]]) -> Callable[[], Admission]:
     """Admission is made anew only when the node has changed."""
-    made: list[tuple[Node | None, Admission]] = []
+    made: list[tuple[Node | None, tuple[Pressure, ...], Admission]] = []
 
     def current_admission() -> Admission:
-        current = outside.node()
-        if not made or made[0][0] is not current:
-            sysctls, has_app_armor = outside.allowed_unsafe_sysctls, outside.has_app_armor
-            admission = Admission(current, allowed_unsafe_sysctls=sysctls, has_app_armor=has_app_armor)
-            made[:] = [(current, admission)]
-        return made[0][1]
+        current, short = outside.node(), pressures()
+        if not made or made[0][0] is not current or made[0][1] != short:
+            admission = Admission(
+                current,
+                allowed_unsafe_sysctls=outside.allowed_unsafe_sysctls,
+                has_app_armor=outside.has_app_armor,
+                pressures=short,
+            )
+            made[:] = [(current, short, admission)]
+        return made[0][2]
 
     return current_admission

@@ -8,6 +8,7 @@ from msgspec import Struct
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
+from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.images import ImagePullSettings
 from pykubelet.pod.container.dns import DnsSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
@@ -59,6 +60,8 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     logs: LogFiles | None = None
     stats: StorageStats | None = None
     """What pods write is measured, and limits on that are kept; None: they are not."""
+    eviction: EvictionParts | None = None
+    """None: pods stay however short the node runs."""
     api_node: Callable[[], Node | None] = lambda: None
     """The API server's object of the node, which owns mirror pods."""
     checkpoint: Checkpoint | None = None

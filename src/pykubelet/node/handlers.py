@@ -17,7 +17,7 @@ from pykubelet.node.workers import PodWorkers
 from pykubelet.pod import moments
 from pykubelet.pod.admission.admission import Admission, Rejected
 from pykubelet.pod.admission.fit import NodeUsage
-from pykubelet.pod.eviction.local_storage import Eviction
+from pykubelet.pod.eviction.eviction import Eviction
 from pykubelet.pod.lifecycle.mirror_pod import is_mirror_of
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.lifecycle.table import PodTable
@@ -160,13 +160,16 @@ class PodHandlers:
             self._reporter.report(worker.wish.pod)
 
     def evict(self, uid: str, found: Eviction) -> None:
-        """End a pod for what it uses. One that is stopping anyway has its reason already."""
+        """End a pod for what it uses. One that is stopping anyway has its reason already, unless it has to hurry."""
         pod, worker = self.table.get(uid), self.workers.workers.get(uid)
-        if pod is None or worker is None or worker.wish.grace is not None or is_critical(pod):
+        if pod is None or worker is None or is_critical(pod):
             return
-        self._recorder.event(pod, "Warning", "Evicted", found.message)
-        self._journal.note(Evicted(found.signal, found.message), about(pod))
-        self._reporter.note_failure(uid, Failure("Evicted", found.message))
+        if (left := worker.wish.grace) is not None and (left <= found.grace or not found.is_disruption):
+            return
+        self._recorder.event(pod, "Warning", "Evicted", found.message, annotations=found.annotations)
+        self._journal.note(Evicted(found.signal, found.message, found.age), about(pod))
+        disruption = found.message if found.is_disruption else ""
+        self._reporter.note_failure(uid, Failure("Evicted", found.message, disruption=disruption))
         self.workers.tell(pod, grace=found.grace, by="evicted")
 
     def released(self, pod: Pod) -> None:

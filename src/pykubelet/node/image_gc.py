@@ -70,6 +70,14 @@ class ImageGc:
             self._tell("FreeDiskSpaceFailed", message)
             raise Retry(message)
 
+    async def remove_unused(self, look: Look) -> None:
+        """All that may go, whatever it frees. Raises Retry when an image could not be removed."""
+        failures: list[PykubeletError] = []
+        now = await self._look(look)
+        await self._free(removable(self._records.values(), self._settings, now), None, failures)
+        if failures:
+            raise Retry("; ".join(str(failure) for failure in failures))
+
     def keep(self, image_id: str) -> None:
         """A container is about to be made from this image, so that it is as good as new; also for a round that is
         under way. One that is not known yet will be new at the next look."""

@@ -1,6 +1,7 @@
 """Where events go on a node without an API server: the log and the journal."""
 
 import logging
+from collections.abc import Mapping
 from typing import Final, Literal
 
 from pykubelet.api.pod import Pod
@@ -20,7 +21,17 @@ class LogRecorder:
         self._node_name = node_name
         self._journal = journal or Journal()
 
-    def event(self, pod: Pod, kind: Kind, reason: str, message: str, *, field_path: str = "") -> None:
+    def event(
+        self,
+        pod: Pod,
+        kind: Kind,
+        reason: str,
+        message: str,
+        *,
+        field_path: str = "",
+        annotations: Mapping[str, str] = {},
+    ) -> None:
+        """A log is for people: annotations are not."""
         whose = about(pod)
         self._tell(whose, f"{whose} {field_path}" if field_path else str(whose), kind, reason, message)
 

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from pykubelet.pod.eviction.local_storage import Eviction
+from pykubelet.pod.eviction.eviction import Eviction
 from pykubelet.pod.lifecycle.pod_update import SourceEvent
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 
@@ -47,7 +47,7 @@ class Probed(Struct, frozen=True):
 
 
 class OverLimit(Struct, frozen=True):
-    """A pod has written more than it may."""
+    """A pod uses more than it may, or than the node can bear."""
 
     uid: str
     found: Eviction

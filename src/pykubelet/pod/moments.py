@@ -77,8 +77,8 @@ class Preempted(Struct, frozen=True, tag=True):
 
 class Evicted(Struct, frozen=True, tag=True):
     signal: str
-    """Of what it uses too much."""
     message: str
+    stats_age: float | None = None
 
 
 class OrphanFound(Struct, frozen=True, tag=True):

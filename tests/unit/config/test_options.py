@@ -17,6 +17,7 @@ from pykubelet.config.feature_gates import SWITCHES
 from pykubelet.config.option import Kind, Option
 from pykubelet.config.options import HEEDED, OPTIONS
 from pykubelet.config.unheeded import UNHEEDED
+from pykubelet.config.validation import SOFT_EVICTION
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 
@@ -83,7 +84,7 @@ def test_every_option_has_an_effect_or_says_why_not() -> None:
         for path in (source / "config" / "agent.py", source / "cli" / "run.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant)
-    } | {"mergeDefaultEvictionSettings"}  # which is for those who merge files
+    } | {"mergeDefaultEvictionSettings", *SOFT_EVICTION}  # which is for those who merge files, and for validation
     assert [each.key for each in HEEDED if each.vain or not (each.settings or each.key in read)] == []
     assert [each.key for each in UNHEEDED if not each.vain or each.settings or each.key in read] == []
 

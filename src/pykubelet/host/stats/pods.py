@@ -12,24 +12,24 @@ from pykubelet.host.dirs import PodDirs
 from pykubelet.host.mount import parse_mount_info
 from pykubelet.host.stats import node
 from pykubelet.host.stats.cgroups import Folders, GroupReader, Hierarchy
+from pykubelet.host.stats.disks import DiskReader
 from pykubelet.host.stats.files import read
 from pykubelet.host.stats.network import interfaces
 from pykubelet.host.stats.processes import ProcessTable, looked_into
-from pykubelet.host.stats.storage import file_system, file_systems, files_in
+from pykubelet.host.stats.storage import file_systems, files_in
 from pykubelet.host.stats.system import SystemReader
 from pykubelet.host.stats.volumes import FoundVolume, volume_usage
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
+from pykubelet.pod.stats.rates import Loads, Rates
 from pykubelet.pod.stats.stats import (
     ContainerReading,
     Disk,
     GroupReading,
     ImageStore,
     Interface,
-    Loads,
     NodeReading,
     Place,
     PodReading,
-    Rates,
     Reading,
     SandboxReading,
     Usage,
@@ -60,6 +60,7 @@ class PodReader:
         self._settings = settings
         self._known = known
         self._groups = GroupReader(settings.proc, settings.sys)
+        self._disks = DiskReader(dirs.root, self._groups)
         self._folders: dict[str, tuple[int, Folders]] = {}
         self._rates = Rates()
         self._loads = Loads()
@@ -105,8 +106,7 @@ class PodReader:
         *,
         details: bool,
     ) -> "_Look":
-        disk = self._disk(_existing(self._dirs.root), at) if details else None
-        image_disk = self._image_disk(images, at, disk) if details else None
+        disk, image_disk = self._disks.read(images, at) if details else (None, None)
         return _Look(self._settings.proc, places, volumes, at, details, disk, image_disk)
 
     # --- pods
@@ -250,24 +250,6 @@ class PodReader:
             tasks=node.tasks(proc),
         )
 
-    def _image_disk(self, images: ImageStore | None, at: int, disk: Disk | None) -> Disk | None:
-        """Where the runtime does not say, its images are taken to be where all else is."""
-        found = self._disk(images.path, at) if images else None
-        if images is None or found is None:
-            return disk
-        return changed(
-            found,
-            used=found.used if images.used is None else images.used,
-            inodes_used=found.inodes_used if images.inodes_used is None else images.inodes_used,
-        )
-
-    def _disk(self, path: str, at: int) -> Disk | None:
-        try:
-            number = os.stat(path).st_dev
-        except OSError:
-            return None
-        return file_system(path, at, self._groups.device(f"{os.major(number)}:{os.minor(number)}"))
-
     def _groups_between(self, pods: Sequence[PodReading], look: "_Look") -> tuple[GroupReading, ...]:
         paths: set[str] = set()
         for pod in pods:
@@ -387,9 +369,3 @@ def _file(dirs: PodDirs, uid: str) -> tuple[int, int]:
         return os.stat(dirs.etc_hosts(uid)).st_blocks * 512, 1
     except (OSError, PykubeletError):
         return 0, 0
-
-
-def _existing(path: str) -> str:
-    while len(path) > 1 and not os.path.exists(path):
-        path = os.path.dirname(path)
-    return path

@@ -2,21 +2,40 @@
 all who ask get the same answer."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.struct import changed
+from pykubelet.base.errors import PykubeletError
 from pykubelet.host.dirs import PodDirs
+from pykubelet.host.stats.disks import PressureReader
 from pykubelet.host.stats.pods import PodReader, StatsSettings
 from pykubelet.host.stats.storage import FolderMeter
 from pykubelet.host.stats.volumes import FoundVolume, measured_folders, pod_volumes
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.stats.stats import ContainerPlaces, ImageStore, Place, Reading
+from pykubelet.pod.stats.stats import (
+    ContainerPlaces,
+    Disk,
+    ImageStore,
+    NodeReading,
+    Place,
+    PodReading,
+    Reading,
+)
+
+log = logging.getLogger(__name__)
 
 _PATIENCE: Final = 0.1
 """Seconds that a first answer waits for volumes to be measured."""
+_URGENT_PATIENCE: Final = 5.0
+"""Seconds that it waits where pods have to go for what they have written, so that the right one does."""
+_URGENT_AGE: Final = 2.0
+_DISK_PATIENCE: Final = 3.0
+"""Seconds that a disk may take to say how full it is."""
 
 
 class StatsReader:
@@ -43,6 +62,10 @@ class StatsReader:
         self._now = now
         self._meter = FolderMeter(period=self._settings.volume_period)
         self._pods = PodReader(dirs, self._settings, self._meter.known)
+        own = self._settings
+        self._machine = PressureReader(dirs.root, own.pods_group, own.proc, own.sys)
+        self._image_store: ImageStore | None = None
+        self._asking_disks: asyncio.Task[tuple[Disk | None, Disk | None]] | None = None
         self._turn = asyncio.Lock()
         self._newest: Reading | None = None
         self._read_at = float("-inf")
@@ -66,7 +89,35 @@ class StatsReader:
             asked = [pod for pod in observed if pod.uid in uids]
             return await in_thread(self._pods.storage, asked, places, images, volumes, self._now())
 
+    async def node(self) -> NodeReading:
+        """Disks are asked in a task that is kept: one that does not answer costs one thread, however often it is
+        asked."""
+        reading = await in_thread(self._machine.machine, self._now())
+        if self._asking_disks is None or self._asking_disks.done():
+            self._asking_disks = asyncio.create_task(self._disks())
+        await asyncio.wait([self._asking_disks], timeout=_DISK_PATIENCE)
+        if not self._asking_disks.done():
+            log.warning("a disk has not said for %g s how full it is", _DISK_PATIENCE)
+            return reading
+        disk, images = self._asking_disks.result()
+        return changed(reading, disk=disk, images=images)
+
+    async def pods(self, *, files: bool) -> tuple[PodReading, ...]:
+        async with self._turn:
+            return (await self._read(details=True, is_urgent=files)).pods
+
+    async def _disks(self) -> tuple[Disk | None, Disk | None]:
+        if self._image_store is None:
+            try:
+                self._image_store = await self._places.images()
+            except PykubeletError as error:
+                log.debug("the runtime does not say where its images are: %s", error)
+        return await asyncio.to_thread(self._machine.disks, self._image_store, self._now())
+
     async def close(self) -> None:
+        if self._asking_disks is not None:
+            self._asking_disks.cancel()
+            await asyncio.wait([self._asking_disks], timeout=_DISK_PATIENCE)
         await self._meter.close()
 
     def _fresh(self, details: bool) -> Reading | None:
@@ -75,14 +126,14 @@ class StatsReader:
             return None
         return newest if newest.has_details or not details else None
 
-    async def _read(self, details: bool) -> Reading:
+    async def _read(self, details: bool, *, is_urgent: bool = False) -> Reading:
         observed = [pod for pod in await self._observe() if pod.is_running]
         places, images = await self._find_places(observed, details)
-        volumes = await self._measure(observed, places) if details else {}
+        volumes = await self._measure(observed, places, is_urgent=is_urgent) if details else {}
         return await in_thread(self._pods.read, observed, places, images, volumes, self._now(), details=details)
 
     async def _measure(
-        self, observed: Sequence[ObservedPod], places: Mapping[str, Place]
+        self, observed: Sequence[ObservedPod], places: Mapping[str, Place], *, is_urgent: bool = False
     ) -> Mapping[str, Sequence[FoundVolume]]:
         """See to it that all volumes and layers of these pods are measured. -> the volumes, by uid"""
         if self._settings.volume_period < 0:
@@ -90,7 +141,11 @@ class StatsReader:
         layers = {place.layer: True for place in places.values() if place.layer}
         specs = {pod.metadata.uid: pod for pod in self._wanted()}
         volumes = await in_thread(pod_volumes, self._dirs, observed, specs)
-        await self._meter.refresh({**measured_folders(volumes), **layers}, patience=_PATIENCE)
+        folders = {**measured_folders(volumes), **layers}
+        if is_urgent:
+            await self._meter.refresh(folders, patience=_URGENT_PATIENCE, at_most=_URGENT_AGE)
+        else:
+            await self._meter.refresh(folders, patience=_PATIENCE)
         return volumes
 
     async def _find_places(

@@ -17,6 +17,8 @@ from pykubelet.pod.stats.stats import Disk, DiskActivity
 _BLOCK: Final = 512
 _LOOK_UP: Final = 1000
 """Entries after which a walk looks whether it is still wanted."""
+_TELL_AFTER: Final = 50_000
+"""Entries after which it is told what a walk has found so far."""
 _FAREWELL: Final = 2.0
 _LONG_PATH: Final = 3000
 """Bytes: the kernel takes 4095, and a name may have 255."""
@@ -37,19 +39,22 @@ class FolderMeter:
         self._walking: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    async def refresh(self, folders: Mapping[str, bool], *, patience: float) -> None:
+    async def refresh(self, folders: Mapping[str, bool], *, patience: float, at_most: float | None = None) -> None:
         """See to it that these folders are measured: those that are True by adding up their content, the others as the
         file systems that they are.
 
-        Waits for those that never were, at most `patience` seconds: a walk that takes longer goes on, and whoever asks
-        then has its result.
+        Waits for those that never were, or whose last look is longer ago than `at_most` seconds, for at most `patience`
+        seconds: a walk that takes longer goes on, and whoever asks then has its result.
         """
+        is_urgent = at_most is not None
+        if is_urgent and self._walking is not None:
+            await asyncio.wait([self._walking], timeout=patience)
         if self._walking is None or self._walking.done():
-            wanted = self._due(folders)
+            wanted = self._due(folders, self._period if at_most is None else at_most)
             self._known = {path: seen for path, seen in self._known.items() if path in folders}
             if wanted and not self._is_closed:
                 self._walking = asyncio.create_task(asyncio.to_thread(self._walk, wanted))
-        if self._walking is not None and any(path not in self._known for path in folders):
+        if self._walking is not None and (is_urgent or any(path not in self._known for path in folders)):
             await asyncio.wait([self._walking], timeout=patience)
 
     def known(self, folder: str) -> Disk | None:
@@ -62,9 +67,9 @@ class FolderMeter:
         if self._walking is not None:
             await asyncio.wait([self._walking], timeout=_FAREWELL)
 
-    def _due(self, folders: Mapping[str, bool]) -> list[tuple[str, bool]]:
+    def _due(self, folders: Mapping[str, bool], period: float) -> list[tuple[str, bool]]:
         """Those that were never measured, then those whose last look is longest ago."""
-        before = time.time_ns() - round(self._period * 1e9)
+        before = time.time_ns() - round(period * 1e9)
         age = {path: seen.at if (seen := self._known.get(path)) else 0 for path in folders}
         return sorted((each for each in folders.items() if age[each[0]] <= before), key=lambda each: age[each[0]])
 
@@ -75,7 +80,7 @@ class FolderMeter:
                 continue
             if is_counted:
                 try:
-                    used, inodes = self._usage(folder)
+                    used, inodes = self._usage(folder, disk)
                 except OSError:
                     continue
                 disk = changed(disk, used=used, inodes_used=inodes)
@@ -83,7 +88,7 @@ class FolderMeter:
                 return
             self._known[folder] = disk
 
-    def _usage(self, folder: str) -> tuple[int, int]:
+    def _usage(self, folder: str, disk: Disk) -> tuple[int, int]:
         """Bytes and inodes, as `du` counts them: one file system, and each file once, however many names it has."""
         top = os.stat(folder)
         used, inodes, seen = top.st_blocks * _BLOCK, 1, set()
@@ -105,7 +110,15 @@ class FolderMeter:
                 inodes += 1
                 if inodes % _LOOK_UP == 0 and self._is_closed:
                     break
+                if inodes % _TELL_AFTER == 0:
+                    self._tell_so_far(folder, changed(disk, used=used, inodes_used=inodes))
         return used, inodes
+
+    def _tell_so_far(self, folder: str, found: Disk) -> None:
+        """Who makes a walk long by filling a folder is seen to do so before it has ended."""
+        known = self._known.get(folder)
+        if known is None or (known.inodes_used or 0) < (found.inodes_used or 0):
+            self._known[folder] = changed(found, used=max(found.used or 0, (known.used if known else 0) or 0))
 
 
 class _Walk:

@@ -18,8 +18,10 @@ from pykubelet.api.rules.taints import tolerates
 from pykubelet.api.rules.well_known import OS_LABEL
 from pykubelet.pod.admission.fit import NodeUsage, Shortage, amounts, shortages
 from pykubelet.pod.admission.preemption import Unreclaimable, victims
+from pykubelet.pod.admission.pressure import pressure_fault
 from pykubelet.pod.admission.sysctls import Sysctls, safe_sysctls
 from pykubelet.pod.container.app_armor import app_armor_fault
+from pykubelet.pod.eviction.thresholds import Pressure
 
 
 class Admitted(Struct, frozen=True):
@@ -48,11 +50,13 @@ class Admission:
         allowed_unsafe_sysctls: Iterable[str] = (),
         operating_system: str = "linux",
         has_app_armor: bool = False,
+        pressures: tuple[Pressure, ...] = (),
     ) -> None:
         known = node or Node()
         self._node = node
         self._os = operating_system
         self._has_app_armor = has_app_armor
+        self._pressures = pressures
         safe = safe_sysctls(known.status.node_info.kernel_version) if operating_system == "linux" else ()
         self._sysctls = Sysctls((*safe, *allowed_unsafe_sysctls))
         allocatable = known.status.allocatable
@@ -82,7 +86,9 @@ class Admission:
         return _make_room(pod, short, running) if short else Admitted()
 
     def _unsuited(self, pod: Pod) -> Rejected | None:
-        """What a pod wants that this node can never do."""
+        """What a pod wants that this node can never do, or not now."""
+        if fault := pressure_fault(pod, self._pressures):
+            return Rejected("Evicted", fault)
         fault = self._sysctls.fault(pod)
         if fault:
             return Rejected("SysctlForbidden", f"forbidden sysctl: {fault}")

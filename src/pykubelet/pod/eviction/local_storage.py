@@ -5,26 +5,12 @@ ended. Messages are the Go kubelet's, down to the blank at their end.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final
-
-from msgspec import Struct
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity
 from pykubelet.api.rules.resources import EPHEMERAL_STORAGE, container_limits
+from pykubelet.pod.eviction.eviction import Eviction
 from pykubelet.pod.stats.stats import Disk, NodeReading, PodReading
-
-AT_ONCE: Final = 1
-"""Seconds of grace for a pod that has taken what it was not given."""
-
-
-class Eviction(Struct, frozen=True):
-    """That a pod has to go."""
-
-    signal: str
-    """Which measure said so, as the metric of evictions names it."""
-    message: str
-    grace: int = AT_ONCE
 
 
 def size_limits(pod: Pod) -> dict[str, Quantity]:

@@ -214,6 +214,12 @@ def thresholds_met(thresholds: Iterable[Threshold], seen: Observations, *, with_
     return tuple(filter(is_met, thresholds))
 
 
+def beyond_capacity(thresholds: Iterable[Threshold], seen: Observations) -> tuple[Threshold, ...]:
+    """Those that ask for more than there is in all: no eviction would ever end them."""
+    known = ((each, seen[each.signal].capacity) for each in thresholds if each.signal in seen)
+    return tuple(each for each, capacity in known if each.least.of(capacity) > Quantity.of(capacity))
+
+
 class PressureState(Struct, frozen=True, kw_only=True):
     """What is remembered from one look to the next. Times are seconds on one clock."""
 

@@ -13,9 +13,17 @@ class Recorder(Protocol):
     """Where events go: an API server, or the log of a node that has none. Never waits and never fails."""
 
     def event(
-        self, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, message: str, *, field_path: str = ""
+        self,
+        pod: Pod,
+        kind: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        *,
+        field_path: str = "",
+        annotations: Mapping[str, str] = {},
     ) -> None:
-        """Tell people what happened to a pod, or to the part of it at `field_path`, with one of upstream's reasons."""
+        """Tell people what happened to a pod, or to the part of it at `field_path`, with one of upstream's reasons;
+        programs read the `annotations`."""
         ...
 
 

@@ -110,6 +110,9 @@ PODS: Final = (
     ),
     _counter("kubelet_admission_rejections_total", "Pods that were not admitted, by reason.", "reason"),
     _counter("kubelet_evictions", "Pods that were evicted, by what ran short.", "eviction_signal"),
+    _histogram(
+        "kubelet_eviction_stats_age_seconds", _USUAL, "Age of what said that a pod has to go.", "eviction_signal"
+    ),
     _counter("kubelet_preemptions", "Pods that made room for critical ones, by what ran short.", "preemption_signal"),
     _counter(
         "kubelet_lifecycle_handler_http_fallbacks_total", "Hooks that were asked for over HTTPS and ran over HTTP."

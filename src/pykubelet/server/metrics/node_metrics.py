@@ -131,8 +131,10 @@ class NodeMetrics:
                 count("kubelet_admission_rejections_total", _rejection(reason))
             case m.Preempted():
                 count("kubelet_preemptions", "")
-            case m.Evicted(signal):
+            case m.Evicted(signal, _, age):
                 count("kubelet_evictions", signal)
+                if age is not None:
+                    self._meters.observe("kubelet_eviction_stats_age_seconds", age, signal)
             case m.OrphanFound(in_runtime):
                 self._orphans.add(uid)
                 if in_runtime:

@@ -11,9 +11,11 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.volumes import EmptyDirVolumeSource, Volume
 from pykubelet.host.dirs import PodDirs
+from pykubelet.host.stats import storage
 from pykubelet.host.stats.storage import FolderMeter, file_system
 from pykubelet.host.stats.volumes import measured_folders, pod_volumes, volume_usage
 from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.stats.stats import Disk
 from unit.host.stats.trees import Clock, FakeMachine, reader_of
 
 UID = "uid-web"
@@ -184,3 +186,37 @@ async def test_a_reading_has_small_volumes_at_once(tmp_path: Path) -> None:
     await reader.close()
     assert (volume.name, volume.disk.used, volume.disk.inodes_used) == ("cache", used, 4)
     assert volume.disk.capacity is not None
+
+
+async def test_who_has_to_know_now_gets_what_is_there_now(tmp_path: Path) -> None:
+    fill(tmp_path / "a")
+    folder, meter = str(tmp_path / "a"), FolderMeter(period=3600.0)
+    await meter.refresh({folder: True}, patience=PATIENCE)
+    (tmp_path / "a/more").write_bytes(b"x" * MB)
+    await meter.refresh({folder: True}, patience=PATIENCE, at_most=0.0)
+    found = meter.known(folder)
+    assert found is not None
+    assert found.used is not None
+    assert found.used > MB
+    await meter.close()
+
+
+async def test_a_long_walk_tells_what_it_has_found_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who fills a folder with more files than can be counted in time is not taken for one who has written nothing."""
+    fill(tmp_path / "a", 300)
+    folder, meter = str(tmp_path / "a"), FolderMeter()
+    told: list[Disk | None] = []
+    monkeypatch.setattr(storage, "_TELL_AFTER", 100)
+    tell = meter._tell_so_far
+
+    def heard(path: str, found: Disk) -> None:
+        tell(path, found)
+        told.append(meter.known(path))
+
+    monkeypatch.setattr(meter, "_tell_so_far", heard)
+    await meter.refresh({folder: True}, patience=PATIENCE)
+    assert [each.inodes_used for each in told if each] == [100, 200, 300]
+    found = meter.known(folder)
+    assert found is not None
+    assert found.inodes_used == 301
+    await meter.close()

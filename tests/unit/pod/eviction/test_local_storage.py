@@ -10,8 +10,8 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import parse
 from pykubelet.api.struct import changed
 from pykubelet.api.volumes import EmptyDirVolumeSource, Volume
+from pykubelet.pod.eviction.eviction import Eviction
 from pykubelet.pod.eviction.local_storage import (
-    Eviction,
     has_own_image_disk,
     is_limited,
     storage_eviction,

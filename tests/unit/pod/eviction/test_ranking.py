@@ -60,6 +60,10 @@ def test_processes_are_nobodys_request() -> None:
     pods = [pod("many", priority=1), pod("few"), pod("some")]
     used = [reading("many", processes=900), reading("few", processes=1), reading("some", processes=2)]
     assert order("pid.available", pods, *used) == ["some", "few", "many"]
+    threads = changed(used[1], usage=changed(used[1].usage, threads=700))
+    assert order("pid.available", pods, used[0], threads, used[2]) == ["few", "some", "many"], (
+        "a thread takes a pid, too"
+    )
 
 
 def test_what_is_said_of_it() -> None:

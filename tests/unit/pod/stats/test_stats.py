@@ -1,4 +1,5 @@
-from pykubelet.pod.stats.stats import Cpu, Loads, Memory, Rates, TaskStates, Usage, summed
+from pykubelet.pod.stats.rates import Loads, Rates
+from pykubelet.pod.stats.stats import Cpu, Memory, TaskStates, Usage, summed
 
 SECOND = 1_000_000_000
 

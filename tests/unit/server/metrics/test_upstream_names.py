@@ -34,7 +34,6 @@ NOT_SERVED = {
     "kubelet_device_plugin_.*|kubelet_pod_resources_endpoint_.*": "there are no device plug-ins",
     "kubelet_.*_resizes(_total)?|kubelet_pod_resize_duration_milliseconds": "pods are not resized in place",
     "kubelet_image_volume_.*": "there are no image volumes",
-    "kubelet_eviction_stats_age_seconds": "nobody is evicted yet",
     "kubelet_graceful_shutdown_.*": "the machine's shutdown is not waited for yet",
     "kubelet_evented_pleg_connection_latency_seconds": "a hint of the runtime names a pod, and no time",
     "kubelet_volume_metric_collection_duration_seconds": "one walk measures all volumes",

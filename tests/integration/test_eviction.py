@@ -1,0 +1,143 @@
+"""A node that runs short of memory, disk, inodes or processes, on this machine's own kernel: the hungry pods go, with
+upstream's words, and the polite one stays. Thresholds lie where the machine is, the disk is a small one of its own."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from kit.agent_process import NODE_NAME, Node
+from kit.api_server import LoopbackApi, loopback_api
+from kit.containerd import Containerd
+from kit.inventory import inventory, take_away_pods
+from kit.waiting import wait_for
+from pykubelet.host.machine import parse_meminfo
+
+MI: Final = 1 << 20
+PROCESSES: Final = 1200
+HUNGRY: Final = {
+    "eats": "dd if=/dev/zero bs=1200M count=1 | sleep 1000",
+    "writes": "dd if=/dev/zero of=/cache/large bs=1M count=40; sleep 1000",
+    "litters": "i=0; while [ $i -lt 5000 ]; do : > /cache/$i; i=$((i+1)); done; sleep 1000",
+    "forks": f"i=0; while [ $i -lt {PROCESSES} ]; do sleep 1000 & i=$((i+1)); done; wait",
+}
+RESOURCES: Final = {"eats": "memory", "writes": "ephemeral-storage", "litters": "inodes", "forks": "pids"}
+SIGNALS: Final = {
+    "eats": "allocatableMemory.available",
+    "writes": "nodefs.available",
+    "litters": "nodefs.inodesFree",
+    "forks": "pid.available",
+}
+
+
+class World:
+    def __init__(self, folder: Path, api: LoopbackApi, *flags: str) -> None:
+        self.api = api
+        self.node = Node(folder, "--kubeconfig", str(folder / "kubeconfig"), *flags)
+
+    def apply(self, name: str, script: str) -> None:
+        container = {
+            "name": "c",
+            "image": "busybox:1.36",
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["sh", "-c", script],
+            "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+        }
+        spec = {
+            "nodeName": NODE_NAME,
+            "containers": [container],
+            "volumes": [{"name": "cache", "emptyDir": {}}],
+            "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": False,
+        }
+        metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+        self.api.apply({"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
+
+    def status(self, name: str) -> dict[str, Any]:
+        status: dict[str, Any] = self.api.pods().get(name, {}).get("status", {})
+        return status
+
+    def is_running(self, name: str) -> bool:
+        return any("running" in each["state"] for each in self.status(name).get("containerStatuses", ()))
+
+    def pressures(self) -> set[str]:
+        kinds = ("MemoryPressure", "DiskPressure", "PIDPressure")
+        return {kind for kind in kinds if self.api.condition(NODE_NAME, kind)[0] == "True"}
+
+    def told(self) -> str:
+        return f"{self.api.pods()}\n{self.node.told()}"
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[None]:
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=60m,nr_inodes=6000,mode=755", "tmpfs", place], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def processes_left() -> int:
+    most = min(int(Path(f"/proc/sys/kernel/{name}").read_text()) for name in ("pid_max", "threads-max"))
+    return most - int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+
+
+def thresholds() -> str:
+    return f"memory.available<500Mi,nodefs.available<25Mi,nodefs.inodesFree<1500,pid.available<{processes_left() - 600}"
+
+
+@pytest.fixture
+def world(tmp_path: Path, containerd: Containerd) -> Iterator[World]:
+    """All pods together have 2 GiB of memory, and 60 MiB and 6,000 inodes of disk."""
+    memory = parse_meminfo(Path("/proc/meminfo").read_text())["MemTotal"]
+    before = inventory(containerd)
+    with loopback_api(tmp_path / "kubeconfig") as api, small_disk(tmp_path / "state"):
+        made = World(
+            tmp_path,
+            api,
+            *("--container-runtime-endpoint", containerd.endpoint),
+            *(f"--system-reserved=memory={memory - 2048 * MI}", f"--eviction-hard={thresholds()}"),
+            "--eviction-pressure-transition-period=1s",
+        )
+        try:
+            yield made
+        finally:
+            take_away_pods(containerd, before)
+            for line in Path("/proc/mounts").read_text().splitlines():
+                if f"{made.node.state}/" in line:
+                    subprocess.run(["umount", "--lazy", line.split()[1]], check=False)
+
+
+@pytest.mark.timeout(120)
+def test_the_hungry_go_and_the_polite_stay(world: World) -> None:
+    with world.node.agent():
+        world.apply("polite", "echo hello > /cache/file; sleep 1000")
+        wait_for(lambda: world.is_running("polite"), seconds=30, otherwise=world.told)
+        assert world.pressures() == set()
+        for name, script in HUNGRY.items():
+            world.apply(name, script)
+        wait_for(
+            lambda: all(world.status(name).get("reason") == "Evicted" for name in HUNGRY),
+            seconds=80,
+            otherwise=world.told,
+        )
+        wait_for(lambda: world.pressures() == set(), seconds=20, otherwise=world.told)
+        assert world.is_running("polite"), world.told()
+        for name, resource in RESOURCES.items():
+            status = world.status(name)
+            assert status["phase"] == "Failed"
+            assert status["message"].startswith(f"The node was low on resource: {resource}. Threshold quantity: "), (
+                status
+            )
+            target = next(each for each in status["conditions"] if each["type"] == "DisruptionTarget")
+            assert (target["reason"], target["message"]) == ("TerminationByKubelet", status["message"])
+        events = {
+            each["involvedObject"]["name"]: each for each in world.api.objects("events") if each["reason"] == "Evicted"
+        }
+        assert events.keys() == HUNGRY.keys()
+        assert events["eats"]["metadata"]["annotations"]["starved_resource"] == "memory"
+        assert events["eats"]["metadata"]["annotations"]["offending_containers"] == "c"
