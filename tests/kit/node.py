@@ -12,6 +12,7 @@ from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.api.quantity import parse
 from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE
+from pykubelet.base.errors import Retry
 from pykubelet.node.agent import Agent
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.eviction import EvictionParts
@@ -19,8 +20,12 @@ from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 from pykubelet.pod.moments import Journal
+from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import PodApi, PodObjects
 from pykubelet.pod.ports.runtime import ContainerMounts
+from pykubelet.pod.resize.actions import MemoryUse
+from pykubelet.pod.resize.allocation import Allocations
+from pykubelet.pod.resize.feasibility import ResizeRules
 from pykubelet.pod.stats.stats import StorageStats
 from pykubelet.pod.status.pod_status import NodeFacts
 
@@ -117,6 +122,29 @@ class RememberedPods:
         self.pods.pop(uid, None)
 
 
+class RememberedAllocations:
+    """What is on disk is what was there when somebody waited for it, or when nothing went wrong."""
+
+    def __init__(self) -> None:
+        self.on_disk = self._wanted = Allocations()
+        self.is_full = False
+
+    def load(self) -> Allocations:
+        return self.on_disk
+
+    def save(self, allocations: Allocations) -> None:
+        self._wanted = allocations
+
+    async def saved(self) -> None:
+        if self.is_full:
+            raise Retry("no space left on device")
+        self.on_disk = self._wanted
+
+    def settle(self) -> None:
+        """A while later."""
+        self.on_disk = self._wanted
+
+
 class Events:
     """A Recorder that remembers."""
 
@@ -175,6 +203,12 @@ class World:
         self.objects: PodObjects | None = None
         self.stats: StorageStats | None = None
         self.eviction: EvictionParts | None = None
+        self.allocations = RememberedAllocations()
+        self.resize_rules = ResizeRules()
+        self.memory_use = MemoryUse(pod=1 << 20, containers={"c": 1 << 20})
+
+    async def _memory_use(self, pod: ObservedPod) -> MemoryUse:
+        return self.memory_use
 
     @asynccontextmanager
     async def agent(self) -> AsyncIterator["Running"]:
@@ -195,6 +229,9 @@ class World:
                 stats=self.stats,
                 eviction=self.eviction,
                 api_node=lambda: self.node if self.is_registered else None,
+                memory_use=self._memory_use,
+                allocations=self.allocations,
+                resize_rules=self.resize_rules,
                 checkpoint=self.checkpoint,
                 restored=tuple(self.checkpoint.pods.values()),
                 now=self.now,

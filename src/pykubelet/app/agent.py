@@ -6,11 +6,14 @@ from functools import partial
 from msgspec import Struct
 
 from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE, URL_SOURCE
+from pykubelet.api.rules.resources import CPU, MEMORY
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
 from pykubelet.app.machine import MachineParts
 from pykubelet.app.stats import pods_group
 from pykubelet.base.tasks import Work
+from pykubelet.config.agent import Config
+from pykubelet.host.allocation_files import AllocationFiles
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.host.iptables import keep_chains
 from pykubelet.host.memory_notice import memory_notice
@@ -28,6 +31,7 @@ from pykubelet.pod.eviction.thresholds import Pressure
 from pykubelet.pod.ports.api import Keyring, PodObjects
 from pykubelet.pod.ports.runtime import Capabilities
 from pykubelet.pod.ports.syncer import PodSource
+from pykubelet.pod.resize.feasibility import ResizeRules
 from pykubelet.pod.status.pod_status import NodeFacts
 from pykubelet.sources.files import FileSource
 from pykubelet.sources.static_objects import StaticObjects
@@ -38,6 +42,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
 
     reporter: NodeReporter
     sources: Mapping[str, PodSource]
+    allocations: AllocationFiles
     image_gc: ImageGc
     keyring: Keyring | None
     objects: PodObjects | None
@@ -58,6 +63,7 @@ def agent_parts(
         reporter=reporter,
         sources=_sources(base, reporter.ownership, static),
         objects=static or objects,
+        allocations=AllocationFiles(config.root_dir),
         image_gc=ImageGc(base.runtime, base.recorder, config.image_gc, journal=base.journal),
         keyring=load_credential_providers(plugins.config, plugins.bin_dir) if plugins.config else None,
     )
@@ -103,6 +109,9 @@ def dependencies(
         api_node=(lambda: api.view.node if reporter.ownership.is_ours else None) if api else (lambda: None),
         checkpoint=base.checkpoints.pods if base.checkpoints else None,
         restored=base.checkpoints.restored if base.checkpoints else (),
+        memory_use=stats.memory_use if stats else None,
+        allocations=parts.allocations,
+        resize_rules=resize_rules(config, local.update_refusal),
         allowed_unsafe_sysctls=config.allowed_unsafe_sysctls,
         refuse_unenforced=config.refuse_unenforced,
         has_app_armor=base.facts.has_app_armor,
@@ -126,6 +135,7 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
     can = base.runtime.capabilities
     logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
     found: dict[str, Work] = {
+        "allocations": parts.allocations.run,
         "kills for want of memory": partial(watch_oom_kills, partial(base.recorder.node_event, "Warning", "SystemOOM")),
         "logs": partial(logs.run, lambda: pleg.seen.values()),
     }
@@ -139,6 +149,21 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
     if can.keeps_images and not base.config.image_gc.is_off:
         found["image gc"] = partial(parts.image_gc.run, pleg.look)
     return found
+
+
+def resize_rules(config: Config, update_refusal: str) -> ResizeRules:
+    """`update_refusal` says why the runtime cannot change running containers, if it cannot."""
+    gates, wanted = config.feature_gates, config.configuration
+    exclusive = {
+        CPU: wanted.get("cpuManagerPolicy") == "static" and not gates["InPlacePodVerticalScalingExclusiveCPUs"],
+        MEMORY: wanted.get("memoryManagerPolicy") == "Static" and not gates["InPlacePodVerticalScalingExclusiveMemory"],
+    }
+    return ResizeRules(
+        enabled=gates["InPlacePodVerticalScaling"],
+        refusal=update_refusal,
+        pinned=tuple(name for name, is_exclusive in exclusive.items() if is_exclusive),
+        limited_swap=config.runtime.limited_swap,
+    )
 
 
 def rotation(settings: RotationSettings, can: Capabilities) -> RotationSettings:

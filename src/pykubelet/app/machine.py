@@ -24,7 +24,7 @@ from pykubelet.pod.container.dns import over_limits
 from pykubelet.pod.container.user_namespaces import checked_space
 from pykubelet.pod.ports.api import PodObjects
 from pykubelet.pod.ports.machine import PodCgroups
-from pykubelet.pod.ports.runtime import RuntimeStatus
+from pykubelet.pod.ports.runtime import Capabilities, RuntimeStatus
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,8 @@ class MachineParts(Struct, frozen=True, kw_only=True):
     iptables: tuple[str, ...] = ()
     """Programs whose chains are to be kept."""
     limitations: tuple[str, ...] = ()
+    update_refusal: str = ""
+    """Why the runtime cannot change the limits of running containers; empty: it can."""
 
 
 async def machine_parts(
@@ -85,7 +87,14 @@ async def machine_parts(
         cgroups=cgroups,
         iptables=await in_thread(present_programs) if config.machine.has_iptables else (),
         limitations=(limitation,) if limitation else (),
+        update_refusal=await _update_refusal(base.runtime.capabilities),
     )
+
+
+async def _update_refusal(can: Capabilities) -> str:
+    if can.updates_containers is None:
+        return "the container runtime does not change the limits of running containers"
+    return await can.updates_containers()
 
 
 async def _cgroups(base: Foundations) -> tuple[PodCgroups | None, str]:

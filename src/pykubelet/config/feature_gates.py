@@ -24,6 +24,8 @@ SWITCHES: Final[Mapping[str, str]] = {
     "UserNamespacesSupport": "user_namespaces",
     # what may be configured, or how long waits are, depends on these
     **dict.fromkeys(("CustomCPUCFSQuotaPeriod", "ImageMaximumGCAge", "KubeletCrashLoopBackOffMax"), ""),
+    **dict.fromkeys(("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs"), ""),
+    **dict.fromkeys(("InPlacePodVerticalScalingExclusiveMemory",), ""),
     **dict.fromkeys(("NodeLogQuery", "ReduceDefaultCrashLoopBackOffDecay", "RotateKubeletServerCertificate"), ""),
 }
 """The gates that change something here, and the setting that each turns on or off, where it is one."""

@@ -32,6 +32,7 @@ from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.qos_cgroups import QosCgroups
+from pykubelet.node.resizes import PodResizes
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.sync_loop import SyncLoop
 from pykubelet.node.sync_pod import PodSync
@@ -69,8 +70,17 @@ class Agent:
         self.pleg = Pleg(outside.runtime, self.inbox, journal)
         self.prober = Prober(outside, self.statuses.get, self.inbox)
         self.probe_results = results = ProbeResultsStore()
+        self._resizes = PodResizes(
+            outside.allocations, outside.recorder, journal, now=now, enabled=outside.resize_rules.enabled
+        )
         self._reporter = PodReporter(
-            self.statuses, results, self.prober, node=lambda: outside.node_info().facts, journal=journal, now=now
+            self.statuses,
+            results,
+            self.prober,
+            node=lambda: outside.node_info().facts,
+            journal=journal,
+            now=now,
+            resizes=self._resizes,
         )
         deadlines = ActiveDeadlines(self.statuses, self._reporter, outside.recorder, journal, now=now)
         self.eviction = self._eviction(outside.eviction) if outside.eviction is not None else None
@@ -90,6 +100,8 @@ class Agent:
             deadlines=deadlines,
             recorder=outside.recorder,
             journal=journal,
+            resizes=self._resizes,
+            resize_rules=outside.resize_rules,
             checkpoint=outside.checkpoint,
             mirrors=self._mirrors,
             now=now,
@@ -98,6 +110,7 @@ class Agent:
         self.workers.on_gone = self.handlers.gone
         self.workers.comes_back = lambda uid: uid in self.table
         self.loop = SyncLoop(self.inbox, self._config, self.handlers)
+        self.handlers.is_ready = lambda: self.loop.all_sources_ready
 
     def start(self) -> list["asyncio.Task[None]"]:
         """Everything that runs as long as the agent does. Cancelling them stops the agent, and no pod."""
@@ -231,11 +244,15 @@ class Agent:
             qos=self._qos,
             mirrors=self._mirrors,
             network_trouble=lambda: self.pleg.network_trouble,
+            resizes=self._resizes,
         )
 
     def _active_pods(self) -> list[Pod]:
-        """Those that have not ended."""
-        told = ((pod, self.statuses.get(pod.metadata.uid) or pod.status) for pod in self.table.pods())
+        """Those that have not ended, with what they were given."""
+        told = (
+            (self._resizes.allocated(pod), self.statuses.get(pod.metadata.uid) or pod.status)
+            for pod in self.table.pods()
+        )
         return [pod for pod, status in told if not is_terminal_phase(status.phase)]
 
     def _note_duplicate(self, pod: Pod, source: str) -> None:

@@ -1,6 +1,6 @@
 """Everything beyond the agent itself: what `app/agent.py` passes in, and tests pass others of."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -13,10 +13,13 @@ from pykubelet.node.images import ImagePullSettings
 from pykubelet.pod.container.dns import DnsSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.moments import Journal
+from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses
-from pykubelet.pod.ports.machine import Checkpoint, LogFiles, PodCgroups, PodHost
+from pykubelet.pod.ports.machine import AllocationStore, Checkpoint, LogFiles, PodCgroups, PodHost
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
+from pykubelet.pod.resize.actions import MemoryUse
+from pykubelet.pod.resize.feasibility import ResizeRules
 from pykubelet.pod.stats.stats import StorageStats
 from pykubelet.pod.status.container_status import NodeFacts
 
@@ -64,6 +67,10 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     """None: pods stay however short the node runs."""
     api_node: Callable[[], Node | None] = lambda: None
     """The API server's object of the node, which owns mirror pods."""
+    memory_use: Callable[[ObservedPod], Awaitable[MemoryUse]] | None = None
+    """Of one pod, now. None: nobody counts it, and limits on memory cannot be lowered."""
+    allocations: AllocationStore | None = None
+    resize_rules: ResizeRules = ResizeRules()
     checkpoint: Checkpoint | None = None
     restored: tuple[Pod, ...] = ()
     """The pods that an earlier agent had admitted."""

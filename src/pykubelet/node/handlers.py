@@ -9,9 +9,11 @@ from pykubelet.api.rules.pod_kinds import API_SOURCE, is_critical, is_mirror, is
 from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.orphans import clean_up_orphans
+from pykubelet.node.pending_resizes import PendingResizes
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
+from pykubelet.node.resizes import PodResizes
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.workers import PodWorkers
 from pykubelet.pod import moments
@@ -26,6 +28,7 @@ from pykubelet.pod.moments import Admitted, Evicted, Journal, Preempted, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.api import Recorder
 from pykubelet.pod.ports.machine import Checkpoint
+from pykubelet.pod.resize.feasibility import ResizeRules
 from pykubelet.pod.status.phase import is_terminal_phase
 from pykubelet.pod.status.pod_status import Failure, rejected_status
 
@@ -53,6 +56,8 @@ class PodHandlers:
         deadlines: ActiveDeadlines,
         recorder: Recorder,
         journal: Journal,
+        resizes: PodResizes,
+        resize_rules: ResizeRules | None = None,
         checkpoint: Checkpoint | None = None,
         mirrors: MirrorPods | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -71,12 +76,26 @@ class PodHandlers:
         self._checkpoint = checkpoint
         self._mirrors = mirrors
         self._now = now
+        self.is_ready: Callable[[], bool] = lambda: True
+        """Whether every source has spoken."""
+        self._resizes = resizes
+        self._pending = PendingResizes(
+            resizes,
+            resize_rules or ResizeRules(),
+            table=table,
+            usage=usage,
+            admission=admission,
+            is_ready=lambda: self.is_ready(),
+            tell=self._tell,
+            preempt=self._preempt,
+        )
         self._rejected: set[str] = set()
         self._preempted: dict[str, tuple[Pod, datetime]] = {}
         """By uid: those that make room, and when they should have ended."""
 
     def add(self, pods: Iterable[Pod]) -> None:
         """Oldest first, so that after a restart of the agent those keep their place that had it before."""
+        admitted = []
         for pod in sorted(pods, key=_age):
             self.table.add(pod)
             if is_mirror(pod):
@@ -87,19 +106,23 @@ class PodHandlers:
             self._link(pod)
             if _is_ending(pod):
                 if not is_terminal_phase(pod.status.phase):
-                    self.usage.add(pod)  # it holds what it has until it has stopped
+                    self._use(pod)  # it holds what it has until it has stopped
                 self._tell(pod)
             else:
                 self._admit(pod)
+                admitted.append(pod)
+        self._pending.added(pod for pod in admitted if pod.metadata.uid in self.usage)
 
     def update(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
+            before = self.table.get(pod.metadata.uid)
             self.table.add(pod)
             if is_mirror(pod):
                 self._wake_static(pod)
                 continue
             if pod.metadata.uid in self.usage:
-                self.usage.add(pod)
+                self._pending.updated(before, pod)
+                self._use(pod)
                 self._save(pod)
             if pod.metadata.uid not in self._rejected or _is_ending(pod):
                 self._tell(pod)
@@ -117,7 +140,8 @@ class PodHandlers:
             self.usage.remove(pod.metadata.uid)
             if self._checkpoint is not None:
                 self._checkpoint.drop(pod.metadata.uid)
-            self.workers.tell(pod, grace=pod_grace(pod), by="removed", removed=for_good)
+            self.workers.tell(self._resizes.allocated(pod), grace=pod_grace(pod), by="removed", removed=for_good)
+        self._pending.retry("pods_removed")
 
     def reconcile(self, pods: Iterable[Pod]) -> None:
         """Somebody else's word on a pod's status: ours counts, except for conditions that are not ours."""
@@ -128,17 +152,20 @@ class PodHandlers:
                 continue
             self._statuses.reconcile(pod)
             if shown is pod:
-                self.workers.learn(pod)
+                self.workers.learn(self._resizes.allocated(pod))
                 if pod.metadata.uid in self.usage:
+                    self._use(pod)  # what it was seen to have counts, too
                     self._save(pod)  # with what is known of it: an agent that comes later must not flip its readiness
             if pod.spec.readiness_gates:
                 self.workers.wake(shown.metadata.uid)
+        self._pending.retry("pod_resized")
 
     def wake(self, uid: str) -> None:
         self.workers.wake(uid)
 
     def wake_due(self) -> None:
         """Pods whose time has come, such as those whose active deadline has passed."""
+        self._pending.look()
         for uid, (victim, due) in list(self._preempted.items()):
             if due <= self._now():
                 del self._preempted[uid]
@@ -170,7 +197,7 @@ class PodHandlers:
         self._journal.note(Evicted(found.signal, found.message, found.age), about(pod))
         disruption = found.message if found.is_disruption else ""
         self._reporter.note_failure(uid, Failure("Evicted", found.message, disruption=disruption))
-        self.workers.tell(pod, grace=found.grace, by="evicted")
+        self.workers.tell(self._resizes.allocated(pod), grace=found.grace, by="evicted")
 
     def released(self, pod: Pod) -> None:
         """A pod has ended and gives its share of the node back."""
@@ -179,6 +206,8 @@ class PodHandlers:
         if self._checkpoint is not None:
             self._checkpoint.drop(pod.metadata.uid)  # it must not run again, whatever the checkpoint remembers of it
         self._statuses.terminated(pod)
+        self._resizes.ended(pod.metadata.uid)
+        self._pending.retry("pods_removed")
 
     def gone(self, uid: str) -> None:
         """Nothing is left of a pod, and nobody asks for it."""
@@ -186,6 +215,7 @@ class PodHandlers:
         self._statuses.forget(uid)
         self._reporter.forget(uid)
         self._results.forget(uid)
+        self._resizes.forget(uid)
         if self._mirrors is not None:
             self._mirrors.forget(uid)
         if (pod := self.table.get(uid)) is not None:  # somebody does: its manifest has come back
@@ -197,6 +227,7 @@ class PodHandlers:
         bare = (ObservedPod(uid=uid) for uid in set(folders) - found.keys())
         orphans = [each for each in (*found.values(), *bare) if each.uid not in self.table]
         clean_up_orphans(self.workers, self._journal, orphans)
+        self._resizes.keep({*(pod.metadata.uid for pod in self.table.pods()), *self.workers.workers})
         for uid in found.keys() & self._rejected:
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
                 # An earlier agent ran what this one turns away.
@@ -213,6 +244,7 @@ class PodHandlers:
     # --- inside
 
     def _admit(self, pod: Pod) -> None:
+        asked, pod = pod, self._resizes.allocated(pod)  # what an earlier agent gave it, it has
         answer = self._admission().admit(pod, self.usage)
         displaced = answer.preempt if isinstance(answer, Rejected) else ()
         if isinstance(answer, Rejected) and not displaced:
@@ -220,9 +252,11 @@ class PodHandlers:
             return
         for uid in displaced:
             self._preempt(uid, pod)
+        self._resizes.recall(pod)
+        self._resizes.allocate(pod)
         self.usage.add(pod)
         self._journal.note(Admitted(is_static(pod)), about(pod))
-        self._save(pod)
+        self._save(asked)
         self.workers.tell(pod, after=displaced)
 
     def _reject(self, pod: Pod, answer: Rejected) -> None:
@@ -241,11 +275,15 @@ class PodHandlers:
         self.usage.remove(uid)
         grace = pod_grace(victim)
         self._preempted[uid] = victim, self._now() + timedelta(seconds=max(1.5 * grace, _LEAST_PATIENCE))
-        self.workers.tell(victim, grace=grace, by="preempted")
+        self.workers.tell(self._resizes.allocated(victim), grace=grace, by="preempted")
+
+    def _use(self, pod: Pod) -> None:
+        """It holds what it was given, whatever it asks for."""
+        self.usage.add(self._resizes.allocated(pod))
 
     def _tell(self, pod: Pod) -> None:
         ending = pod.metadata.deletion_timestamp is not None
-        self.workers.tell(pod, grace=pod_grace(pod) if ending else None)
+        self.workers.tell(self._resizes.allocated(pod), grace=pod_grace(pod) if ending else None)
 
     def _save(self, pod: Pod) -> None:
         if self._checkpoint is not None and source_of(pod) == API_SOURCE:

@@ -4,6 +4,7 @@ import logging
 from typing import assert_never
 
 from pykubelet.pod import moments as m
+from pykubelet.pod.resize.moments import Resized
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ def is_worth_a_line(moment: m.Moment) -> bool:
             return False
         case m.ApiRetried() | m.EventsFollowed():
             return False
-        case m.Watched() | m.Merged() | m.Admitted() | m.Rejected() | m.Preempted() | m.Evicted():
+        case m.Watched() | m.Merged() | m.Admitted() | m.Rejected() | m.Preempted() | m.Evicted() | Resized():
             return True
         case m.PhaseEntered() | m.Began() | m.Awaiting() | m.StopAsked() | m.DeadlinePassed():
             return True

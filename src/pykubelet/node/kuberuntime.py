@@ -22,6 +22,8 @@ from pykubelet.node.images import Images
 from pykubelet.node.not_started import NotStarted
 from pykubelet.node.pod_killer import PodKiller, named_container, together
 from pykubelet.node.pull_secrets import fetch_pull_secrets
+from pykubelet.node.resizer import Resizer
+from pykubelet.node.resizes import PodResizes
 from pykubelet.node.start_queue import StartQueue
 from pykubelet.pod import moments as m
 from pykubelet.pod.container.container_config import container_config
@@ -77,7 +79,7 @@ class _Place(Struct, frozen=True, kw_only=True):
 class KubeRuntime:
     """Remembers how often containers have crashed and images could not be pulled."""
 
-    def __init__(self, outside: Dependencies, killer: PodKiller) -> None:
+    def __init__(self, outside: Dependencies, killer: PodKiller, resizes: PodResizes) -> None:
         self._runtime = outside.runtime
         self._host = outside.host
         self._recorder = outside.recorder
@@ -99,6 +101,8 @@ class KubeRuntime:
             settings=outside.image_pulls,
         )
         self._killer = killer
+        self._resizes = resizes
+        self._resizer = Resizer(outside, resizes)
         self._starts = StartQueue()
         self._waits = outside.restart_waits
         self._refuses_unenforced = outside.refuse_unenforced
@@ -111,18 +115,22 @@ class KubeRuntime:
         if actions.create_sandbox and actions.sandbox_id:
             what = "Pod sandbox changed, it will be killed and re-created."
             self._recorder.event(pod, "Normal", "SandboxChanged", what)
+        if actions.resizes.restarts:
+            await self._resizes.saved()  # what cannot be written down would have to be done again
         if actions.kill_pod:
             await self._killer.kill_pod(pod, observed, container_grace(pod))
         else:
             await together(self._killer.kill(pod, observed, kill) for kill in actions.kills)
+        untold = "" if actions.kill_pod else await self._resizer.tell(pod, observed, actions.resizes)
         if actions.create_sandbox:
             await self._clear_init_containers(pod, observed)
             place = await self._make_sandbox(pod, actions.attempt, setup)
         elif actions.kill_pod or not actions.starts:
-            return Acted(has_changed=True)
+            return Acted(has_changed=not untold, again_in=_SOON if untold else None)
         else:
             place = await self._sandbox_in_use(pod, observed, actions, setup)
-        return await self._start_all(pod, observed, actions, place)
+        acted = await self._start_all(pod, observed, actions, place)
+        return changed(acted, again_in=min(acted.again_in or _SOON, _SOON)) if untold else acted
 
     def forget(self, uid: str) -> None:
         """The pod is gone."""
@@ -296,6 +304,7 @@ class KubeRuntime:
         except PykubeletError as error:
             raise self._failure(pod, container, "CreateContainerConfigError", error) from None
         try:
+            await self._resizes.tell(pod, container.name, container.resources)
             async with self._starts.turn(pod, "create", begun=True):
                 container_id = await self._runtime.create_container(place.sandbox_id, config)
         except PykubeletError as error:

@@ -11,6 +11,7 @@ from pykubelet.api.pod import Pod, PodStatus
 from pykubelet.node.orphans import is_orphan
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
+from pykubelet.node.resizes import PodResizes
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.pod.container.container_moments import exits
 from pykubelet.pod.moments import Journal, about
@@ -31,6 +32,7 @@ class PodReporter:
         node: Callable[[], NodeFacts],
         journal: Journal,
         now: Callable[[], datetime],
+        resizes: PodResizes,
     ) -> None:
         self._statuses = statuses
         self._results = results
@@ -38,6 +40,7 @@ class PodReporter:
         self._node = node
         self._journal = journal
         self._now = now
+        self._resizes = resizes
         self._seen: dict[str, ObservedPod] = {}
         self._waiting: dict[str, Mapping[str, Waiting]] = {}
         self._failures: dict[str, Failure] = {}
@@ -48,6 +51,7 @@ class PodReporter:
         for exited in exits(self._seen.get(uid), observed):
             self._journal.note(exited, about(pod))
         self._seen[uid] = observed
+        self._resizes.saw(pod, observed)
         self.report(pod)
 
     def report(self, pod: Pod) -> None:
@@ -100,4 +104,6 @@ class PodReporter:
             probes=self._results.of(uid),
             is_terminal=is_terminal,
             failure=self._failures.get(uid),
+            resize=self._resizes.conditions(uid),
+            actuated=self._resizes.told(uid),
         )

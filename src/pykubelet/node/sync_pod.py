@@ -21,12 +21,14 @@ from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.qos_cgroups import QosCgroups
+from pykubelet.node.resizes import PodResizes
 from pykubelet.pod.container.failures import FoldersFailed, MountFailed, missing_object
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.moments import Awaiting, Step, StepBegun, StepEnded, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.syncer import Synced
+from pykubelet.pod.resize.allocation import peak
 from pykubelet.pod.status.pod_status import Waiting
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,7 @@ class PodSync:
         qos: QosCgroups | None,
         mirrors: MirrorPods | None,
         network_trouble: Callable[[], str],
+        resizes: PodResizes,
     ) -> None:
         self._runtime = outside.runtime
         self._host = outside.host
@@ -68,7 +71,8 @@ class PodSync:
         self._mirrors = mirrors
         self._network_trouble = network_trouble
         self._killer = PodKiller(outside)
-        self._kuberuntime = KubeRuntime(outside, self._killer)
+        self._resizes = resizes
+        self._kuberuntime = KubeRuntime(outside, self._killer, resizes)
 
     # --- the three lists
 
@@ -85,12 +89,15 @@ class PodSync:
         self._prober.add(pod)  # also one that cannot be set up right now: what runs of it is probed
         self._require_network(pod)
         mirror_in = await self._show_mirror(pod)
-        cgroup_parent = await self._make_cgroup(pod, observed)
+        wide = peak(pod, self._resizes.actuated(pod) or {})  # who grows needs the room first
+        cgroup_parent = await self._make_cgroup(wide, observed)
         volumes, id_mappings = await self._step("volumes", self._make_folders_and_volumes(pod))
         setup = PodSetup(cgroup_parent=cgroup_parent, volumes=volumes, id_mappings=id_mappings)
         observed, retry_in = await self._run_containers(pod, observed, setup)
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
+        if wide is not pod:
+            await self._narrow(pod, observed)
         await self._tidy(pod, observed)
         return Synced(again_in=_soonest(deadline_in, mirror_in, retry_in, self._renewal_in(pod)))
 
@@ -180,6 +187,12 @@ class PodSync:
             self._recorder.event(pod, "Warning", "FailedCreatePodContainer", what)
             raise
 
+    async def _narrow(self, pod: Pod, observed: ObservedPod) -> None:
+        """Its containers have been told by now, as far as they could be: the pod gives back what none of them needs."""
+        await self._make_cgroup(peak(pod, self._resizes.actuated(pod) or {}), observed)
+        if self._qos is not None:
+            await self._qos.balance()
+
     async def _remove_cgroup(self, uid: str) -> None:
         if self._cgroups is not None:
             await self._cgroups.remove(uid)
@@ -211,7 +224,7 @@ class PodSync:
         container waits for. -> what was seen last, and the seconds after which to try again."""
         uid, again_in = pod.metadata.uid, None
         for _ in range(_MOST_ROUNDS):
-            actions = plan(pod, observed, self._results.of(uid))
+            actions = plan(pod, observed, self._results.of(uid), self._resizes.actuated(pod))
             if actions.is_empty:
                 return observed, again_in
             known = {container.id for container in observed.containers}

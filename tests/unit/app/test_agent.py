@@ -16,7 +16,7 @@ from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.node.pleg import Pleg
 from pykubelet.pod.ports.runtime import Capabilities
 
-ALWAYS = ("logs", "kills for want of memory")
+ALWAYS = ("allocations", "logs", "kills for want of memory")
 
 
 @pytest.mark.parametrize(

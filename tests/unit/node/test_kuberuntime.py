@@ -12,6 +12,7 @@ from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.kuberuntime import KubeRuntime, PodSetup
 from pykubelet.node.pod_killer import PodKiller
+from pykubelet.node.resizes import PodResizes
 from pykubelet.pod.container.dns import DnsSettings
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.lifecycle.probe_results import ProbeResults
@@ -72,7 +73,7 @@ class Node:
             refuse_unenforced=refuse_unenforced,
             now=now,
         )
-        self.kuberuntime = KubeRuntime(outside, PodKiller(outside))
+        self.kuberuntime = KubeRuntime(outside, PodKiller(outside), PodResizes(None, self.events, Journal(), now=now))
         pod = make_pod("web")
         self.pod = changed(pod, spec=changed(pod.spec, runtime_class_name=class_name, restart_policy="Always"))
 

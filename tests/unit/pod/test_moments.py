@@ -8,11 +8,13 @@ from kit.moments import one_of_each
 from kit.pods import make_pod
 from pykubelet.pod import moments
 from pykubelet.pod.moments import Moment, about
+from pykubelet.pod.resize import moments as resize_moments
 
 
 def test_every_moment_of_the_file_is_one_of_the_union() -> None:
     kinds = [each for each in vars(moments).values() if isinstance(each, type)]
-    structs = {each for each in kinds if each.__module__ == moments.__name__ and issubclass(each, msgspec.Struct)}
+    files = (moments.__name__, resize_moments.__name__)
+    structs = {each for each in kinds if each.__module__ in files and issubclass(each, msgspec.Struct)}
     assert structs == set(get_args(Moment))
     assert len(structs) > 40
 

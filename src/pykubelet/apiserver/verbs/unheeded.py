@@ -66,11 +66,6 @@ _TABLE: Final = (
         lambda obj: at(obj, "spec.type") == "LoadBalancer" and not at(obj, "status.loadBalancer.ingress"),
     ),
     _Unheeded(
-        "pods",
-        "the new resources are stored, but the node does not resize running containers: make the pod anew",
-        subresource="resize",
-    ),
-    _Unheeded(
         "certificatesigningrequests.certificates.k8s.io",
         "the request is stored, but nobody here issues certificates for its signer, approved or not",
         _is_unsigned,

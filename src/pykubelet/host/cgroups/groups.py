@@ -191,7 +191,7 @@ class KernelPodCgroups:
             if not stands or any(self._written.get(above) != said for above, said in self._above.items()):
                 await self._bring_above()
             if not stands:
-                await self._bring(group, limits)
+                await self._bring_pod(group, limits)
         return runtime_parent(group, self._driver)
 
     async def remove(self, uid: str) -> None:
@@ -274,6 +274,17 @@ class KernelPodCgroups:
                 if str(error) != self._complaint:
                     self._complaint = str(error)
                     log.warning("the limits of the control group %s are not in force yet: %s", self._path(group), error)
+
+    async def _bring_pod(self, group: Group, limits: GroupLimits) -> None:
+        """A pod that runs goes on with the bounds that it has while it uses more than the new ones would allow: they
+        are tried again each time."""
+        was_there = self._files.exist(self._path(group))
+        try:
+            await self._bring(group, limits)
+        except Retry as error:
+            if not was_there:
+                raise
+            log.warning("the limits of the control group %s are not in force yet: %s", self._path(group), error)
 
     def _stands(self, group: Group, limits: GroupLimits) -> bool:
         """A few looks at folders that are in memory: not worth a thread."""

@@ -84,6 +84,9 @@ class PodReader:
         self._groups.forget_old(at)
         return reading
 
+    def one(self, pod: ObservedPod, places: Mapping[str, Place], at: int) -> PodReading | None:
+        return self._pod(pod, self._looked(places, None, {}, at, details=False))
+
     def storage(
         self,
         observed: Sequence[ObservedPod],

@@ -17,6 +17,7 @@ from pykubelet.host.stats.storage import FolderMeter
 from pykubelet.host.stats.volumes import FoundVolume, measured_folders, pod_volumes
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.resize.actions import MemoryUse
 from pykubelet.pod.stats.stats import (
     ContainerPlaces,
     Disk,
@@ -113,6 +114,16 @@ class StatsReader:
             except PykubeletError as error:
                 log.debug("the runtime does not say where its images are: %s", error)
         return await asyncio.to_thread(self._machine.disks, self._image_store, self._now())
+
+    async def memory_use(self, pod: ObservedPod) -> MemoryUse:
+        """Of one pod, this moment."""
+        async with self._turn:
+            places = await self._places.places([pod], details=False)
+            found = await in_thread(self._pods.one, pod, places, self._now())
+        if found is None:
+            return MemoryUse()
+        used = {each.name: each.usage.memory.usage if each.usage.memory else None for each in found.containers}
+        return MemoryUse(pod=found.usage.memory.usage if found.usage.memory else None, containers=used)
 
     async def close(self) -> None:
         if self._asking_disks is not None:

@@ -59,7 +59,7 @@ class Admission:
         self._pressures = pressures
         safe = safe_sysctls(known.status.node_info.kernel_version) if operating_system == "linux" else ()
         self._sysctls = Sysctls((*safe, *allowed_unsafe_sysctls))
-        allocatable = known.status.allocatable
+        self.allocatable = allocatable = known.status.allocatable
         self._allocatable = amounts(allocatable)
         self._allocatable[PODS] = allocatable[PODS].value if PODS in allocatable else 0
         labels = known.metadata.labels

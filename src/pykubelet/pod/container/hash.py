@@ -39,3 +39,8 @@ def fnv1a_32(data: bytes) -> int:
     for byte in data:
         digest = ((digest ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
     return digest
+
+
+def text_checksum(text: str) -> int:
+    """Of a text in one of upstream's checkpoint files: the same hash, over what it prints of such a text."""
+    return fnv1a_32(b"(string)" + text.encode())

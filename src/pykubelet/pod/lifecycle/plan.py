@@ -18,6 +18,8 @@ from pykubelet.pod.lifecycle.crash_loop_backoff import restarts_on_failure, shou
 from pykubelet.pod.lifecycle.probe_results import NO_PROBES, ProbeResults, Result
 from pykubelet.pod.lifecycle.sandbox_fitness import SandboxFitness, sandbox_fitness
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
+from pykubelet.pod.resize.actions import NO_RESIZES, Resizes, needs_restart, with_updates
+from pykubelet.pod.resize.allocation import Allocation
 
 LIVENESS_PROBE: Final = "LivenessProbe"
 STARTUP_PROBE: Final = "StartupProbe"
@@ -51,6 +53,8 @@ class PodActions(Struct, frozen=True, kw_only=True):
     containers: tuple[str, ...] = ()
     ephemeral_containers: tuple[str, ...] = ()
     kills: tuple[Kill, ...] = ()
+    resizes: Resizes = NO_RESIZES
+    """Before main containers start."""
 
     @property
     def starts(self) -> tuple[str, ...]:
@@ -60,27 +64,30 @@ class PodActions(Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Nothing to do: the pod is as it should be, or can only be waited for."""
-        return not (self.kill_pod or self.create_sandbox or self.kills or self.starts)
+        return not (self.kill_pod or self.create_sandbox or self.kills or self.starts) and self.resizes.is_empty
 
 
-def plan(pod: Pod, observed: ObservedPod, probes: ProbeResults = NO_PROBES) -> PodActions:
-    """The actions that bring the pod one step closer to its spec."""
+def plan(
+    pod: Pod, observed: ObservedPod, probes: ProbeResults = NO_PROBES, actuated: Allocation | None = None
+) -> PodActions:
+    """The actions that bring the pod one step closer to its spec. `actuated` is what its containers were told to have;
+    None: they keep it."""
     actions, fits = _sandbox(pod, observed)
     if not fits:
         return _from_the_beginning(pod, observed, actions)
     # A debugging session must be possible while initialization hangs, and is never repeated.
     visitors = tuple(c.name for c in pod.spec.ephemeral_containers if observed.newest(c.name) is None)
     actions = changed(actions, ephemeral_containers=visitors)
-    init = _init(pod, observed, probes)
+    init = _init(pod, observed, probes, actuated)
     if init.failed:
         return changed(actions, kill_pod=True)
     if not init.done:
-        return changed(actions, init_containers=init.starts, kills=init.kills)
-    main = _main(pod, observed, probes)
+        return changed(actions, init_containers=init.starts, kills=init.kills, resizes=init.resizes)
+    main = _main(pod, observed, probes, actuated, init.resizes)
     kills = (*init.kills, *main.kills)
     if not main.kept and not main.starts:
         return changed(actions, kill_pod=True, kills=kills)  # sidecars alone do not keep a pod alive
-    return changed(actions, init_containers=init.starts, containers=main.starts, kills=kills)
+    return changed(actions, init_containers=init.starts, containers=main.starts, kills=kills, resizes=main.resizes)
 
 
 # --- the sandbox
@@ -140,6 +147,8 @@ class _Step(Struct, frozen=True, kw_only=True):
     """The one after it may start."""
     failed: bool = False
     kill: Kill | None = None
+    may_resize: bool = False
+    restarts_to_resize: bool = False
 
 
 class _Init(Struct, frozen=True, kw_only=True):
@@ -149,9 +158,10 @@ class _Init(Struct, frozen=True, kw_only=True):
     """The main containers may run."""
     failed: bool = False
     """The pod can never run."""
+    resizes: Resizes = NO_RESIZES
 
 
-def _init(pod: Pod, observed: ObservedPod, probes: ProbeResults) -> _Init:
+def _init(pod: Pod, observed: ObservedPod, probes: ProbeResults, actuated: Allocation | None) -> _Init:
     """How far initialization has come, found from its end: ended containers may have been removed, the last one last.
 
     Every init container before the last one seen must have done its part; of those, only sidecars are kept running.
@@ -161,6 +171,7 @@ def _init(pod: Pod, observed: ObservedPod, probes: ProbeResults) -> _Init:
     reached = initialized
     starts: list[str] = []
     kills: list[Kill] = []
+    resizes = NO_RESIZES
     for index in range(len(containers) - 1, -1, -1):
         container = containers[index]
         newest = observed.newest(container.name)
@@ -170,7 +181,7 @@ def _init(pod: Pod, observed: ObservedPod, probes: ProbeResults) -> _Init:
             continue
         if reached and not is_sidecar(container):
             continue
-        step = _init_step(pod, container, newest, probes)
+        step = _init_step(pod, container, newest, probes, actuated)
         if step.failed:
             return _Init(failed=True)
         if step.complete and index + 1 == len(containers):
@@ -181,10 +192,13 @@ def _init(pod: Pod, observed: ObservedPod, probes: ProbeResults) -> _Init:
             starts.append(container.name)
         if step.kill:
             kills.append(step.kill)
+        resizes = changed(resizes, restarts=resizes.restarts or step.restarts_to_resize)
+        if step.may_resize:
+            resizes = with_updates(resizes, container, newest, actuated)
         reached = True
     if not reached:
         starts.append(containers[0].name)
-    return _Init(starts=tuple(reversed(starts)), kills=tuple(kills), done=initialized)
+    return _Init(starts=tuple(reversed(starts)), kills=tuple(kills), done=initialized, resizes=resizes)
 
 
 def _is_past_initialization(pod: Pod, observed: ObservedPod) -> bool:
@@ -193,12 +207,14 @@ def _is_past_initialization(pod: Pod, observed: ObservedPod) -> bool:
     return any(attempt is not None and attempt.state in (State.CREATED, State.RUNNING) for attempt in newest)
 
 
-def _init_step(pod: Pod, container: Container, newest: ObservedContainer, probes: ProbeResults) -> _Step:
+def _init_step(
+    pod: Pod, container: Container, newest: ObservedContainer, probes: ProbeResults, actuated: Allocation | None
+) -> _Step:
     match newest.state:
         case State.CREATED:
             return _Step(restart=True)  # creating and starting are one act: the runtime could not start it
         case State.RUNNING:
-            return _running_sidecar(container, newest, probes) if is_sidecar(container) else _Step()
+            return _running_sidecar(container, newest, probes, actuated) if is_sidecar(container) else _Step()
         case State.EXITED:
             if is_sidecar(container):
                 return _Step(restart=True)
@@ -213,7 +229,9 @@ def _init_step(pod: Pod, container: Container, newest: ObservedContainer, probes
             assert_never(newest.state)
 
 
-def _running_sidecar(container: Container, newest: ObservedContainer, probes: ProbeResults) -> _Step:
+def _running_sidecar(
+    container: Container, newest: ObservedContainer, probes: ProbeResults, actuated: Allocation | None
+) -> _Step:
     """The next one waits for its startup probe; its liveness is its own affair, and stops nobody else."""
     if container.startup_probe is not None:
         startup = probes.startup.get(newest.id)
@@ -227,7 +245,12 @@ def _running_sidecar(container: Container, newest: ObservedContainer, probes: Pr
         kill = Kill(newest.name, newest.id, "", f"Init container {container.name} definition changed")
     elif container.liveness_probe is not None and probes.liveness.get(newest.id) is Result.FAILURE:
         kill = Kill(newest.name, newest.id, LIVENESS_PROBE, f"Init container {container.name} failed liveness probe")
-    return _Step(complete=True, restart=kill is not None, kill=kill)
+    if kill is not None:
+        return _Step(complete=True, restart=True, kill=kill)
+    may_resize = container.liveness_probe is None or newest.id in probes.liveness
+    if may_resize and needs_restart(container, actuated):
+        return _Step(complete=True, restart=True, kill=_kill_to_resize(newest), restarts_to_resize=True)
+    return _Step(complete=True, may_resize=may_resize)
 
 
 # --- main containers
@@ -238,9 +261,12 @@ class _Main(Struct, frozen=True, kw_only=True):
     kills: tuple[Kill, ...]
     kept: int
     """How many run, and may go on."""
+    resizes: Resizes
 
 
-def _main(pod: Pod, observed: ObservedPod, probes: ProbeResults) -> _Main:
+def _main(
+    pod: Pod, observed: ObservedPod, probes: ProbeResults, actuated: Allocation | None, resizes: Resizes
+) -> _Main:
     starts: list[str] = []
     kills: list[Kill] = []
     kept = 0
@@ -255,9 +281,14 @@ def _main(pod: Pod, observed: ObservedPod, probes: ProbeResults) -> _Main:
             kills.append(kill)
             if _comes_back(pod, kill):
                 starts.append(container.name)
+        elif needs_restart(container, actuated):
+            kills.append(_kill_to_resize(newest))
+            starts.append(container.name)
+            resizes = changed(resizes, restarts=True)
         else:
             kept += 1
-    return _Main(starts=tuple(starts), kills=tuple(kills), kept=kept)
+            resizes = with_updates(resizes, container, newest, actuated)
+    return _Main(starts=tuple(starts), kills=tuple(kills), kept=kept, resizes=resizes)
 
 
 def _kill_of_running(pod: Pod, container: Container, newest: ObservedContainer, probes: ProbeResults) -> Kill | None:
@@ -272,6 +303,10 @@ def _kill_of_running(pod: Pod, container: Container, newest: ObservedContainer, 
         return None
     kill = Kill(newest.name, newest.id, reason, f"Container {container.name} {trouble}")
     return changed(kill, message=f"{kill.message}, will be restarted") if _comes_back(pod, kill) else kill
+
+
+def _kill_to_resize(newest: ObservedContainer) -> Kill:
+    return Kill(newest.name, newest.id, "", f"Container {newest.name} resize requires restart")
 
 
 def _comes_back(pod: Pod, kill: Kill) -> bool:

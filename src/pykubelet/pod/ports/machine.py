@@ -7,6 +7,7 @@ from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.ports.runtime import ContainerMounts
+from pykubelet.pod.resize.allocation import Allocations
 
 
 class PodHost(Protocol):
@@ -90,6 +91,22 @@ class LogFiles(Protocol):
 
     async def forget(self, namespace: str, pod: str, uid: str, container: str, attempt: int, container_id: str) -> None:
         """The container was removed: so is its log. Raises base.errors."""
+        ...
+
+
+class AllocationStore(Protocol):
+    """Remembers what pods were given and what their containers were told to have, for an agent that comes later."""
+
+    def load(self) -> Allocations:
+        """What was saved last. Blocks: called once, before the agent runs. What cannot be read is told and left out."""
+        ...
+
+    def save(self, allocations: Allocations) -> None:
+        """Soon. Never waits; of several only the last is written."""
+        ...
+
+    async def saved(self) -> None:
+        """Wait until what was saved last is on disk. Raises Retry."""
         ...
 
 

@@ -10,6 +10,7 @@ from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.api.struct import changed
 from pykubelet.pod.lifecycle.sandbox_fitness import SandboxFitness, sandbox_fitness
 from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.resize.conditions import IN_PROGRESS, PENDING
 from pykubelet.pod.status.phase import FAILED, SUCCEEDED
 from pykubelet.pod.status.readiness_gates import why_gates_are_closed
 
@@ -22,7 +23,7 @@ DISRUPTION_TARGET: Final = "DisruptionTarget"
 """Ours and others': it says who is taking the pod away."""
 
 OWN_CONDITIONS: Final = frozenset(
-    (SCHEDULED, READY_TO_START, INITIALIZED, CONTAINERS_READY, READY, "PodResizePending", "PodResizeInProgress")
+    (SCHEDULED, READY_TO_START, INITIALIZED, CONTAINERS_READY, READY, PENDING, IN_PROGRESS)
 )
 """Only the kubelet writes these; all others are left as they are."""
 
@@ -35,9 +36,11 @@ def pod_conditions(
     main: tuple[ContainerStatus, ...],
     phase: str,
     now: datetime,
+    resize: tuple[PodCondition, ...] = (),
 ) -> tuple[PodCondition, ...]:
     """Other people's conditions as the API shows them, then our own. `now` is in whole seconds."""
     conditions = [condition for condition in pod.status.conditions if condition.type not in OWN_CONDITIONS]
+    conditions += resize
     disruption = condition_of(previous.conditions, DISRUPTION_TARGET)
     if disruption is not None:
         conditions = with_condition(conditions, disruption)
@@ -145,6 +148,8 @@ def stamped(conditions: Iterable[PodCondition], previous: PodStatus, now: dateti
 
 
 def _since(condition: PodCondition, before: PodCondition | None, now: datetime) -> PodCondition:
+    if condition.type in (PENDING, IN_PROGRESS):
+        return condition  # they come dated
     kept = before is not None and before.status == condition.status
     moment = before.last_transition_time if kept and before is not None else now
     return changed(condition, last_transition_time=moment)

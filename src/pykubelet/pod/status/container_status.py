@@ -27,6 +27,8 @@ from pykubelet.api.struct import changed
 from pykubelet.pod.lifecycle.crash_loop_backoff import should_restart
 from pykubelet.pod.lifecycle.probe_results import ProbeResults, Result
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
+from pykubelet.pod.resize.allocation import Allocation
+from pykubelet.pod.resize.shown import shown_resources
 
 LOST_EXIT_CODE: Final = 137
 """Reported for an end that nobody saw: it must not pass for a success."""
@@ -80,6 +82,7 @@ class _Facts(NamedTuple):
     waiting: Mapping[str, Waiting]
     probes: ProbeResults
     longest_message: int
+    actuated: Allocation
 
 
 def container_statuses(
@@ -90,13 +93,14 @@ def container_statuses(
     node: NodeFacts,
     waiting: Mapping[str, Waiting],
     probes: ProbeResults,
+    actuated: Mapping[str, ResourceRequirements] = {},
 ) -> ContainerStatuses:
-    """What to report of every container. `previous` is what was reported last."""
+    """What to report of every container. `previous` is what was reported last, `actuated` what each was told."""
     spec = pod.spec
     attempts: dict[str, list[ObservedContainer]] = {}
     for container in observed.containers:
         attempts.setdefault(container.name, []).append(container)
-    facts = _Facts(pod, attempts, node, waiting, probes, longest_message(pod))
+    facts = _Facts(pod, attempts, node, waiting, probes, longest_message(pod), actuated)
 
     old = {status.name: status for status in previous.init_container_statuses}
     init = tuple(_init_status(container, old.get(container.name), facts) for container in spec.init_containers)
@@ -250,26 +254,27 @@ def _full_id(seen: ObservedContainer, facts: _Facts) -> str:
 def _resources(
     container: Container, seen: ObservedContainer, old: ContainerStatus | None, facts: _Facts
 ) -> ResourceRequirements:
-    """What the spec asks for. A container that went on running keeps what it was started with."""
+    """What the container has: as its runtime says; else what it was told; else, while it goes on running, what was
+    said of it before."""
     wanted = container.resources
-    if (
-        seen.state is not State.RUNNING
-        or old is None
-        or old.resources is None
-        or old.resources == wanted
-        or old.state.running is None
-        or old.container_id != _full_id(seen, facts)
-    ):
+    if seen.state is not State.RUNNING:
         return wanted
+    told = facts.actuated.get(container.name)
+    if told is None and _is_the_same(seen, old, facts) and old is not None:
+        told = old.resources
+    known = told or wanted
+    shown = shown_resources(seen.limits, wanted) if seen.limits is not None else ResourceRequirements()
     return changed(
         wanted,
-        limits=_kept(wanted.limits, old.resources.limits),
-        requests=_kept(wanted.requests, old.resources.requests),
+        limits=_kept(wanted.limits, known.limits, shown.limits),
+        requests=_kept(wanted.requests, known.requests, shown.requests),
     )
 
 
-def _kept(wanted: ResourceList, reported: ResourceList) -> ResourceList:
-    return {**wanted, **{name: reported[name] for name in (CPU, MEMORY) if name in reported}} if wanted else wanted
+def _kept(wanted: ResourceList, known: ResourceList, shown: ResourceList) -> ResourceList:
+    if not wanted:
+        return wanted
+    return {**wanted, **{name: known[name] for name in (CPU, MEMORY) if known.get(name)}, **shown}
 
 
 # --- a container that the runtime does not hold

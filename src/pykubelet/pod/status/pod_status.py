@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.api.container import Container
+from pykubelet.api.container import Container, ResourceRequirements
 from pykubelet.api.pod import ContainerState, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
 from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.api.rules.qos import qos_class
@@ -79,14 +79,19 @@ def pod_status(
     probes: ProbeResults = NO_PROBES,
     is_terminal: bool = False,
     failure: Failure | None = None,
+    resize: tuple[PodCondition, ...] = (),
+    actuated: Mapping[str, ResourceRequirements] = {},
 ) -> PodStatus:
-    """What to report of a pod.
+    """What to report of a pod, as it was allocated.
 
     `pod.status` is what the API shows; `previous` is what this node reported last, or the same when it has reported
     nothing yet. `waiting` tells why containers (by name) could not be started; `is_terminal` that none will be started
-    again. A pod that has Succeeded or Failed stays so.
+    again. A pod that has Succeeded or Failed stays so. `resize` is what is said of its other size, if it asks for one,
+    and `actuated` what its containers were told to have.
     """
-    init, main, ephemeral = container_statuses(pod, observed, previous, node=node, waiting=waiting, probes=probes)
+    init, main, ephemeral = container_statuses(
+        pod, observed, previous, node=node, waiting=waiting, probes=probes, actuated=actuated
+    )
     from_containers = pod_phase(pod, init, main, is_terminal=is_terminal, has_begun=_has_begun(pod, observed))
     phase, reason, message = _verdict(pod, previous, from_containers, failure)
     second = whole_seconds(now)
@@ -96,7 +101,7 @@ def pod_status(
     return PodStatus(
         observed_generation=_observed_generation(pod, previous),
         phase=phase,
-        conditions=pod_conditions(pod, observed, previous, init, main, phase, second),
+        conditions=pod_conditions(pod, observed, previous, init, main, phase, second, () if is_terminal else resize),
         message=message,
         reason=reason,
         host_ip=node.host_ips[0] if node.host_ips else "",

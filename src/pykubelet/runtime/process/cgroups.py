@@ -79,8 +79,8 @@ class Cgroups:
             folder.mkdir(parents=True, exist_ok=True)
             for above in reversed(folder.relative_to(self.unified).parents):
                 _enable(self.unified / above)
-            for name, text in (("pids.max", str(most)), *_unified_values(limits)):
-                _put(folder / name, text)
+            for file, text in (("pids.max", str(most)), *_unified_values(limits)):
+                _put(folder / file, text)
             if self.device_rules and not all_devices:
                 devices.restrict(folder)
             return Placement(folders=(str(folder),), oom_events=str(folder / "memory.events"))
@@ -90,8 +90,8 @@ class Cgroups:
             _make_legacy(mount, folder)
             if _PIDS in controllers:
                 _put(folder / "pids.max", str(most))
-            for name, text in _legacy_values(controllers, limits):
-                _put(folder / name, text)
+            for file, text in _legacy_values(controllers, limits):
+                _put(folder / file, text)
             if _DEVICES in controllers and not all_devices:
                 devices.restrict(folder)
             if "memory" in controllers:

@@ -109,6 +109,10 @@ PODS: Final = (
         *("container_type", "code"),
     ),
     _counter("kubelet_admission_rejections_total", "Pods that were not admitted, by reason.", "reason"),
+    _counter("kubelet_pod_infeasible_resizes_total", "Sizes that pods asked for in vain, by reason.", "reason_detail"),
+    _counter(
+        "kubelet_pod_deferred_accepted_resizes_total", "Sizes that pods waited for, by what made room.", "retry_trigger"
+    ),
     _counter("kubelet_evictions", "Pods that were evicted, by what ran short.", "eviction_signal"),
     _histogram(
         "kubelet_eviction_stats_age_seconds", _USUAL, "Age of what said that a pod has to go.", "eviction_signal"

@@ -12,6 +12,7 @@ from typing import Final, Literal, assert_never
 from pykubelet.pod import moments as m
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import Result
+from pykubelet.pod.resize.moments import Resized
 from pykubelet.pod.stats.startup_latency import PodStarts
 from pykubelet.server.metrics.meters import Meters
 
@@ -36,6 +37,10 @@ _SIZES: Final = (
     *((20 << 30, "20GB-30GB"), (10 << 30, "10GB-20GB"), (5 << 30, "5GB-10GB"), (1 << 30, "1GB-5GB")),
     *((500 << 20, "500MB-1GB"), (100 << 20, "100MB-500MB"), (10 << 20, "10MB-100MB"), (0, "0-10MB")),
 )
+_RESIZES: Final = {
+    "Infeasible": "kubelet_pod_infeasible_resizes_total",
+    "Begun": "kubelet_pod_deferred_accepted_resizes_total",
+}
 _RESULTS: Final = {Result.SUCCESS: "successful", Result.FAILURE: "failed", Result.UNKNOWN: "unknown"}
 _RENEWALS: Final = {
     "client": "kubelet_certificate_manager_client_expiration_renew_errors",
@@ -112,6 +117,15 @@ class NodeMetrics:
 
     # --- by theme
 
+    def _read_eviction(self, moment: m.Evicted) -> None:
+        self._meters.count("kubelet_evictions", moment.signal)
+        if moment.stats_age is not None:
+            self._meters.observe("kubelet_eviction_stats_age_seconds", moment.stats_age, moment.signal)
+
+    def _read_resize(self, moment: Resized) -> None:
+        if (name := _RESIZES.get(moment.stage)) and moment.cause:
+            self._meters.count(name, moment.cause)
+
     def _read_arrival(self, moment: m.Arrival, uid: str) -> None:
         count = self._meters.count
         match moment:
@@ -131,10 +145,10 @@ class NodeMetrics:
                 count("kubelet_admission_rejections_total", _rejection(reason))
             case m.Preempted():
                 count("kubelet_preemptions", "")
-            case m.Evicted(signal, _, age):
-                count("kubelet_evictions", signal)
-                if age is not None:
-                    self._meters.observe("kubelet_eviction_stats_age_seconds", age, signal)
+            case m.Evicted():
+                self._read_eviction(moment)
+            case Resized():
+                self._read_resize(moment)
             case m.OrphanFound(in_runtime):
                 self._orphans.add(uid)
                 if in_runtime:

@@ -46,6 +46,7 @@ async def test_limits_are_set_and_taken_away_with_the_container(limited: Machine
     weight = values.get("cpu.weight") or values["cpu.shares"]
     assert (memory, quota) == (str(64 << 20), "50000 100000")
     assert weight in ("20", "512")
+    assert {folder.name for folder in folders} == {container_id}
     main = limited.main(container_id).pid
     assert all(str(main) in (folder / "cgroup.procs").read_text().split() for folder in folders)
     await limited.runtime.remove_container(container_id)

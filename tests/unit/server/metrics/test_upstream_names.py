@@ -32,7 +32,8 @@ NOT_SERVED = {
     "kubelet_(cpu|memory|topology)_manager_.*|kubelet_container_aligned_.*": "there are no resource managers: all "
     "containers share all processors",
     "kubelet_device_plugin_.*|kubelet_pod_resources_endpoint_.*": "there are no device plug-ins",
-    "kubelet_.*_resizes(_total)?|kubelet_pod_resize_duration_milliseconds": "pods are not resized in place",
+    "kubelet_container_requested_resizes_total|kubelet_pod_(pending|in_progress)_resizes": "conditions tell it",
+    "kubelet_pod_resize_duration_milliseconds": "the story of a pod tells it",
     "kubelet_image_volume_.*": "there are no image volumes",
     "kubelet_graceful_shutdown_.*": "the machine's shutdown is not waited for yet",
     "kubelet_evented_pleg_connection_latency_seconds": "a hint of the runtime names a pod, and no time",

@@ -1,0 +1,1 @@
+"""Pods that ask for more or less while they run."""
