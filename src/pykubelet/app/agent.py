@@ -14,15 +14,18 @@ from pykubelet.app.stats import pods_group
 from pykubelet.base.tasks import Work
 from pykubelet.config.agent import Config
 from pykubelet.host.allocation_files import AllocationFiles
+from pykubelet.host.cgroups.groups import KernelPodCgroups
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.host.iptables import keep_chains
 from pykubelet.host.memory_notice import memory_notice
 from pykubelet.host.oom_kills import watch_oom_kills
+from pykubelet.host.prepare import keep_processes_sorted
 from pykubelet.host.stats import StatsReader
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
+from pykubelet.node.node_allocatable import enforce_node_allocatable
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.pleg import Pleg
@@ -139,6 +142,11 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
         "kills for want of memory": partial(watch_oom_kills, partial(base.recorder.node_event, "Warning", "SystemOOM")),
         "logs": partial(logs.run, lambda: pleg.seen.values()),
     }
+    if isinstance(local.cgroups, KernelPodCgroups):
+        bound = partial(enforce_node_allocatable, local.cgroups, local.cgroups.shown, base.recorder)
+        found["bound on all pods"] = bound
+    if base.config.machine.own_group or base.config.machine.system_group:
+        found["groups of processes"] = partial(keep_processes_sorted, base.config.machine)
     if base.checkpoints is not None:
         found["checkpoint"] = base.checkpoints.run
     found |= {f"chains of {program}": partial(keep_chains, program) for program in local.iptables}

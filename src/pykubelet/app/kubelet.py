@@ -14,7 +14,7 @@ from pykubelet.app.agent import agent_parts, chores, dependencies
 from pykubelet.app.foundations import Foundations, lay_foundations
 from pykubelet.app.machine import MachineParts, machine_parts
 from pykubelet.app.stats import stats_reader
-from pykubelet.base.errors import Retry
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.service_manager import keep_watchdog, tell_ready, watchdog_period
 from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
@@ -54,21 +54,30 @@ async def run_kubelet(config: Config) -> None:
         tell_ready()
         gc.collect()
         gc.freeze()  # what is here now stays: no need to look through it again and again
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(kubelet.run(tasks))
-            if not config.remove_pods:
-                await signals.get()
-            stops_pods = config.stop_pods_on_exit or config.remove_pods
-            log.info("stopping; %s", "so do the pods" if stops_pods else "pods go on without the agent")
-            if stops_pods:
-                stopping = tasks.create_task(kubelet.stop_pods(running))
-                another = tasks.create_task(signals.get())
-                await asyncio.wait([stopping, another], return_when=asyncio.FIRST_COMPLETED)
-                stopping.cancel()
-                another.cancel()
-            running.cancel()
-            for task in kubelet.everything():
-                task.cancel()
+        try:
+            await _run(kubelet, config, signals)
+        except ExceptionGroup as errors:  # what is wrong with the machine may show only once the runtime answers
+            if (wrong := next((each for each in errors.exceptions if isinstance(each, Invalid)), None)) is not None:
+                raise wrong from None
+            raise
+
+
+async def _run(kubelet: "Kubelet", config: Config, signals: "asyncio.Queue[int]") -> None:
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(kubelet.run(tasks))
+        if not config.remove_pods:
+            await signals.get()
+        stops_pods = config.stop_pods_on_exit or config.remove_pods
+        log.info("stopping; %s", "so do the pods" if stops_pods else "pods go on without the agent")
+        if stops_pods:
+            stopping = tasks.create_task(kubelet.stop_pods(running))
+            another = tasks.create_task(signals.get())
+            await asyncio.wait([stopping, another], return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            another.cancel()
+        running.cancel()
+        for task in kubelet.everything():
+            task.cancel()
 
 
 class Kubelet:

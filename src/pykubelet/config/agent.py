@@ -163,6 +163,7 @@ def make_config(
     made |= {"runtime.root": root / "runtime", "runtime.log_root": logs}
     made["runtime.hidden"] = (root, logs, certificates, *_private(values))
     if cpus := cpu_set("reservedSystemCPUs", values["reservedSystemCPUs"]):
+        made["node.reserved_cpus"] = cpus
         made["node.system_reserved"] = {**made["node.system_reserved"], CPU: Quantity.of(len(cpus))}
         made["node.kube_reserved"] = {name: each for name, each in made["node.kube_reserved"].items() if name != CPU}
     if values["--cloud-provider"] == "external":
