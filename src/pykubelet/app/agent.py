@@ -23,7 +23,7 @@ from pykubelet.host.prepare import keep_processes_sorted
 from pykubelet.host.stats import StatsReader
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.eviction import EvictionParts
-from pykubelet.node.image_gc import ImageGc
+from pykubelet.node.image_gc import ImageGc, Look
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
 from pykubelet.node.node_allocatable import enforce_node_allocatable
 from pykubelet.node.node_status import NodeReporter
@@ -133,7 +133,7 @@ def _eviction(base: Foundations, parts: AgentParts, stats: StatsReader) -> Evict
     )
 
 
-def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg) -> dict[str, Work]:
+def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg, look: Look) -> dict[str, Work]:
     """What has to be done now and then, by name: as much of it as the runtime leaves to others."""
     can = base.runtime.capabilities
     logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
@@ -155,7 +155,7 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
         node = (lambda: api.view.node or parts.reporter.node) if api else (lambda: None)
         found["pod addresses"] = partial(tell_pod_cidr, can.set_pod_cidr, node, configured)
     if can.keeps_images and not base.config.image_gc.is_off:
-        found["image gc"] = partial(parts.image_gc.run, pleg.look)
+        found["image gc"] = partial(parts.image_gc.run, look)
     return found
 
 

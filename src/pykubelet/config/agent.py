@@ -89,6 +89,8 @@ class Config(Struct, frozen=True, kw_only=True):
     refuse_unenforced: bool = False
     keep_secrets: bool = False
     """Whether secrets and tokens of pods may lie on this machine's disk."""
+    record: str = ""
+    """The file that all is written to which the agent is told and does; empty: none."""
     remove_pods: bool = False
     """Run none: an agent that clears away what others have left."""
     users_per_pod: int = 65536

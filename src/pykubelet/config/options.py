@@ -53,6 +53,9 @@ HEEDED: Final = (
            "Run nothing: remove all that is left of pods here, running or stopped, and exit", is_ours=True),
     Option("", K.TRUTH, False, ("services.proxy",), "proxy-services", "BOOL",
            "Lead packets for services to their endpoints and answer for their names, with nftables", is_ours=True),
+    Option("", K.TEXT, "", ("record",), "record", "FILE",
+           "Write down all that the agent is told and does, without secrets, for `pykubelet replay`; up to 256 MiB, "
+           "compressed if it ends in .gz", is_ours=True),
     Option("", K.TEXT, "", (), "config", "FILE", "KubeletConfiguration file; flags override it"),
     Option("", K.TEXT, "", (), "config-dir", "PATH", "Folder of *.conf files that are merged into it, in their order"),
     Option("", K.TEXT, "", (), "cloud-provider", "NAME", "external: a controller of the cloud completes the node"),

@@ -63,6 +63,7 @@ class PodSync:
         self._recorder = outside.recorder
         self._journal = outside.journal
         self._objects = outside.objects
+        self._planned = outside.planned
         self._prober = prober
         self._results = results
         self._reporter = reporter
@@ -225,6 +226,7 @@ class PodSync:
         uid, again_in = pod.metadata.uid, None
         for _ in range(_MOST_ROUNDS):
             actions = plan(pod, observed, self._results.of(uid), self._resizes.actuated(pod))
+            self._planned(uid, actions)
             if actions.is_empty:
                 return observed, again_in
             known = {container.id for container in observed.containers}
@@ -245,7 +247,7 @@ class PodSync:
         An older one that runs was started for an agent that had gone before it ran: two of a kind never run together.
         """
         unwanted: list[str] = []
-        for name in {container.name for container in observed.containers}:
+        for name in dict.fromkeys(container.name for container in observed.containers):
             newest, *older = observed.attempts(name)
             unwanted += [c.id for c in (newest, *older) if c.state is State.EXITED][_DEAD_KEPT:]
             unwanted += [c.id for c in older if c.state in (State.CREATED, State.RUNNING)]
