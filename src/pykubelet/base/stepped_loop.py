@@ -23,6 +23,10 @@ _MOST_CALLS: Final = 5_000_000
 _FEW: Final = 100
 
 
+class EndlessStep(RuntimeError):
+    """Somebody does something again and again without waiting for anything."""
+
+
 class SteppedLoop(asyncio.AbstractEventLoop):
     def __init__(self, *, seed: int, now: float = 0.0) -> None:
         self.chance = random.Random(seed)
@@ -60,7 +64,7 @@ class SteppedLoop(asyncio.AbstractEventLoop):
                 self._ready.popleft()._run()
                 self._calls += 1
                 if self._calls > _MOST_CALLS:
-                    raise RuntimeError("a step does not come to an end")
+                    raise EndlessStep("a step does not come to an end")
                 if is_enough():
                     return not self._ready
             return True

@@ -30,6 +30,8 @@ from pykubelet.pod.ports.runtime import PullCredentials
 
 log = logging.getLogger(__name__)
 
+_SURELY: Final = 2e-6
+"""Seconds. Loops call a little too soon, by what their clocks cannot tell apart; then the timer would not be due."""
 _LONGEST: Final = 0.005
 """Seconds that the rest of the program waits for the agent at a time."""
 
@@ -215,7 +217,7 @@ class RecordedAgent:
         if self._is_in_step or self._came:
             self._wake()
         elif (due := loop.due) is not None and not self._is_next_now:
-            self._next = self._real.call_at(due, self._step)
+            self._next = self._real.call_at(due + _SURELY, self._step)
 
     def _begin_step(self) -> None:
         t, now = math.ceil(self._real.time() * 1e6) / 1e6, self._outside.now()

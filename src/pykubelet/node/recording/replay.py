@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.base.errors import Invalid
+from pykubelet.base.stepped_loop import EndlessStep
 from pykubelet.node.recording import lines
 from pykubelet.node.recording.port_types import Method, capability_functions, capability_settings, fields
 from pykubelet.node.recording.stage import ASKS, END, Stage
@@ -25,6 +26,8 @@ from pykubelet.pod.moments import Journal
 _REMEMBERED: Final = 2000
 """Lines: among them is what led to a difference."""
 _LED_TO_IT: Final = 12
+_LATEST: Final = 1e10
+"""Seconds that no machine has been up."""
 
 
 class Line(Struct, frozen=True):
@@ -104,7 +107,7 @@ class Replay:
         try:
             while not self.is_over and (line := self._take()) is not None:
                 self._replay(line)
-        except (DecodeError, msgspec.DecodeError) as error:
+        except (DecodeError, msgspec.DecodeError, EndlessStep) as error:
             raise Invalid(f"line {self._place}: {error}") from None
         finally:
             self._close()
@@ -115,6 +118,8 @@ class Replay:
         if step is None:
             self._other(line)
             return
+        if not self._stage.loop.time() <= step.t < _LATEST:
+            raise DecodeError("time does not go that way", "t")
         self.steps += 1
         self._stage.begin_step(step.t, step.now)
         self._came_out(line)
