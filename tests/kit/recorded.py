@@ -13,9 +13,9 @@ from pykubelet.api import codec
 from pykubelet.api.container import Container
 from pykubelet.api.env import EnvFromSource, EnvVar, EnvVarSource, SecretEnvSource, SecretKeySelector
 from pykubelet.api.handlers import ExecAction, HTTPGetAction, HTTPHeader, Lifecycle, LifecycleHandler, Probe
-from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.meta import LocalObjectReference, ObjectMeta
 from pykubelet.api.objects import ConfigMap, Secret
-from pykubelet.api.pod import LocalObjectReference, Pod
+from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.node.recording.live import RecordedAgent

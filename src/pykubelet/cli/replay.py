@@ -93,7 +93,7 @@ def _show(line: "Line", pod: str) -> None:
     value = line.value
     if not _is_decision(value) or (pod and value.get("pod") != pod):
         return
-    click.echo(f"{line.now:%H:%M:%S.%f} {value.get('pod') or '-'} {_what(value)}")
+    click.echo(f"{line.now:%H:%M:%S.%f} {_cut(str(value.get('pod') or '-'))} {_what(value)}")
 
 
 def _is_decision(value: dict[str, Any]) -> bool:
@@ -144,7 +144,7 @@ def _differs(found: "Difference") -> None:
     import json
 
     where = f"line {found.at.number}, {found.at.now:%Y-%m-%d %H:%M:%S.%f}"
-    click.echo(f"The first difference is at {where}{f', pod {found.pod}' if found.pod else ''}.")
+    click.echo(f"The first difference is at {where}{f', pod {_cut(found.pod)}' if found.pod else ''}.")
     for title, text in (("recorded", found.at.text), ("replayed", found.replayed)):
         value = json.loads(text) if text else None
         click.echo(f"  {title}: {_what(value) if isinstance(value, dict) else 'nothing more before the next step'}")

@@ -4,9 +4,9 @@ Setting up stops at the first step that fails; tearing down runs every step and 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
@@ -286,13 +286,17 @@ def _awaited(error: PykubeletError) -> Awaiting:
     return Awaiting("volume", error.volume if isinstance(error, MountFailed) else "", str(error))
 
 
-async def _every(*steps: Awaitable[None]) -> None:
+async def _every(*steps: Coroutine[Any, Any, None]) -> None:
     """Run every step in its order; then tell of all that failed."""
     failures: list[Exception] = []
-    for step in steps:
-        try:
-            await step
-        except PykubeletError as error:
-            failures.append(error)
+    try:
+        for step in steps:
+            try:
+                await step
+            except PykubeletError as error:
+                failures.append(error)
+    finally:
+        for step in steps:
+            step.close()  # whoever is cancelled does not get to all of them
     if failures:
         raise Retry("; ".join(str(failure) for failure in failures))
