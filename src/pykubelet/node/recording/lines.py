@@ -29,8 +29,8 @@ class Header(Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
     seed: int = 0
     t: float = 0.0
     now: datetime
-    ports: tuple[str, ...] = ()
-    """Those that the agent has."""
+    parts: tuple[str, ...] = ()
+    """Ports, functions and groups of them that the agent has."""
     port_maps: Mapping[str, tuple[str, ...]] = {}
     capabilities: Mapping[str, Any] = {}
     """Of the runtime: plain ones."""

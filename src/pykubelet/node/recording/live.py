@@ -5,7 +5,7 @@ import logging
 import math
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from datetime import UTC
 from functools import partial
 from types import NoneType
@@ -90,7 +90,7 @@ class RecordedAgent:
         self._ended = asyncio.Event()
         header = self._header()
         self._stage = Stage(header, self)
-        settings = {name: getattr(outside, name) for name in fields().settings}
+        settings = {name: _part(outside, name) for name in _present(outside, fields().settings)}
         self.say(lines.line_of(header))
         outside.journal.read_by(self._stage.read)
         self._stage.open(self._stage.inside(header, settings, outside.journal))
@@ -154,6 +154,8 @@ class RecordedAgent:
             work = stream.aclose() if stream is not None else None
             self.begin_call(number, _awaited(work))
             return
+        # The one question that others ask back: what the runtime holds.
+        args = tuple(partial(self.ask, "look") if callable(each) else each for each in args)
         credentials = tuple(each for each in (*args, *kwargs.values()) if isinstance(each, PullCredentials))
         self._asked[number] = _Asked(lines.question(do, args), credentials)
         if method.way is Way.STREAM:
@@ -172,6 +174,13 @@ class RecordedAgent:
         if method.gives is not NoneType:
             self.say(lines.line_of({"is": self._hiding.value(value)}))
         return value
+
+    def make(self, do: str, method: Method) -> bool:
+        made = self._at_once(self._functions[do])
+        if made is not None:
+            self._functions |= {f"{do}.{each}": getattr(made, each) for each in methods(method.gives)}
+        self.say(lines.line_of({"is": made is not None}))
+        return made is not None
 
     def look(self, do: str, method: Method) -> Any:
         value = self._at_once(self._functions[do])
@@ -258,14 +267,18 @@ class RecordedAgent:
     def _header(self) -> lines.Header:
         known, outside = fields(), self._outside
         can = outside.runtime.capabilities
-        settings = {name: self._hiding.value(getattr(outside, name)) for name in known.settings}
+        settings = {name: self._hiding.value(_part(outside, name)) for name in _present(outside, known.settings)}
         return lines.Header(
             recording=lines.FORMAT,
             by=f"pykubelet {__version__}",
             seed=secrets.randbits(48),
             t=self._real.time(),
             now=outside.now().astimezone(UTC),
-            ports=tuple(name for name in known.ports if getattr(outside, name) is not None),
+            parts=tuple(
+                name
+                for name in _present(outside, (*known.ports, *known.functions, *known.groups))
+                if _part(outside, name) is not None
+            ),
             port_maps={name: tuple(getattr(outside, name)) for name in known.port_maps},
             capabilities={name: getattr(can, name) for name in capability_settings()},
             can=tuple(name for name in capability_functions() if getattr(can, name) is not None),
@@ -276,15 +289,27 @@ class RecordedAgent:
 def _functions(outside: Dependencies) -> dict[str, Callable[..., Any]]:
     """All that can be asked, by the names that lines have for it."""
     known, found = fields(), dict[str, Callable[..., Any]]()
-    ports = {name: (getattr(outside, name), kind) for name, kind in known.ports.items()}
+    ports = {name: (_part(outside, name), kind) for name, kind in known.ports.items()}
     for name, kind in known.port_maps.items():
         ports |= {f"{name}.{key}": (each, kind) for key, each in getattr(outside, name).items()}
     for name, (port, kind) in ports.items():
         if port is not None:
             found |= {f"{name}.{each}": getattr(port, each) for each in methods(kind)}
-    found |= {name: getattr(outside, name) for name in known.functions}
+    found |= {name: _part(outside, name) for name in known.functions}
     can = outside.runtime.capabilities
     return found | {f"can.{name}": getattr(can, name) for name in capability_functions()}
+
+
+def _present(outside: Dependencies, names: Iterable[str]) -> list[str]:
+    """Without those whose group is not there."""
+    return [name for name in names if "." not in name or _part(outside, name.rpartition(".")[0]) is not None]
+
+
+def _part(outside: Any, name: str) -> Any:
+    """By its name, also inside of a group; None: there is none."""
+    for each in name.split("."):
+        outside = getattr(outside, each, None)
+    return outside
 
 
 async def _awaited(work: Any) -> Any:

@@ -9,12 +9,14 @@ from collections.abc import AsyncGenerator, Awaitable, Mapping
 from enum import Enum, auto
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
 
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.pod.ports.runtime import Capabilities
 
-NOT_RECORDED = frozenset({"journal", "now"})
+NOT_RECORDED: Final = frozenset({"journal", "now"})
 """Fields of the Dependencies that a recording has its own of."""
 
 
@@ -29,6 +31,8 @@ class Way(Enum):
     """It is told, or answers at once."""
     LOOK = auto()
     """It says what is the case at the moment, and mostly the same as before."""
+    MAKE = auto()
+    """It gives another port, or none."""
 
 
 class Method(NamedTuple):
@@ -40,7 +44,7 @@ class Method(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """The Dependencies, sorted."""
+    """The Dependencies, sorted, by their names. Those of a part that has parts itself are named `part.name`."""
 
     ports: dict[str, Any]
     port_maps: dict[str, Any]
@@ -48,27 +52,41 @@ class Fields(NamedTuple):
     functions: dict[str, Method]
     settings: dict[str, Any]
     """Plain values, by their types."""
+    groups: dict[str, Any]
+    """Parts that have parts."""
 
 
 @cache
 def fields() -> Fields:
-    found = Fields({}, {}, {}, {})
-    for name, hint in get_type_hints(Dependencies).items():
+    found = Fields({}, {}, {}, {}, {})
+    _sort(found, Dependencies, "")
+    return found
+
+
+def _sort(found: Fields, whole: type[Struct], prefix: str) -> None:
+    for field, hint in get_type_hints(whole).items():
+        name, kind = f"{prefix}{field}", _without_none(hint)
         if name in NOT_RECORDED:
             continue
-        kind = _without_none(hint)
         if _is_protocol(kind):
             found.ports[name] = kind
         elif get_origin(kind) is Mapping and _is_protocol(get_args(kind)[1]):
             found.port_maps[name] = get_args(kind)[1]
         elif get_origin(kind) is abc.Callable:
-            arguments, gives = get_args(kind)
-            nothing = gives in (None, NoneType)
-            way = Way.SAY if arguments or nothing else Way.LOOK
-            found.functions[name] = Method(way, NoneType if nothing else gives)
+            found.functions[name] = _function(*get_args(kind))
+        elif _has_parts(kind):
+            found.groups[name] = kind
+            _sort(found, kind, f"{name}.")
         else:
             found.settings[name] = hint
-    return found
+
+
+def _function(arguments: Any, gives: Any) -> Method:
+    if get_origin(gives) is Awaitable:
+        return Method(Way.CALL, _given(get_args(gives)[0]))
+    if _is_protocol(_without_none(gives)):
+        return Method(Way.MAKE, _without_none(gives))
+    return Method(Way.SAY if arguments or _given(gives) is NoneType else Way.LOOK, _given(gives))
 
 
 @cache
@@ -90,18 +108,18 @@ def methods(port: Any) -> Mapping[str, Method]:
 @cache
 def capability_functions() -> Mapping[str, Method]:
     """What a runtime can be asked beyond the contract of all."""
-    found = {}
-    for name, hint in get_type_hints(Capabilities).items():
-        kind = _without_none(hint)
-        if get_origin(kind) is abc.Callable and get_origin(get_args(kind)[1]) is Awaitable:
-            gives = get_args(get_args(kind)[1])[0]
-            found[name] = Method(Way.CALL, NoneType if gives is None else gives)
-    return found
+    hints = {name: _without_none(hint) for name, hint in get_type_hints(Capabilities).items()}
+    functions = {name: get_args(kind) for name, kind in hints.items() if get_origin(kind) is abc.Callable}
+    return {name: _function(*each) for name, each in functions.items() if get_origin(each[1]) is Awaitable}
 
 
 @cache
 def capability_settings() -> Mapping[str, Any]:
     return {name: hint for name, hint in get_type_hints(Capabilities).items() if hint in (bool, str, int)}
+
+
+def _given(gives: Any) -> Any:
+    return NoneType if gives is None else gives
 
 
 def _without_none(hint: Any) -> Any:
@@ -113,3 +131,11 @@ def _without_none(hint: Any) -> Any:
 
 def _is_protocol(kind: Any) -> bool:
     return isinstance(kind, type) and bool(getattr(kind, "_is_protocol", False))
+
+
+def _has_parts(kind: Any) -> bool:
+    """Whether it is more than a plain value."""
+    if not (isinstance(kind, type) and issubclass(kind, Struct)):
+        return False
+    inside = [_without_none(hint) for hint in get_type_hints(kind).values()]
+    return any(_is_protocol(each) or get_origin(each) is abc.Callable for each in inside)

@@ -178,23 +178,26 @@ class Replay:
         pass
 
     def told(self, do: str, method: Method, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        return None if method.gives is NoneType else self._given(method)
+        return None if method.gives is NoneType else self._given(method.gives)
+
+    def make(self, do: str, method: Method) -> bool:
+        return bool(self._given(bool))
 
     def look(self, do: str, method: Method) -> Any:
         if self._peek() == lines.line_of({"do": do}):
             self._take()
-            self._seen[do] = self._given(method)
+            self._seen[do] = self._given(method.gives)
         if do not in self._seen and not self.is_over:
             self._differ(self._peek() or b"", lines.line_of({"do": do}))
         return self._seen.get(do)
 
-    def _given(self, method: Method) -> Any:
+    def _given(self, kind: Any) -> Any:
         line = None if self.is_over else self._peek()
         if line is None or not line.startswith(b'{"is":'):
             self.is_over = True
             return None
         self._take()
-        return codec.decode(method.gives, line[len(b'{"is":') : -1])
+        return codec.decode(kind, line[len(b'{"is":') : -1])
 
     # --- lines
 
@@ -259,10 +262,11 @@ def _checked_header(line: bytes) -> lines.Header:
     except DecodeError as error:
         raise Invalid(f"line 1: {error}") from None
     known = fields()
-    strange = {*header.ports} - known.ports.keys() | {*header.port_maps} - known.port_maps.keys()
+    strange = {*header.parts} - known.ports.keys() - known.functions.keys() - known.groups.keys()
+    strange |= {*header.port_maps} - known.port_maps.keys() | {*header.settings} - known.settings.keys()
     strange |= {*header.can} - capability_functions().keys() | {*header.capabilities} - capability_settings().keys()
     if strange:
         raise Invalid(f"line 1: this version knows nothing of {', '.join(sorted(strange))}")
-    if missing := {"runtime", "host", "recorder"} - {*header.ports}:
+    if missing := {"runtime", "host", "recorder", "node", "node_info"} - {*header.parts}:
         raise Invalid(f"line 1: there is no agent without {', '.join(sorted(missing))}")
     return header

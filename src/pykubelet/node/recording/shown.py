@@ -3,11 +3,13 @@ it was decided from: a value that came out of a secret is in no line."""
 
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from hashlib import sha256
 from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from pykubelet.api import codec
 from pykubelet.api.container import Container
 from pykubelet.api.handlers import LifecycleHandler, Probe
 from pykubelet.api.pod import Pod
@@ -16,6 +18,7 @@ from pykubelet.pod.container.labels import CONTAINER_HASH
 from pykubelet.pod.moments import about
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.runtime import ContainerConfig, PullCredentials, SandboxConfig
+from pykubelet.pod.resize.allocation import Allocations
 
 _OF_SPEC: Final = frozenset({"command", "args", "env", "annotations", "sandbox", "pod"})
 """Parts of what the runtime is asked for that may hold what people have written into a pod."""
@@ -50,11 +53,13 @@ def shown(value: Any) -> Any:
             }
         case PullCredentials():
             return f"credentials for {value.server}" if value.server else "credentials"
+        case Allocations():
+            return f"of {len(value.allocated)} pods: {sha256(codec.encode_canonical(value)).hexdigest()[:16]}"
         case AbstractSet():
             return sorted(value)
         case tuple() | list():
             return [shown(each) for each in value]
-    return value
+    return "look" if callable(value) else value
 
 
 def whose(args: tuple[Any, ...], named: Mapping[str, Any]) -> About:

@@ -55,6 +55,10 @@ class Outside(Protocol):
         """Something is told, or answered at once."""
         ...
 
+    def make(self, do: str, method: Method) -> bool:
+        """A port is made. -> whether there is one."""
+        ...
+
     def look(self, do: str, method: Method) -> Any:
         """What is the case now."""
         ...
@@ -113,14 +117,17 @@ class Stage:
     # --- what the agent has instead of the outside world
 
     def inside(self, header: Header, settings: Mapping[str, Any], journal: Journal) -> Dependencies:
-        known = fields()
+        known, has = fields(), frozenset(header.parts)
         parts: dict[str, Any] = dict(settings)
-        for name in header.ports:
-            parts[name] = self._port(name, known.ports[name])
+        parts |= {name: self._port(name, kind) for name, kind in known.ports.items() if name in has}
+        parts |= {name: self._function(name, method) for name, method in known.functions.items() if name in has}
         for name, each in header.port_maps.items():
             parts[name] = {key: self._port(f"{name}.{key}", known.port_maps[name]) for key in each}
-        for name, method in known.functions.items():
-            parts[name] = self._function(name, method)
+        for name, kind in reversed(known.groups.items()):  # those inside of others come first
+            if name in has:
+                parts[name] = kind(**_taken(parts, f"{name}."))
+            else:
+                _taken(parts, f"{name}.")
         can: dict[str, Any] = dict(header.capabilities)
         can |= {name: self._function(f"can.{name}", capability_functions()[name]) for name in header.can}
         parts["runtime"].capabilities = Capabilities(**can)
@@ -140,6 +147,8 @@ class Stage:
                 return partial(self._tell, do, method)
             case Way.LOOK:
                 return partial(self._outside.look, do, method)
+            case Way.MAKE:
+                return partial(self._make, do, method)
 
     async def _call(self, do: str, method: Method, /, *args: Any, **kwargs: Any) -> Any:
         number = self._begin(do, method, args, kwargs)
@@ -176,6 +185,10 @@ class Stage:
             self._outside.say(line_of({"do": do, "pod": str(whose(args, shown)), "with": shown}))
         return self._outside.told(do, method, args, kwargs)
 
+    def _make(self, do: str, method: Method) -> Any:
+        self._outside.say(line_of({"do": do, "pod": "", "with": {}}))
+        return self._port(do, method.gives) if self._outside.make(do, method) else None
+
     def _begin(self, do: str, method: Method, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
         number = next(self._numbers)
         if self._outside.is_heard:
@@ -187,3 +200,8 @@ class Stage:
         """A reader of the journal. What others note is not the agent's doing."""
         if self.loop.is_stepping and self._outside.is_heard:
             self._outside.say(line_of({"note": noted.moment, "pod": str(noted.about)}))
+
+
+def _taken(parts: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Out of `parts`: those of a group, by their own names."""
+    return {name.removeprefix(prefix): parts.pop(name) for name in list(parts) if name.startswith(prefix)}

@@ -149,8 +149,8 @@ def test_a_replay_can_be_ended(chaos: list[bytes]) -> None:
         (b"[" * 100_000, "no recording"),
         (b'{"recording":99}', "newer than what this version can replay (1)"),
         (b'{"recording":1}', "line 1"),
-        (b'{"recording":1,"now":"2026-01-01T00:00:00Z"}', "no agent without host, recorder, runtime"),
-        (b'{"recording":1,"now":"2026-01-01T00:00:00Z","ports":["__class__"]}', "knows nothing of __class__"),
+        (b'{"recording":1,"now":"2026-01-01T00:00:00Z"}', "no agent without host, node, node_info"),
+        (b'{"recording":1,"now":"2026-01-01T00:00:00Z","parts":["__class__"]}', "knows nothing of __class__"),
     ],
 )
 def test_what_is_no_recording_is_refused_in_one_sentence(line: bytes, told: str) -> None:
