@@ -10,22 +10,20 @@ from pykubelet.api.rules.resources import CPU, MEMORY
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
 from pykubelet.app.machine import MachineParts
+from pykubelet.app.plugins import PluginParts, plugin_parts
 from pykubelet.app.stats import pods_group
 from pykubelet.base.tasks import Work
 from pykubelet.config.agent import Config
 from pykubelet.host.allocation_files import AllocationFiles
-from pykubelet.host.cgroups.groups import KernelPodCgroups
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.host.iptables import keep_chains
 from pykubelet.host.memory_notice import memory_notice
 from pykubelet.host.oom_kills import watch_oom_kills
-from pykubelet.host.prepare import keep_processes_sorted
 from pykubelet.host.stats import StatsReader
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.eviction import EvictionParts
-from pykubelet.node.image_gc import ImageGc, Look
+from pykubelet.node.image_gc import ImageGc
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
-from pykubelet.node.node_allocatable import enforce_node_allocatable
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.pleg import Pleg
@@ -44,6 +42,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     """Made before the runtime has answered: whatever is wrong with them keeps the agent from starting."""
 
     reporter: NodeReporter
+    plugins: PluginParts
     sources: Mapping[str, PodSource]
     allocations: AllocationFiles
     image_gc: ImageGc
@@ -59,11 +58,13 @@ def agent_parts(
 ) -> AgentParts:
     """`troubles` are what keeps the node from being ready, `pressures` what it is short of. Raises Invalid."""
     config, plugins = base.config, base.config.credential_providers
-    reporter = _reporter(base, troubles, pressures)
+    plugins_of_node = plugin_parts(base, lambda: reporter.changed())
+    reporter = _reporter(base, troubles, pressures, plugins_of_node.devices.counts)
     objects = base.api.objects if base.api else None
     static = StaticObjects(objects) if config.static_pods.path else None
     return AgentParts(
         reporter=reporter,
+        plugins=plugins_of_node,
         sources=_sources(base, reporter.ownership, static),
         objects=static or objects,
         allocations=AllocationFiles(config.root_dir),
@@ -100,7 +101,8 @@ def dependencies(
         journal=base.journal,
         stats=stats if config.node.local_storage and config.volume_stats_period >= 0 else None,
         eviction=_eviction(base, parts, stats) if stats is not None else None,
-        node=lambda: reporter.node,
+        node=lambda: parts.plugins.devices.admitting(reporter.node),
+        devices=parts.plugins.devices,
         node_info=node_info,
         api=api.pods if api else None,
         objects=parts.objects,
@@ -133,20 +135,16 @@ def _eviction(base: Foundations, parts: AgentParts, stats: StatsReader) -> Evict
     )
 
 
-def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg, look: Look) -> dict[str, Work]:
+def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg) -> dict[str, Work]:
     """What has to be done now and then, by name: as much of it as the runtime leaves to others."""
     can = base.runtime.capabilities
     logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
     found: dict[str, Work] = {
         "allocations": parts.allocations.run,
+        **parts.plugins.works,
         "kills for want of memory": partial(watch_oom_kills, partial(base.recorder.node_event, "Warning", "SystemOOM")),
         "logs": partial(logs.run, lambda: pleg.seen.values()),
     }
-    if isinstance(local.cgroups, KernelPodCgroups):
-        bound = partial(enforce_node_allocatable, local.cgroups, local.cgroups.shown, base.recorder)
-        found["bound on all pods"] = bound
-    if base.config.machine.own_group or base.config.machine.system_group:
-        found["groups of processes"] = partial(keep_processes_sorted, base.config.machine)
     if base.checkpoints is not None:
         found["checkpoint"] = base.checkpoints.run
     found |= {f"chains of {program}": partial(keep_chains, program) for program in local.iptables}
@@ -155,7 +153,7 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
         node = (lambda: api.view.node or parts.reporter.node) if api else (lambda: None)
         found["pod addresses"] = partial(tell_pod_cidr, can.set_pod_cidr, node, configured)
     if can.keeps_images and not base.config.image_gc.is_off:
-        found["image gc"] = partial(parts.image_gc.run, look)
+        found["image gc"] = partial(parts.image_gc.run, pleg.look)
     return found
 
 
@@ -180,7 +178,10 @@ def rotation(settings: RotationSettings, can: Capabilities) -> RotationSettings:
 
 
 def _reporter(
-    base: Foundations, troubles: Callable[[], Iterable[str]], pressures: Callable[[], Collection[Pressure]]
+    base: Foundations,
+    troubles: Callable[[], Iterable[str]],
+    pressures: Callable[[], Collection[Pressure]],
+    devices: Callable[[], Mapping[str, tuple[int, int]]],
 ) -> NodeReporter:
     api, settings = base.api, base.config.node
     return NodeReporter(
@@ -192,6 +193,7 @@ def _reporter(
         seen=(lambda: api.view.node) if api else (lambda: None),
         troubles=troubles,
         pressures=pressures,
+        devices=devices,
         lease_renewed=partial(api.leases.renewal_time, settings.name) if api else None,
         journal=base.journal,
         before=base.checkpoints.objects if base.checkpoints else None,

@@ -135,11 +135,6 @@ def work_for(about: About) -> None:
     _whose.set(about)
 
 
-def working_for() -> About:
-    """Whom this task works for."""
-    return _whose.get()
-
-
 class _History(Generic[M]):
     """Of one pod."""
 

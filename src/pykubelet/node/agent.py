@@ -104,6 +104,7 @@ class Agent:
             resize_rules=outside.resize_rules,
             checkpoint=outside.checkpoint,
             mirrors=self._mirrors,
+            devices=outside.devices,
             now=now,
         )
         self.workers.on_released = self.handlers.released

@@ -27,6 +27,7 @@ from pykubelet.pod.lifecycle.termination_grace import pod_grace
 from pykubelet.pod.moments import Admitted, Evicted, Journal, Preempted, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.api import Recorder
+from pykubelet.pod.ports.devices import Devices
 from pykubelet.pod.ports.machine import Checkpoint
 from pykubelet.pod.resize.feasibility import ResizeRules
 from pykubelet.pod.status.phase import is_terminal_phase
@@ -60,6 +61,7 @@ class PodHandlers:
         resize_rules: ResizeRules | None = None,
         checkpoint: Checkpoint | None = None,
         mirrors: MirrorPods | None = None,
+        devices: Devices | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.table = table
@@ -75,6 +77,7 @@ class PodHandlers:
         self._journal = journal
         self._checkpoint = checkpoint
         self._mirrors = mirrors
+        self._devices = devices
         self._now = now
         self.is_ready: Callable[[], bool] = lambda: True
         """Whether every source has spoken."""
@@ -224,11 +227,13 @@ class PodHandlers:
     def clean_up(self, folders: Iterable[str]) -> None:
         """Stop and remove what no source knows. Only when all sources have spoken."""
         found = self._pleg.seen
-        bare = (ObservedPod(uid=uid) for uid in sorted(set(folders) - found.keys()))
+        bare = (ObservedPod(uid=uid) for uid in set(folders) - found.keys())
         orphans = [each for each in (*found.values(), *bare) if each.uid not in self.table]
         clean_up_orphans(self.workers, self._journal, orphans)
         self._resizes.keep({*(pod.metadata.uid for pod in self.table.pods()), *self.workers.workers})
-        for uid in sorted(found.keys() & self._rejected):
+        if self._devices is not None:
+            self._devices.retain(lambda uid: uid in self.table or uid in self.workers.workers)
+        for uid in found.keys() & self._rejected:
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
                 # An earlier agent ran what this one turns away.
                 self.workers.tell(pod, grace=pod_grace(pod), by="rejected")

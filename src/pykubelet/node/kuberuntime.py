@@ -17,7 +17,7 @@ from pykubelet.base.errors import Invalid, PykubeletError, Retry, as_it_came
 from pykubelet.base.timed import timed
 from pykubelet.node.container_env import container_environment
 from pykubelet.node.dependencies import Dependencies
-from pykubelet.node.hooks import RuntimeHooks
+from pykubelet.node.hooks import run_hook
 from pykubelet.node.images import Images
 from pykubelet.node.not_started import NotStarted
 from pykubelet.node.pod_killer import PodKiller, named_container, together
@@ -39,6 +39,7 @@ from pykubelet.pod.lifecycle.plan import PodActions
 from pykubelet.pod.lifecycle.termination_grace import container_grace
 from pykubelet.pod.moments import about
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
+from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
 from pykubelet.pod.status.container_status import Waiting, starts_told
 
@@ -81,7 +82,6 @@ class KubeRuntime:
 
     def __init__(self, outside: Dependencies, killer: PodKiller, resizes: PodResizes) -> None:
         self._runtime = outside.runtime
-        self._hooks = outside.hooks or RuntimeHooks(outside.runtime)
         self._host = outside.host
         self._recorder = outside.recorder
         self._journal = outside.journal
@@ -90,6 +90,7 @@ class KubeRuntime:
         self._classes = outside.classes
         self._objects = outside.objects
         self._logs = outside.logs
+        self._devices = outside.devices
         self._image_used = outside.image_used
         self._addressed = outside.addressed
         self._images = Images(
@@ -290,7 +291,7 @@ class KubeRuntime:
         if hook is None:
             return
         try:
-            await self._hooks.run(container_id, container, hook, address)
+            await run_hook(self._runtime, container_id, container, hook, address)
         except PykubeletError as error:
             self._note(pod, m.HookFailed(container.name, "postStart", str(error)))
             self._tell(pod, container, "Warning", "FailedPostStartHook", "PostStartHook failed")
@@ -320,6 +321,7 @@ class KubeRuntime:
         node = self._node()
         env = await container_environment(self._objects, pod, container, node, place.ips)
         prepared = await self._host.mounts(pod, container, attempt, place.volumes, env, place.ips)
+        given = await self._devices.prepared(pod, container) if self._devices is not None else ContainerDevices()
         config = container_config(
             pod,
             container,
@@ -327,6 +329,7 @@ class KubeRuntime:
             image=image,
             env=env,
             mounts=prepared.mounts,
+            devices=given,
             memory_capacity=node.memory,
             termination_log=prepared.termination_message_path,
         )

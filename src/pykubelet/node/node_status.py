@@ -6,7 +6,7 @@ Without an API server it still looks at the machine, since pods are admitted to 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -19,6 +19,7 @@ from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, Invalid, NotFound, PykubeletError, Retry
 from pykubelet.node.ownership import Ownership
+from pykubelet.node.runtime_word import RuntimeWord
 from pykubelet.pod.eviction.thresholds import Pressure
 from pykubelet.pod.moments import Journal, NodeStage
 from pykubelet.pod.node.node_claim import InUse, is_silent, last_sign, other_machine
@@ -26,7 +27,6 @@ from pykubelet.pod.node.node_object import (
     READY,
     REQUIRED_LABELS,
     NodeSettings,
-    RuntimeReport,
     metadata_patch,
     node_object,
     reported,
@@ -36,16 +36,12 @@ from pykubelet.pod.node.node_object import (
 )
 from pykubelet.pod.ports.machine import LastKnown
 from pykubelet.pod.ports.node import MachineFacts, NodeApi, NodeRecorder, RuntimeHealth
-from pykubelet.pod.ports.runtime import RuntimeStatus
 
 log = logging.getLogger(__name__)
 
 _SOONEST: Final = 0.1
 _LATEST: Final = 7.0
 _COMPLAIN_EVERY: Final = 60.0
-_PATIENCE: Final = 15.0
-"""Seconds that the runtime may take to say how it is. One that hangs would hold up the node's report otherwise, and
-with it the word that it hangs, for as long as a call may take."""
 
 
 class NodeReporter:
@@ -74,6 +70,7 @@ class NodeReporter:
         pressures: Callable[[], Collection[Pressure]] = lambda: (),
         troubles: Callable[[], Iterable[str]] = lambda: (),
         before: LastKnown | None = None,
+        devices: Callable[[], Mapping[str, tuple[int, int]]] = dict,
         journal: Journal | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -83,13 +80,14 @@ class NodeReporter:
         self._api = api
         self._settings = settings
         self._facts = facts
-        self._runtime = _Runtime(runtime)
+        self._runtime = RuntimeWord(runtime)
         self._recorder = recorder
         self._seen = seen
         self._lease_renewed = lease_renewed
         self._pressures = pressures
         self._troubles = troubles
         self._before_us = before
+        self._devices = devices
         self._journal = journal or Journal()
         self._stage: Literal["", "registering", "registered", "ready"] = ""
         self._now = now
@@ -158,6 +156,7 @@ class NodeReporter:
             self._now(),
             pressures=self._pressures(),
             troubles=self._troubles(),
+            devices=self._devices(),
         )
         if self._api is None:
             self.ownership.say(True)
@@ -355,45 +354,3 @@ def _as_before(node: Node, content: bytes | None) -> Node:
     labels = {**known.metadata.labels, **node.metadata.labels}
     spec = changed(node.spec, pod_cidr=known.spec.pod_cidr, pod_cidrs=known.spec.pod_cidrs)
     return changed(node, metadata=changed(node.metadata, labels=labels), spec=spec)
-
-
-class _Runtime:
-    """The runtime's word on itself, or why there is none."""
-
-    def __init__(self, runtime: RuntimeHealth) -> None:
-        self._runtime = runtime
-        self._last = RuntimeReport(status=RuntimeStatus(ready=False, network_ready=False))
-
-    async def report(self) -> RuntimeReport:
-        """What cannot be learned now is as it was, except for the status."""
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                status = await self._runtime.status()
-        except TimeoutError:
-            why = f"the runtime has not said how it is for {_PATIENCE:g} s"
-            if why != self._last.status.message:
-                log.warning("%s", why)
-            return self._away(why)
-        except PykubeletError as error:
-            return self._away(str(error))
-        self._last = changed(self._last, status=status)
-        try:
-            async with asyncio.timeout(_PATIENCE):
-                self._last = changed(self._last, version=await self._runtime.version())
-                self._last = changed(self._last, images=await self._runtime.images())
-        except (PykubeletError, TimeoutError) as error:
-            why = str(error) or f"no answer within {_PATIENCE:g} s"
-            log.warning("the runtime does not tell its version or its images: %s", why)
-        return self._last
-
-    def _away(self, why: str) -> RuntimeReport:
-        before = self._last.status
-        status = RuntimeStatus(
-            ready=False,
-            network_ready=False,
-            message=why,
-            handlers=before.handlers,
-            supplemental_groups_policy=before.supplemental_groups_policy,
-        )
-        self._last = changed(self._last, status=status)
-        return self._last

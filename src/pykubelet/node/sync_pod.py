@@ -4,13 +4,13 @@ Setting up stops at the first step that fails; tearing down runs every step and 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
-from pykubelet.base.errors import PykubeletError, Retry, as_it_came
+from pykubelet.base.errors import Invalid, PykubeletError, Retry, as_it_came
 from pykubelet.base.timed import timed
 from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.dependencies import Dependencies
@@ -29,7 +29,7 @@ from pykubelet.pod.moments import Awaiting, Step, StepBegun, StepEnded, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.syncer import Synced
 from pykubelet.pod.resize.allocation import peak
-from pykubelet.pod.status.pod_status import Waiting
+from pykubelet.pod.status.pod_status import Failure, Waiting
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class PodSync:
         self._recorder = outside.recorder
         self._journal = outside.journal
         self._objects = outside.objects
-        self._planned = outside.planned
+        self._devices = outside.devices
         self._prober = prober
         self._results = results
         self._reporter = reporter
@@ -86,6 +86,8 @@ class PodSync:
             return Synced(ended=True)
         deadline_in = self._deadlines.enforce(pod)
         if self._reporter.has_ended(pod.metadata.uid):
+            return Synced(ended=True)
+        if not await self._have_devices(pod, observed):
             return Synced(ended=True)
         self._prober.add(pod)  # also one that cannot be set up right now: what runs of it is probed
         self._require_network(pod)
@@ -118,6 +120,8 @@ class PodSync:
     async def release(self, pod: Pod) -> None:
         if self._objects is not None:
             self._objects.forget(pod.metadata.uid)
+        if self._devices is not None:
+            self._devices.release(pod.metadata.uid)
         await _every(
             self._report_end(pod),
             self._host.tear_down(pod.metadata.uid),
@@ -159,6 +163,20 @@ class PodSync:
         except Exception:  # what has to stop, stops, whatever can be said about it
             log.exception("the status of pod %s cannot be told", pod.metadata.name)
         return observed
+
+    async def _have_devices(self, pod: Pod, observed: ObservedPod) -> bool:
+        """Devices that plug-ins bring. A pod that cannot have its own has failed; one that runs has them."""
+        if self._devices is None or observed.is_running or not self._devices.wants(pod):
+            return True
+        try:
+            await self._step("devices", self._devices.allocate(pod))
+            return True
+        except Invalid as error:
+            failure = Failure("UnexpectedAdmissionError", f"Allocate failed due to {error}, which is unexpected")
+            self._recorder.event(pod, "Warning", failure.reason, failure.message)
+            self._reporter.note_failure(pod.metadata.uid, failure)
+            self._reporter.report(pod)
+            return False
 
     def _require_network(self, pod: Pod) -> None:
         trouble = "" if pod.spec.host_network else self._network_trouble()
@@ -226,7 +244,6 @@ class PodSync:
         uid, again_in = pod.metadata.uid, None
         for _ in range(_MOST_ROUNDS):
             actions = plan(pod, observed, self._results.of(uid), self._resizes.actuated(pod))
-            self._planned(uid, actions)
             if actions.is_empty:
                 return observed, again_in
             known = {container.id for container in observed.containers}
@@ -247,7 +264,7 @@ class PodSync:
         An older one that runs was started for an agent that had gone before it ran: two of a kind never run together.
         """
         unwanted: list[str] = []
-        for name in dict.fromkeys(container.name for container in observed.containers):
+        for name in {container.name for container in observed.containers}:
             newest, *older = observed.attempts(name)
             unwanted += [c.id for c in (newest, *older) if c.state is State.EXITED][_DEAD_KEPT:]
             unwanted += [c.id for c in older if c.state in (State.CREATED, State.RUNNING)]
@@ -286,17 +303,13 @@ def _awaited(error: PykubeletError) -> Awaiting:
     return Awaiting("volume", error.volume if isinstance(error, MountFailed) else "", str(error))
 
 
-async def _every(*steps: Coroutine[Any, Any, None]) -> None:
+async def _every(*steps: Awaitable[None]) -> None:
     """Run every step in its order; then tell of all that failed."""
     failures: list[Exception] = []
-    try:
-        for step in steps:
-            try:
-                await step
-            except PykubeletError as error:
-                failures.append(error)
-    finally:
-        for step in steps:
-            step.close()  # whoever is cancelled does not get to all of them
+    for step in steps:
+        try:
+            await step
+        except PykubeletError as error:
+            failures.append(error)
     if failures:
         raise Retry("; ".join(str(failure) for failure in failures))

@@ -37,7 +37,7 @@ _SHORTEST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 122.0
 _MOST_SOCKETS: Final = 200
 _DEEPEST: Final = 8
-_LONGEST_PATH: Final = 107
+LONGEST_PATH: Final = 107
 """Of a socket, in bytes: the kernel's."""
 
 
@@ -148,8 +148,8 @@ async def _notify(channel: Channel, error: str) -> None:
 def checked_endpoint(path: str) -> str:
     """Raises Invalid."""
     path = path.removeprefix("unix://")
-    if not path.startswith("/") or len(os.fsencode(path)) > _LONGEST_PATH or "\0" in path:
-        raise Invalid(f"{path[:200]!r} is no socket: it takes an absolute path of at most {_LONGEST_PATH} bytes")
+    if not path.startswith("/") or len(os.fsencode(path)) > LONGEST_PATH or "\0" in path:
+        raise Invalid(f"{path[:200]!r} is no socket: it takes an absolute path of at most {LONGEST_PATH} bytes")
     return path
 
 

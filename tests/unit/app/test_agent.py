@@ -16,7 +16,7 @@ from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.node.pleg import Pleg
 from pykubelet.pod.ports.runtime import Capabilities
 
-ALWAYS = ("allocations", "logs", "kills for want of memory")
+ALWAYS = ("allocations", "logs", "kills for want of memory", "device plug-ins", "plug-ins")
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,7 @@ async def test_images_are_cleared_away_where_the_runtime_keeps_them_and_people_w
         base = changed(await lay_foundations(make_config(given), stack), runtime=runtime)
         parts = agent_parts(base, tuple, tuple)
         local = await machine_parts(base, await runtime.status(), lambda: None, parts.objects)
-        pleg = Pleg(runtime, asyncio.Queue(), base.journal)
-        assert set(chores(base, parts, local, pleg, pleg.look)) == expected
+        assert set(chores(base, parts, local, Pleg(runtime, asyncio.Queue(), base.journal))) == expected
         assert local.cgroups is None
 
 

@@ -40,7 +40,6 @@ from pykubelet.pod.container.cgroup import (
     pod_group,
     pod_limits,
     runtime_parent,
-    shown_group,
     uid_of,
 )
 from pykubelet.pod.moments import CgroupChanged, Journal
@@ -59,17 +58,12 @@ class CgroupSettings(Struct, frozen=True, kw_only=True):
     """What people configured, in upstream's words."""
 
     capacity: ResourceList = {}
-    """What the machine has: cpu, memory and huge pages."""
+    """What the machine has: cpu and memory."""
     reserved: ResourceList = {}
     """kubeReserved and systemReserved together."""
     enforce_node_allocatable: tuple[str, ...] = ("pods",)
-    """With `pods` among them, pods get the capacity without what is reserved; `kube-reserved`, `system-reserved`: who
-    is in these groups gets what is reserved; `-compressible`: of processors alone."""
+    """With `pods` among them, pods get the capacity without what is reserved."""
     driver: CgroupDriver = "cgroupfs"
-    kube_reserved_cgroup: str = ""
-    """The group of the node's own daemons, where what is kept for them is enforced."""
-    system_reserved_cgroup: str = ""
-    """That of the rest of the system."""
     cgroup_root: str = ""
     """Parent of all pods' groups; empty: that of the machine."""
     cgroups_per_qos: bool = True
@@ -109,9 +103,6 @@ class NoPodCgroups:
         return
 
     async def clear(self) -> None:
-        return
-
-    async def limit_node(self) -> None:
         return
 
 
@@ -179,7 +170,6 @@ class KernelPodCgroups:
         self._above = self._wanted_above({**class_limits(()), "Burstable": GroupLimits()})
         self._complaint = ""
         self.is_unified = hierarchy.unified
-        self.shown = shown_group(node_group(self._root))
         self.limitation = ""
         if settings.pod_pids_limit > 0 and not hierarchy.mount_of("pids"):
             self.limitation = (
@@ -245,10 +235,6 @@ class KernelPodCgroups:
             if errors:
                 raise Retry("; ".join(errors))
         self._complaint = ""
-
-    async def limit_node(self) -> None:
-        group = node_group(self._root)
-        await self._bring(group, self._above[group])
 
     async def clear(self) -> None:
         above = [self._root[: length + 1] for length in range(len(self._root))]

@@ -13,9 +13,11 @@ from pykubelet.pod.container.cgroup import quota_of, shares_of
 from pykubelet.pod.container.env import Environment, expand_all
 from pykubelet.pod.container.labels import container_annotations, container_labels
 from pykubelet.pod.container.oom_score import oom_score_adj
+from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, Limits, Mount
 
 _LARGEST_USER: Final = 2**31 - 1
+_NO_DEVICES: Final = ContainerDevices()
 
 
 def container_config(
@@ -29,12 +31,14 @@ def container_config(
     memory_capacity: int,
     termination_log: str = "",
     cpu_cfs_quota: bool = True,
+    devices: ContainerDevices = _NO_DEVICES,
 ) -> ContainerConfig:
     """`termination_log` is the file on this machine that is mounted at the container's termination message path.
 
     Raises Invalid when the pod forbids to run as root and the image would.
     """
     check_user(pod, container, image)
+    own = {name for name, _ in env}
     return ContainerConfig(
         name=container.name,
         attempt=attempt,
@@ -43,12 +47,14 @@ def container_config(
         command=expand_all(container.command, env),
         args=expand_all(container.args, env),
         working_dir=container.working_dir,
-        env=env,
-        mounts=mounts,
+        env=(*((name, value) for name, value in devices.env.items() if name not in own), *env),
+        mounts=(*devices.mounts, *mounts),
+        devices=devices.devices,
+        cdi_devices=devices.cdi_devices,
         limits=container_limits(pod, container, memory_capacity, cpu_cfs_quota=cpu_cfs_quota),
         log_path=log_path(container.name, attempt),
         labels=container_labels(pod, container),
-        annotations=container_annotations(pod, container, attempt),
+        annotations={**devices.annotations, **container_annotations(pod, container, attempt)},
         stdin=bool(container.stdin),
         stdin_once=bool(container.stdin_once),
         tty=bool(container.tty),

@@ -1,13 +1,10 @@
 """What makes a container the same container."""
 
 from functools import lru_cache
-from typing import Final
 
 from pykubelet.api import codec
 from pykubelet.api.container import Container
-
-_FNV_OFFSET: Final = 0x811C9DC5
-_FNV_PRIME: Final = 0x01000193
+from pykubelet.base.fnv import fnv1a
 
 
 def container_hash(container: Container) -> str:
@@ -23,7 +20,7 @@ def container_hash(container: Container) -> str:
 def _hash(image: str, name: str) -> str:
     printed = go_json({"image": image, "name": name})
     text = f"([]uint8)[{' '.join(str(byte) for byte in printed)}]"
-    return f"{fnv1a_32(text.encode()):x}"
+    return f"{fnv1a(text.encode()):x}"
 
 
 def go_json(value: object) -> bytes:
@@ -34,13 +31,6 @@ def go_json(value: object) -> bytes:
     return printed
 
 
-def fnv1a_32(data: bytes) -> int:
-    digest = _FNV_OFFSET
-    for byte in data:
-        digest = ((digest ^ byte) * _FNV_PRIME) & 0xFFFFFFFF
-    return digest
-
-
 def text_checksum(text: str) -> int:
     """Of a text in one of upstream's checkpoint files: the same hash, over what it prints of such a text."""
-    return fnv1a_32(b"(string)" + text.encode())
+    return fnv1a(b"(string)" + text.encode())

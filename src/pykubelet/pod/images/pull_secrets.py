@@ -12,11 +12,10 @@ from pykubelet.api.objects import Secret
 from pykubelet.pod.images.keyring import lookup
 from pykubelet.pod.ports.runtime import PullCredentials
 
-PULL_SECRET_KEYS: Final = {
+_KINDS: Final = {
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
     "kubernetes.io/dockercfg": ".dockercfg",
 }
-"""By the type of a secret: where in it the credentials are."""
 
 
 def credentials_for(image: str, secrets: Iterable[Secret]) -> tuple[PullCredentials, ...]:
@@ -32,7 +31,7 @@ def credentials_for(image: str, secrets: Iterable[Secret]) -> tuple[PullCredenti
 
 
 def _entries(secret: Secret) -> Iterator[tuple[str, PullCredentials]]:
-    key = PULL_SECRET_KEYS.get(secret.type)
+    key = _KINDS.get(secret.type)
     data = secret.data.get(key) if key else None
     if data is None:
         return

@@ -96,8 +96,6 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """What the agent and the runtime need for themselves."""
     system_reserved: ResourceList = {}
     """What the rest of the system needs."""
-    reserved_cpus: frozenset[int] = frozenset()
-    """The processors that it has to itself."""
     thresholds: tuple[Threshold, ...] = ()
     """Where pods are evicted at once: so much is not for them, either."""
     port: int = 10250
@@ -133,9 +131,12 @@ def node_object(
     *,
     pressures: Collection[Pressure] = (),
     troubles: Iterable[str] = (),
+    devices: Mapping[str, tuple[int, int]] | None = None,
 ) -> Node:
-    """The whole node, as for its first registration. Each of the `troubles`, a sentence, keeps it from being ready."""
+    """The whole node, as for its first registration. Each of the `troubles`, a sentence, keeps it from being ready.
+    `devices` are those of plug-ins, by resource: how many there are, and how many are well."""
     capacity = node_capacity(facts, settings)
+    brought = {name: (Quantity.of(some), Quantity.of(well)) for name, (some, well) in (devices or {}).items()}
     labels = {
         HOSTNAME_LABEL: facts.hostname,
         OS_LABEL: facts.operating_system,
@@ -150,8 +151,11 @@ def node_object(
         metadata=ObjectMeta(name=settings.name, labels=labels, annotations=_annotations(settings)),
         spec=NodeSpec(taints=settings.taints, provider_id=settings.provider_id),
         status=NodeStatus(
-            capacity=capacity,
-            allocatable=allocatable(capacity, settings.reserved, kept_free(settings.thresholds, capacity)),
+            capacity={**capacity, **{name: some for name, (some, _) in brought.items()}},
+            allocatable={
+                **allocatable(capacity, settings.reserved, kept_free(settings.thresholds, capacity)),
+                **{name: well for name, (_, well) in brought.items()},
+            },
             conditions=_conditions(runtime.status, now, pressures, (*troubles, *_missing(capacity, settings))),
             addresses=(
                 *(NodeAddress(type="InternalIP", address=ip) for ip in facts.ips),

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from pykubelet.pod.container.hash import fnv1a_32, go_json
+from pykubelet.base.fnv import fnv1a
+from pykubelet.pod.container.hash import go_json
 from pykubelet.pod.pinning.cpu_set import format_cpu_set, parse_cpu_set
 from pykubelet.pod.pinning.cpu_state import CpuState
 from pykubelet.pod.pinning.memory_state import Block, MemoryState, MemoryTable, NodeMemory
@@ -178,7 +179,7 @@ def _written(file: _CpuFile | _MemoryFile) -> bytes:
 
 def _cpu_checksum(file: _CpuFile) -> int:
     entries = {uid: _map(containers) for uid, containers in file.entries.items()}
-    return fnv1a_32(
+    return fnv1a(
         f"(*state.CPUManagerCheckpoint){{PolicyName:(string){file.policy_name} "
         f"DefaultCPUSet:(string){file.default_cpu_set} "
         f"Entries:(map[string]map[string]string){_map(entries)}{_END}".encode()
@@ -191,7 +192,7 @@ def _memory_checksum(file: _MemoryFile) -> int:
         uid: _map({name: _list(map(_printed_block, blocks)) for name, blocks in containers.items()})
         for uid, containers in file.entries.items()
     }
-    return fnv1a_32(
+    return fnv1a(
         f"(*state.MemoryManagerCheckpoint){{PolicyName:(string){file.policy_name} "
         f"MachineState:(state.NUMANodeMap){_map(machine)} "
         f"Entries:(state.ContainerMemoryAssignments){_map(entries)}{_END}".encode()

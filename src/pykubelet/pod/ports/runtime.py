@@ -55,6 +55,15 @@ class Mount(Struct, frozen=True, kw_only=True):
     """None, HostToContainer or Bidirectional."""
 
 
+class Device(Struct, frozen=True, kw_only=True):
+    """A device file of this machine that a container may use."""
+
+    host_path: str
+    container_path: str
+    permissions: str = "rwm"
+    """Of these letters: to read, to write, to make it anew."""
+
+
 class ContainerMounts(Struct, frozen=True, kw_only=True):
     mounts: tuple[Mount, ...] = ()
     termination_message_path: str = ""
@@ -91,6 +100,9 @@ class ContainerConfig(Struct, frozen=True, kw_only=True):
     working_dir: str = ""
     env: tuple[tuple[str, str], ...] = ()
     mounts: tuple[Mount, ...] = ()
+    devices: tuple[Device, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+    """By name, for a runtime that knows what they stand for."""
     limits: Limits = Limits()
     log_path: str = ""
     """Below the sandbox's log directory: `<container>/<attempt>.log`."""
@@ -193,6 +205,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     stand_in: Callable[[Container], Awaitable[Image | None]] | None = None
     """What a container runs on when no registry can be reached for its image, if it can run on that; a runtime with
     this has built-in images. None: nothing takes the place of an image."""
+    knows_cdi: Callable[[], bool] = lambda: False
+    """Whether it finds out by itself what the names of devices stand for."""
     keeps_images: bool = False
     """Pulled images take up room of this machine, and can be cleared away."""
     updates_containers: Callable[[], Awaitable[str]] | None = None

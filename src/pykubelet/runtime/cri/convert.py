@@ -1,6 +1,6 @@
 """Sandboxes and containers in the words of CRI, after upstream's, so that either agent may carry on the other's work.
 
-Not said, as the ports do not carry it: devices, processor sets, SELinux relabelling, image volumes.
+Not said, as the ports do not carry it: SELinux relabelling, image volumes.
 """
 
 from collections.abc import Iterable
@@ -111,6 +111,11 @@ def container_config(
         working_dir=config.working_dir,
         envs=[cri.KeyValue(key=name, value=value.encode(errors="surrogateescape")) for name, value in config.env],
         mounts=[_mount(each, security.namespace_options.userns_options) for each in config.mounts],
+        devices=[
+            cri.Device(host_path=each.host_path, container_path=each.container_path, permissions=each.permissions)
+            for each in config.devices
+        ],
+        CDI_devices=[cri.CDIDevice(name=each) for each in config.cdi_devices],
         labels={**config.labels, **identity, CONTAINER_NAME: config.name},
         annotations=dict(config.annotations),
         log_path=config.log_path,

@@ -69,6 +69,7 @@ class CriRuntime:
         self._image_channel = self._channel
         if image_endpoint not in ("", endpoint):
             self._image_channel = Channel(image_endpoint, deadline=deadline, on_call=on_call, journal=journal)
+        self._knows_cdi = False
         self._deadline = deadline
         self._machine = machine or Machine()
         self._observer = Observer(self._channel, now=partial(datetime.now, UTC))
@@ -78,6 +79,7 @@ class CriRuntime:
             cgroup_driver=self._cgroup_driver,
             set_pod_cidr=self._set_pod_cidr,
             reopens_logs=True,
+            knows_cdi=lambda: self._knows_cdi,
             keeps_images=True,
             updates_containers=self._no_refusal,
         )
@@ -89,6 +91,7 @@ class CriRuntime:
         except Unimplemented:
             where = self._channel.endpoint
             raise Invalid(f"the runtime at {where} does not speak CRI v1, as containerd does from 1.6 on") from None
+        self._knows_cdi = knows_cdi(answer.runtime_name, answer.runtime_version)
         return RuntimeVersion(
             name=answer.runtime_name, version=answer.runtime_version, api_version=answer.runtime_api_version
         )
@@ -346,3 +349,9 @@ async def _make_folder(path: str) -> None:
 
 def _note(journal: Journal, method: str, seconds: float, error: str) -> None:
     journal.note(RuntimeCalled(method, seconds, error))
+
+
+def knows_cdi(name: str, version: str) -> bool:
+    """containerd does from 2.0 on, unless told otherwise; before, it would start containers without their devices."""
+    major = version.lstrip("v").partition(".")[0]
+    return name == "cri-o" or (name == "containerd" and major.isdecimal() and int(major) >= 2)

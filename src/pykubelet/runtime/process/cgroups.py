@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.container.cgroup import FEWEST_SHARES, PERIOD, UNLIMITED, weight_of
-from pykubelet.pod.ports.runtime import Limits
+from pykubelet.pod.ports.runtime import Device, Limits
 from pykubelet.runtime.process import devices
 
 log = logging.getLogger(__name__)
@@ -71,8 +71,9 @@ class Cgroups:
         except OSError as error:
             self.refusal = str(error)
 
-    def place(self, name: str, parent: str, limits: Limits, *, all_devices: bool = False) -> Placement:
-        """Make a container's groups, and set its limits and rules. Raises OSError."""
+    def place(self, name: str, parent: str, limits: Limits, allowed: Collection[Device] | None = ()) -> Placement:
+        """Make a container's groups, and set its limits and rules. `allowed` are devices beyond those that everybody
+        may use; None: all. Raises OSError."""
         most = most_processes()
         if self.unified is not None:
             folder = self._below(self.unified, parent) / name
@@ -81,8 +82,8 @@ class Cgroups:
                 _enable(self.unified / above)
             for file, text in (("pids.max", str(most)), *_unified_values(limits)):
                 _put(folder / file, text)
-            if self.device_rules and not all_devices:
-                devices.restrict(folder)
+            if self.device_rules and allowed is not None:
+                devices.restrict(folder, allowed)
             return Placement(folders=(str(folder),), oom_events=str(folder / "memory.events"))
         folders, oom_events = [], ""
         for mount, controllers in self.legacy.items():
@@ -92,8 +93,8 @@ class Cgroups:
                 _put(folder / "pids.max", str(most))
             for file, text in _legacy_values(controllers, limits):
                 _put(folder / file, text)
-            if _DEVICES in controllers and not all_devices:
-                devices.restrict(folder)
+            if _DEVICES in controllers and allowed is not None:
+                devices.restrict(folder, allowed)
             if "memory" in controllers:
                 oom_events = f"{folder}/memory.oom_control"
             folders.append(str(folder))

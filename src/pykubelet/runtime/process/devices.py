@@ -5,9 +5,13 @@ The kernel's v1 controller takes a list; v2 asks a small BPF program each time a
 
 import ctypes
 import os
+import stat
 import struct
+from collections.abc import Collection
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, NamedTuple
+
+from pykubelet.pod.ports.runtime import Device
 
 _ANY: Final = -1
 ALLOWED: Final = (
@@ -28,19 +32,40 @@ _PROG_LOAD, _PROG_ATTACH = 5, 8
 _TYPE_CGROUP_DEVICE: Final = 15
 _ATTACH_CGROUP_DEVICE: Final = 6
 _ALLOW_MULTI: Final = 2
-_CHARACTER: Final = 2
+_BLOCK, _CHARACTER = 1, 2
+_ACCESS: Final = {"m": 1, "r": 2, "w": 4}
+_RULE_STEPS: Final = 7
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def restrict(folder: Path) -> None:
-    """Keep the members of a control group to what is allowed. Raises OSError."""
+class Rule(NamedTuple):
+    """What may be done to one device more."""
+
+    kind: Literal["b", "c"]
+    major: int
+    minor: int
+    permissions: str
+
+
+def rule_of(device: Device) -> Rule:
+    """Raises OSError."""
+    found = os.stat(device.host_path)
+    kind: Literal["b", "c"] = "b" if stat.S_ISBLK(found.st_mode) else "c"
+    return Rule(kind, os.major(found.st_rdev), os.minor(found.st_rdev), device.permissions)
+
+
+def restrict(folder: Path, more: Collection[Device] = ()) -> None:
+    """Keep the members of a control group to what is allowed, and to some devices more. Raises OSError."""
+    rules = [rule_of(device) for device in more]
     if (folder / "devices.deny").exists():
         (folder / "devices.deny").write_text("a")
         for major, minor in ALLOWED:
             (folder / "devices.allow").write_text(f"c {major}:{'*' if minor == _ANY else minor} rwm")
+        for rule in rules:
+            (folder / "devices.allow").write_text(f"{rule.kind} {rule.major}:{rule.minor} {rule.permissions}")
         return
-    loaded = _load(program())
+    loaded = _load(program(rules))
     try:
         group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -51,17 +76,23 @@ def restrict(folder: Path) -> None:
         os.close(loaded)  # the group holds it from now on
 
 
-def program() -> bytes:
+def program(more: Collection[Rule] = ()) -> bytes:
     """It is given the kind of access and device, the major and the minor number, in this order; 1 allows."""
+    own = [
+        step
+        for number, rule in enumerate(more)
+        for step in _rule_steps(rule, to_allow=(len(more) - 1 - number) * _RULE_STEPS + 2)
+    ]
     steps = [
         _step(0x61, to=2, by=1, offset=0),  # the kind of device is the lower half of the first word
         _step(0x57, to=2, value=0xFFFF),
         _step(0x61, to=4, by=1, offset=4),
         _step(0x61, to=5, by=1, offset=8),
     ]
-    answers = [_step(0xB7, to=0, value=0), _step(0x95), _step(0xB7, to=0, value=1), _step(0x95)]
-    after = sum(1 if minor == _ANY else 2 for _, minor in ALLOWED)  # steps from the first test to the answers
+    answers = [*own, _step(0xB7, to=0, value=0), _step(0x95), _step(0xB7, to=0, value=1), _step(0x95)]
+    after = sum(1 if minor == _ANY else 2 for _, minor in ALLOWED)  # steps from the first test to the rules
     steps.append(_step(0x55, to=2, value=_CHARACTER, offset=after))
+    after += len(own)
     for major, minor in ALLOWED:
         if minor == _ANY:
             after -= 1
@@ -71,6 +102,20 @@ def program() -> bytes:
             steps.append(_step(0x55, to=4, value=major, offset=1))
             steps.append(_step(0x15, to=5, value=minor, offset=after + 2))
     return b"".join([*steps, *answers])
+
+
+def _rule_steps(rule: Rule, to_allow: int) -> list[bytes]:
+    """Whoever wants more than the rule says goes on to the next. `to_allow`: steps from its last one to the answer."""
+    forbidden = 7 & ~sum(bit for letter, bit in _ACCESS.items() if letter in rule.permissions)
+    return [
+        _step(0x55, to=2, value=_CHARACTER if rule.kind == "c" else _BLOCK, offset=6),
+        _step(0x55, to=4, value=rule.major, offset=5),
+        _step(0x55, to=5, value=rule.minor, offset=4),
+        _step(0x61, to=3, by=1, offset=0),
+        _step(0x77, to=3, value=16),  # the kind of access is the upper half of the first word
+        _step(0x57, to=3, value=forbidden),
+        _step(0x15, to=3, value=0, offset=to_allow),
+    ]
 
 
 def _step(operation: int, *, to: int = 0, by: int = 0, offset: int = 0, value: int = 0) -> bytes:

@@ -276,7 +276,8 @@ class ProcessRuntime:
         assert self._cgroups is not None
         config, sandbox = container.record.config, container.sandbox.record.config
         privileged = bool(context_of(sandbox.pod, config.name).privileged)
-        placement = self._cgroups.place(container.id, sandbox.cgroup_parent, config.limits, all_devices=privileged)
+        devices = None if privileged else config.devices
+        placement = self._cgroups.place(container.id, sandbox.cgroup_parent, config.limits, devices)
         if placement.folders:
             container.record = self._store.change(container.record, placement=placement)
 

@@ -1,13 +1,15 @@
 """From what the node asks for to what the shim does. What this machine cannot give is refused here, with the reason."""
 
+import os
 import signal
 import socket
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pykubelet.api.security import Capabilities, SecurityContext
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.ports.runtime import ContainerConfig, Mount, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig, Device, Mount, SandboxConfig
 from pykubelet.runtime.process.abilities import Abilities, plain_refusal
 from pykubelet.runtime.process.images.images import UsedImage
 from pykubelet.runtime.process.images.manifest import ImageConfig
@@ -151,7 +153,7 @@ def root_spec(
     sandbox: SandboxConfig, config: ContainerConfig, used: UsedImage | None, abilities: Abilities, scratch: str
 ) -> "RootSpec | None":
     """None: the container has no root of its own."""
-    for mount in config.mounts:
+    for mount in (*config.mounts, *map(_as_mount, config.devices)):
         _check_mount(mount, config, abilities)
     context = context_of(sandbox.pod, config.name)
     if not abilities.namespaces:
@@ -171,7 +173,7 @@ def root_spec(
         "hidden": [],
         "shm": "",
         "files": [],
-        "mounts": [_mount_spec(mount) for mount in config.mounts],
+        "mounts": [*map(_mount_spec, config.mounts), *map(_device_spec, config.devices)],
     }
 
 
@@ -198,4 +200,22 @@ def _mount_spec(mount: Mount) -> "MountSpec":
         "read_only": mount.read_only,
         "recursive_read_only": mount.read_only and mount.recursive_read_only,
         "follow": mount.propagation == "HostToContainer",
+        "device": False,
     }
+
+
+def _as_mount(device: Device) -> Mount:
+    """Raises Invalid when it is no device."""
+    try:
+        mode = os.stat(device.host_path).st_mode
+    except OSError as error:
+        raise Invalid(f"device {device.host_path} cannot be provided: {error.strerror}") from None
+    if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
+        raise Invalid(f"{device.host_path} is no device: it cannot be given to a container as one")
+    return Mount(host_path=device.host_path, container_path=device.container_path)
+
+
+def _device_spec(device: Device) -> "MountSpec":
+    spec = _mount_spec(_as_mount(device))
+    spec["device"] = True
+    return spec

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import msgspec
 
+from pykubelet.base.fnv import fnv1, fnv1a
+
 _ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-_OFFSET: Final = 2166136261
-_PRIME: Final = 16777619
 
 
 def template_hash(template: dict[str, Any], collisions: int | None) -> str:
@@ -14,14 +14,7 @@ def template_hash(template: dict[str, Any], collisions: int | None) -> str:
     text = msgspec.json.encode(template, order="deterministic")
     if collisions is not None:
         text += collisions.to_bytes(8, "little")
-    return safe(str(fnv32a(text)))
-
-
-def fnv32a(text: bytes) -> int:
-    value = _OFFSET
-    for byte in text:
-        value = ((value ^ byte) * _PRIME) & 0xFFFFFFFF
-    return value
+    return safe(str(fnv1a(text)))
 
 
 def safe(text: str) -> str:
@@ -31,7 +24,4 @@ def safe(text: str) -> str:
 def data_hash(data: dict[str, Any], collisions: int) -> str:
     """Of what a revision holds."""
     text = msgspec.json.encode(data, order="deterministic").replace(b"<", b"\\u003c").replace(b">", b"\\u003e")
-    value = _OFFSET
-    for byte in text.replace(b"&", b"\\u0026") + str(collisions).encode():
-        value = ((value * _PRIME) & 0xFFFFFFFF) ^ byte
-    return safe(str(value))
+    return safe(str(fnv1(text.replace(b"&", b"\\u0026") + str(collisions).encode())))

@@ -119,7 +119,7 @@ class Root:
         taken = []
         for mount in sorted(self._spec["mounts"], key=lambda mount: mount["target"].rstrip("/").count("/")):
             source = _open_volume(mount)
-            mounted = copy(source, self._no_devices, follow=mount["follow"])
+            mounted = copy(source, 0 if mount["device"] else self._no_devices, follow=mount["follow"])
             os.close(source)
             if mount["read_only"]:
                 kernel.restrict(mounted, MS_RDONLY, recursive=mount["recursive_read_only"])

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
         recursive_read_only: bool
         follow: bool
         """Whether later mounts on this machine are seen in the container."""
+        device: bool
+        """Whether it is a device file, to be used as one."""
 
     class RootSpec(TypedDict):
         scratch: str

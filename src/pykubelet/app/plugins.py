@@ -1,0 +1,29 @@
+"""The part of the wiring that is about plug-ins: what takes them in, and what they bring."""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import Struct
+
+from pykubelet.app.foundations import Foundations
+from pykubelet.base.tasks import Work
+from pykubelet.plugins.devices import PluginDevices
+from pykubelet.plugins.registry import DEVICES, PluginRegistry
+
+
+class PluginParts(Struct, frozen=True, kw_only=True):
+    devices: PluginDevices
+    works: dict[str, Work]
+
+
+def plugin_parts(base: Foundations, on_change: Callable[[], None]) -> PluginParts:
+    """`on_change` is called when the node has other devices. Reads what an earlier agent has left."""
+    root = base.config.root_dir
+    devices = PluginDevices(
+        str(root / "device-plugins"),
+        on_change=on_change,
+        runtime_knows_cdi=base.runtime.capabilities.knows_cdi,
+    )
+    devices.load()
+    registry = PluginRegistry(str(root / "plugins_registry"), {DEVICES: devices})
+    return PluginParts(devices=devices, works={"device plug-ins": devices.run, "plug-ins": partial(registry.run)})

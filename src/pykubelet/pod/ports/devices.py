@@ -1,0 +1,45 @@
+"""Devices that plug-ins bring, as a contract."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from pykubelet.api.container import Container
+from pykubelet.api.pod import Pod
+from pykubelet.pod.ports.runtime import Device, Mount
+
+
+class ContainerDevices(Struct, frozen=True, kw_only=True):
+    """What a container needs to use its devices."""
+
+    env: Mapping[str, str] = {}
+    """What the container says itself counts more."""
+    mounts: tuple[Mount, ...] = ()
+    devices: tuple[Device, ...] = ()
+    annotations: Mapping[str, str] = {}
+    cdi_devices: tuple[str, ...] = ()
+    """By the names that the runtime, or somebody for it, finds them under."""
+
+
+class Devices(Protocol):
+    def wants(self, pod: Pod) -> bool:
+        """Whether a pod asks for devices that it does not have yet."""
+        ...
+
+    async def allocate(self, pod: Pod) -> None:
+        """Have the devices of all its containers chosen and made ready, unless they are. Raises Invalid when the pod
+        cannot have them: it is not tried again."""
+        ...
+
+    async def prepared(self, pod: Pod, container: Container) -> ContainerDevices:
+        """What to start the container with. Raises base.errors."""
+        ...
+
+    def release(self, uid: str) -> None:
+        """The pod has ended."""
+        ...
+
+    def retain(self, is_here: Callable[[str], bool]) -> None:
+        """What pods have that are not here any more is free. It is asked by uid."""
+        ...
