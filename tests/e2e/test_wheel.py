@@ -22,6 +22,9 @@ POD = (
 )
 
 
+_BESIDE = (".json", ".txt", ".typed", ".html", ".css", ".js", ".svg")
+
+
 class Installed:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -76,7 +79,7 @@ def test_every_module_and_every_file_beside_them_is_there(ours: Installed) -> No
     package = Path(told.strip()).parent
     assert package.is_relative_to(ours.folder)
     source = PROJECT / "src" / "pykubelet"
-    wanted = {path.relative_to(source) for path in source.rglob("*") if path.suffix in (".json", ".txt", ".typed")}
+    wanted = {path.relative_to(source) for path in source.rglob("*") if path.suffix in _BESIDE}
     assert wanted
     assert not {path for path in wanted if not (package / path).is_file()}
 

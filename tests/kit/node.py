@@ -22,6 +22,7 @@ from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import PodApi, PodObjects
+from pykubelet.pod.ports.probing import Asking
 from pykubelet.pod.ports.runtime import ContainerMounts
 from pykubelet.pod.resize.actions import MemoryUse
 from pykubelet.pod.resize.allocation import Allocations
@@ -201,6 +202,7 @@ class World:
         self.api = api
         self.checkpoint = RememberedPods()
         self.objects: PodObjects | None = None
+        self.asking: Asking | None = None
         self.stats: StorageStats | None = None
         self.eviction: EvictionParts | None = None
         self.allocations = RememberedAllocations()
@@ -210,33 +212,36 @@ class World:
     async def _memory_use(self, pod: ObservedPod) -> MemoryUse:
         return self.memory_use
 
+    def outside(self) -> Dependencies:
+        machine = NodeInfo(facts=NodeFacts(host_ips=("192.0.2.1",), runtime_name="fake"), memory=16 << 30)
+        return Dependencies(
+            sources={FILE_SOURCE: self.files, API_SOURCE: self.pods},
+            runtime=self.runtime,
+            host=self.host,
+            recorder=self.events,
+            journal=self.journal,
+            node=lambda: self.node,
+            node_info=lambda: machine,
+            api=self.api,
+            objects=self.objects,
+            asking=self.asking,
+            stats=self.stats,
+            eviction=self.eviction,
+            api_node=lambda: self.node if self.is_registered else None,
+            memory_use=self._memory_use,
+            allocations=self.allocations,
+            resize_rules=self.resize_rules,
+            checkpoint=self.checkpoint,
+            restored=tuple(self.checkpoint.pods.values()),
+            now=self.now,
+        )
+
     @asynccontextmanager
     async def agent(self) -> AsyncIterator["Running"]:
         """Start the agent; at the end it is killed, and the world stays as it is."""
-        machine = NodeInfo(facts=NodeFacts(host_ips=("192.0.2.1",), runtime_name="fake"), memory=16 << 30)
         tasks = asyncio.TaskGroup()
         async with tasks:
-            outside = Dependencies(
-                sources={FILE_SOURCE: self.files, API_SOURCE: self.pods},
-                runtime=self.runtime,
-                host=self.host,
-                recorder=self.events,
-                journal=self.journal,
-                node=lambda: self.node,
-                node_info=lambda: machine,
-                api=self.api,
-                objects=self.objects,
-                stats=self.stats,
-                eviction=self.eviction,
-                api_node=lambda: self.node if self.is_registered else None,
-                memory_use=self._memory_use,
-                allocations=self.allocations,
-                resize_rules=self.resize_rules,
-                checkpoint=self.checkpoint,
-                restored=tuple(self.checkpoint.pods.values()),
-                now=self.now,
-            )
-            agent = Agent(tasks, outside)
+            agent = Agent(tasks, self.outside())
             agent.start()
             try:
                 yield Running(agent)

@@ -15,15 +15,18 @@ from pykubelet.app.stats import pods_group
 from pykubelet.base.tasks import Work
 from pykubelet.config.agent import Config
 from pykubelet.host.allocation_files import AllocationFiles
+from pykubelet.host.cgroups.groups import KernelPodCgroups
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.host.iptables import keep_chains
 from pykubelet.host.memory_notice import memory_notice
 from pykubelet.host.oom_kills import watch_oom_kills
+from pykubelet.host.prepare import keep_processes_sorted
 from pykubelet.host.stats import StatsReader
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.eviction import EvictionParts
-from pykubelet.node.image_gc import ImageGc
+from pykubelet.node.image_gc import ImageGc, Look
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
+from pykubelet.node.node_allocatable import enforce_node_allocatable
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.pleg import Pleg
@@ -135,7 +138,7 @@ def _eviction(base: Foundations, parts: AgentParts, stats: StatsReader) -> Evict
     )
 
 
-def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg) -> dict[str, Work]:
+def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg, look: Look) -> dict[str, Work]:
     """What has to be done now and then, by name: as much of it as the runtime leaves to others."""
     can = base.runtime.capabilities
     logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
@@ -145,6 +148,11 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
         "kills for want of memory": partial(watch_oom_kills, partial(base.recorder.node_event, "Warning", "SystemOOM")),
         "logs": partial(logs.run, lambda: pleg.seen.values()),
     }
+    if isinstance(local.cgroups, KernelPodCgroups):
+        bound = partial(enforce_node_allocatable, local.cgroups, local.cgroups.shown, base.recorder)
+        found["bound on all pods"] = bound
+    if base.config.machine.own_group or base.config.machine.system_group:
+        found["groups of processes"] = partial(keep_processes_sorted, base.config.machine)
     if base.checkpoints is not None:
         found["checkpoint"] = base.checkpoints.run
     found |= {f"chains of {program}": partial(keep_chains, program) for program in local.iptables}
@@ -153,7 +161,7 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
         node = (lambda: api.view.node or parts.reporter.node) if api else (lambda: None)
         found["pod addresses"] = partial(tell_pod_cidr, can.set_pod_cidr, node, configured)
     if can.keeps_images and not base.config.image_gc.is_off:
-        found["image gc"] = partial(parts.image_gc.run, pleg.look)
+        found["image gc"] = partial(parts.image_gc.run, look)
     return found
 
 

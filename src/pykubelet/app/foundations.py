@@ -13,6 +13,7 @@ from msgspec import Struct
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.config.agent import Config
+from pykubelet.config.values import cpu_set
 from pykubelet.host.checkpoint import Checkpoints, load_checkpoints
 from pykubelet.host.journal_files import JournalFiles
 from pykubelet.host.machine import LocalMachine
@@ -88,6 +89,10 @@ async def lay_foundations(config: Config, stack: AsyncExitStack) -> Foundations:
 
 def check_reserved(config: Config, facts: MachineFacts) -> None:
     """A node that keeps back more than it has could take no pod, and would say so only of each of them."""
+    wanted, online = config.node.reserved_cpus, cpu_set("online", facts.cpus_online)
+    if online and not wanted <= online:
+        shown = ",".join(map(str, sorted(wanted)))
+        raise Invalid(f"reservedSystemCPUs: {shown} is not a subset of online-cpus: {facts.cpus_online}")
     capacity = node_capacity(facts, config.node)
     wrong = " ".join(over_reserved(capacity, config.node.reserved, kept_free(config.node.thresholds, capacity)))
     if wrong:

@@ -13,13 +13,15 @@ from pykubelet import __version__
 from pykubelet.app.agent import agent_parts, chores, dependencies
 from pykubelet.app.foundations import Foundations, lay_foundations
 from pykubelet.app.machine import MachineParts, machine_parts
+from pykubelet.app.recording import LivingAgent, living_agent, recording_file
 from pykubelet.app.stats import stats_reader
-from pykubelet.base.errors import Retry
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.service_manager import keep_watchdog, tell_ready, watchdog_period
 from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
 from pykubelet.config.feature_gates import stages
 from pykubelet.host.dirs import PodDirs
+from pykubelet.host.recording_file import RecordingFile
 from pykubelet.host.stats.node import boot_time
 from pykubelet.host.threads import in_thread
 from pykubelet.node.agent import Agent
@@ -54,21 +56,30 @@ async def run_kubelet(config: Config) -> None:
         tell_ready()
         gc.collect()
         gc.freeze()  # what is here now stays: no need to look through it again and again
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(kubelet.run(tasks))
-            if not config.remove_pods:
-                await signals.get()
-            stops_pods = config.stop_pods_on_exit or config.remove_pods
-            log.info("stopping; %s", "so do the pods" if stops_pods else "pods go on without the agent")
-            if stops_pods:
-                stopping = tasks.create_task(kubelet.stop_pods(running))
-                another = tasks.create_task(signals.get())
-                await asyncio.wait([stopping, another], return_when=asyncio.FIRST_COMPLETED)
-                stopping.cancel()
-                another.cancel()
-            running.cancel()
-            for task in kubelet.everything():
-                task.cancel()
+        try:
+            await _run(kubelet, config, signals)
+        except ExceptionGroup as errors:  # what is wrong with the machine may show only once the runtime answers
+            if (wrong := next((each for each in errors.exceptions if isinstance(each, Invalid)), None)) is not None:
+                raise wrong from None
+            raise
+
+
+async def _run(kubelet: "Kubelet", config: Config, signals: "asyncio.Queue[int]") -> None:
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(kubelet.run(tasks))
+        if not config.remove_pods:
+            await signals.get()
+        stops_pods = config.stop_pods_on_exit or config.remove_pods
+        log.info("stopping; %s", "so do the pods" if stops_pods else "pods go on without the agent")
+        if stops_pods:
+            stopping = tasks.create_task(kubelet.stop_pods(running))
+            another = tasks.create_task(signals.get())
+            await asyncio.wait([stopping, another], return_when=asyncio.FIRST_COMPLETED)
+            stopping.cancel()
+            another.cancel()
+        running.cancel()
+        for task in kubelet.everything():
+            task.cancel()
 
 
 class Kubelet:
@@ -85,6 +96,8 @@ class Kubelet:
         self._has_begun = False
         """The runtime has answered: from now on there may be something to stop."""
         self._local: MachineParts | None = None
+        self._recording: RecordingFile | None = None
+        self._living: LivingAgent | None = None
         self.agent: Agent | None = None
         """Once everything has been started."""
         self._running: list[asyncio.Task[Any]] = []
@@ -104,6 +117,7 @@ class Kubelet:
     async def build(cls, config: Config, stack: AsyncExitStack) -> "Kubelet":
         """Ready to `run`, until the stack is unwound: it answers those who ask already."""
         kubelet = cls(await lay_foundations(config, stack))
+        kubelet._recording = recording_file(config.record, stack)
         if kubelet._stats is not None:
             stack.push_async_callback(kubelet._stats.close)
         answers: dict[str, Callable[[str], Any]] = {
@@ -128,14 +142,15 @@ class Kubelet:
         version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
         local = self._local = await machine_parts(base, status, lambda: reporter.node, parts.objects)
-        agent = Agent(tasks, dependencies(base, parts, local, runtime_name=version.name, stats=self._stats))
+        self._start(tasks, {"node status": reporter.run})
+        await _until(lambda: reporter.node is not None)  # nothing can be admitted to a node that nobody knows
+        outside = dependencies(base, parts, local, runtime_name=version.name, stats=self._stats)
+        living = self._living = await living_agent(tasks, outside, self._recording)
+        agent = living.agent
         agent.pleg.on_change = reporter.changed
         if agent.eviction is not None:
             agent.eviction.on_change = reporter.changed
-        self._start(tasks, {"node status": reporter.run})
-        await _until(lambda: reporter.node is not None)  # nothing can be admitted to a node that nobody knows
-        self._running += agent.start()
-        self._start(tasks, chores(base, parts, local, agent.pleg) | self._server_parts)
+        self._start(tasks, chores(base, parts, local, agent.pleg, living.look) | self._server_parts)
         if base.api is not None:
             self._start(tasks, base.api.parts)
             while_ours = reporter.ownership.while_ours
@@ -164,8 +179,8 @@ class Kubelet:
         await start
         if self._base.checkpoints is not None:
             self._base.checkpoints.freeze()  # these pods go on when an agent comes again
-        if self.agent is not None:
-            await self.agent.stop_pods()
+        if self._living is not None:
+            await self._living.stop_pods()
         if self._services is not None:
             await self._services.withdraw()
         if self._local is not None and self._local.cgroups is not None:
@@ -173,7 +188,7 @@ class Kubelet:
 
     def everything(self) -> "list[asyncio.Task[Any]]":
         """All that runs. Cancelling it stops the agent, and no pod."""
-        return [*self._running, *(self.agent.worker_tasks() if self.agent else [])]
+        return [*self._running, *(self._living.tasks() if self._living else [])]
 
     def pods(self) -> dict[str, Any]:
         """All pods of the node, as a PodList."""

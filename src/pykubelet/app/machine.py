@@ -9,10 +9,12 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.api.node import Node
-from pykubelet.api.quantity import Quantity, ResourceList
+from pykubelet.api.quantity import ResourceList
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
-from pykubelet.host.cgroups.groups import CgroupSettings, KernelPodCgroups, pod_cgroups
+from pykubelet.base.errors import Invalid
+from pykubelet.host.cgroups.groups import KernelPodCgroups, pod_cgroups
+from pykubelet.host.cgroups.reserved import enforce_limits
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.dns import HostDns
 from pykubelet.host.iptables import present_programs
@@ -20,8 +22,11 @@ from pykubelet.host.local import LocalHost
 from pykubelet.host.logs import PodLogs
 from pykubelet.host.threads import in_thread
 from pykubelet.host.user_namespaces import UserNamespaces, subordinate_ids
+from pykubelet.node.node_allocatable import ENFORCED, FAILED
+from pykubelet.pod.container.cgroup import CgroupDriver, named_group, reserved_limits, shown_group
 from pykubelet.pod.container.dns import over_limits
 from pykubelet.pod.container.user_namespaces import checked_space
+from pykubelet.pod.node.node_object import node_capacity
 from pykubelet.pod.ports.api import PodObjects
 from pykubelet.pod.ports.machine import PodCgroups
 from pykubelet.pod.ports.runtime import Capabilities, RuntimeStatus
@@ -101,6 +106,7 @@ async def _cgroups(base: Foundations) -> tuple[PodCgroups | None, str]:
     """None for a runtime that sees to it itself. With the one that the runtime says it has, not the one configured:
     otherwise no container would start."""
     if (ask := base.runtime.capabilities.cgroup_driver) is None:
+        await _enforce_reservations(base, base.config.cgroups.driver)
         return None, ""
     config, facts = base.config, base.facts
     configured, said = config.cgroups.driver, await ask()
@@ -108,20 +114,40 @@ async def _cgroups(base: Foundations) -> tuple[PodCgroups | None, str]:
         log.info("control groups are made by %s, as the runtime does it, not by %s", said, configured)
     settings = changed(
         config.cgroups,
-        capacity={"cpu": Quantity.of(facts.cpus), "memory": Quantity.of(facts.memory)},
+        capacity=node_capacity(facts, config.node),
         reserved=config.node.reserved,
         driver="systemd" if (said or configured) == "systemd" else "cgroupfs",
     )
+    await _enforce_reservations(base, settings.driver)
     made = await in_thread(partial(pod_cgroups, settings, journal=base.journal))
     if isinstance(made, KernelPodCgroups):
-        _tell_of_groups(base, made, settings)
+        _tell_of_groups(base, made)
     return made, made.limitation
 
 
-def _tell_of_groups(base: Foundations, made: KernelPodCgroups, settings: CgroupSettings) -> None:
-    if "pods" in settings.enforce_node_allocatable:
-        told = "Updated Node Allocatable limit across pods"
-        base.recorder.node_event("Normal", "NodeAllocatableEnforced", told)
+async def _enforce_reservations(base: Foundations, driver: CgroupDriver) -> None:
+    """In the groups of those for whom they are. Raises Invalid: who asks for it does not want to run without."""
+    settings, node = base.config.cgroups, base.config.node
+    for kind, group, amounts in (
+        ("system", settings.system_reserved_cgroup, node.system_reserved),
+        ("kube", settings.kube_reserved_cgroup, node.kube_reserved),
+    ):
+        for suffix, shown in (("", ""), ("-compressible", " Compressible")):
+            if f"{kind}-reserved{suffix}" not in settings.enforce_node_allocatable:
+                continue
+            try:
+                if not amounts:
+                    raise Invalid(f"{shown_group(named_group(group, driver))} cgroup is not configured properly")
+                limits = reserved_limits(amounts, compressible=bool(suffix))
+                await in_thread(enforce_limits, group, limits, driver)
+            except Invalid as error:
+                told = f'Failed to enforce {kind.title()} Reserved{shown} Cgroup Limits on "{group}": {error}'
+                base.recorder.node_event("Warning", FAILED, told)
+                raise Invalid(f"{told}; enforceNodeAllocatable asks for it") from None
+            base.recorder.node_event("Normal", ENFORCED, f"Updated limits on {kind} reserved cgroup {group}")
+
+
+def _tell_of_groups(base: Foundations, made: KernelPodCgroups) -> None:
     if not made.is_unified:
         told = "cgroup v1 support is in maintenance mode, please migrate to cgroup v2"
         base.recorder.node_event("Warning", "CgroupV1", told)

@@ -1,7 +1,8 @@
 """How long to wait before the next try."""
 
-import random
 from collections.abc import Callable
+
+from pykubelet.base.chance import chance
 
 
 class Backoff:
@@ -39,7 +40,7 @@ class Backoff:
         self._failed_at = now
         delay, self._delay = self._delay, min(self._delay * self._factor, self._maximum)
         low, high = min(delay, self._maximum / (1 + self._jitter)), min(delay * (1 + self._jitter), self._maximum)
-        return random.uniform(low, high)
+        return chance().uniform(low, high)
 
     def reset(self) -> None:
         """Things are well again: the next failure waits the least."""

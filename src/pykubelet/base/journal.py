@@ -135,6 +135,11 @@ def work_for(about: About) -> None:
     _whose.set(about)
 
 
+def working_for() -> About:
+    """Whom this task works for."""
+    return _whose.get()
+
+
 class _History(Generic[M]):
     """Of one pod."""
 

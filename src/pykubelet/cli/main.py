@@ -10,7 +10,7 @@ import click
 
 from pykubelet import __version__
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.cli import apiserver, completion, explain, image, join, pods, report, run, up
+from pykubelet.cli import apiserver, completion, explain, image, join, page, pods, replay, report, run, up
 
 _REMEDIES: Final = {
     errno.EACCES: "run this as the user whom it belongs to, or choose another folder with --data",
@@ -107,7 +107,9 @@ for command in (
     join.token,
     pods.pods,
     explain.explain,
+    page.page,
     report.report,
+    replay.replay,
     image.image,
     completion.completion,
 ):

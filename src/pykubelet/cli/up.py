@@ -23,6 +23,7 @@ from pykubelet.cli.common import (
     tell_trouble,
     words,
 )
+from pykubelet.cli.page import page_link
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,6 +100,7 @@ def up(
             _stay(ours, say, quiet=quiet)
         else:
             say(_what_next(ours, cluster.api_url(ours, plan), plan.node))
+            say(page_link(ours.state))
         if faults:
             raise Invalid("there are faults in the manifests, as told above: those pods are not running")
 

@@ -89,6 +89,8 @@ class Config(Struct, frozen=True, kw_only=True):
     refuse_unenforced: bool = False
     keep_secrets: bool = False
     """Whether secrets and tokens of pods may lie on this machine's disk."""
+    record: str = ""
+    """The file that all is written to which the agent is told and does; empty: none."""
     remove_pods: bool = False
     """Run none: an agent that clears away what others have left."""
     users_per_pod: int = 65536
@@ -163,6 +165,7 @@ def make_config(
     made |= {"runtime.root": root / "runtime", "runtime.log_root": logs}
     made["runtime.hidden"] = (root, logs, certificates, *_private(values))
     if cpus := cpu_set("reservedSystemCPUs", values["reservedSystemCPUs"]):
+        made["node.reserved_cpus"] = cpus
         made["node.system_reserved"] = {**made["node.system_reserved"], CPU: Quantity.of(len(cpus))}
         made["node.kube_reserved"] = {name: each for name, each in made["node.kube_reserved"].items() if name != CPU}
     if values["--cloud-provider"] == "external":

@@ -47,9 +47,6 @@ UNHEEDED: Final = (
     _field("qosReserved", K.PAIRS, {}, "qos-reserved", _QOS_MEMORY),
     _field("memoryThrottlingFactor", K.FLOAT, 0.9, "", _QOS_MEMORY),
     # control groups that are not for pods
-    _field("systemCgroups", K.TEXT, "", "system-cgroups", "the processes of the system stay where they are"),
-    _field("kubeReservedCgroup", K.TEXT, "", "kube-reserved-cgroup", "reservations bind pods alone"),
-    _field("systemReservedCgroup", K.TEXT, "", "system-reserved-cgroup", "reservations bind pods alone"),
     _flag("runtime-cgroups", "the runtime stays in the group that it is in", is_old=False),
     # the network
     _field("hairpinMode", K.TEXT, "promiscuous-bridge", "hairpin-mode", "the runtime's CNI plug-ins decide it"),

@@ -109,8 +109,9 @@ def _of_single_values(values: Values) -> Iterator[str]:
 def _of_odd_values(values: Values) -> Iterator[str]:
     if not 0 < values["memoryThrottlingFactor"] <= 1:
         yield f"memoryThrottlingFactor: must be above 0 and at most 1, got {values['memoryThrottlingFactor']}"
-    if (group := values["kubeletCgroups"]) and (not group.startswith("/") or ".." in group.split("/")):
-        yield f"kubeletCgroups: must be an absolute path, got {group!r}"
+    for name in ("kubeletCgroups", "systemCgroups"):
+        if (group := values[name]) and (not group.startswith("/") or ".." in group.split("/")):
+            yield f"{name}: must be an absolute path, got {group!r}"
     if values["showHiddenMetricsForVersion"] not in ("", _LAST_MINOR):
         told = values["showHiddenMetricsForVersion"]
         yield f"showHiddenMetricsForVersion: must be the minor version before this one, {_LAST_MINOR}, got {told!r}"
@@ -202,8 +203,6 @@ def _of_enforcement(values: Values) -> Iterator[str]:
             yield f"enforceNodeAllocatable: {asked[0]} and {asked[1]} cannot be given together"
         if asked and not values[f"{kind}ReservedCgroup"]:
             yield f"enforceNodeAllocatable: {asked[0]} needs {kind}ReservedCgroup"
-        for each in asked:
-            log.warning("enforceNodeAllocatable: %s has no control group of its own here, and is not enforced", each)
     if not values["cgroupsPerQOS"] and set(wanted) - {"none"}:
         yield f"enforceNodeAllocatable: {wanted[0]} needs cgroupsPerQOS"
 
@@ -217,6 +216,8 @@ def _of_pairs(values: Values) -> Iterator[str]:
         yield "tlsCertFile and tlsPrivateKeyFile need each other"
     if values["systemCgroups"] and not values["cgroupRoot"]:
         yield "systemCgroups: needs cgroupRoot"
+    if values["systemCgroups"] == "/":
+        yield 'systemCgroups: system container cannot be root ("/")'
     if cpu_set("reservedSystemCPUs", values["reservedSystemCPUs"]):
         for name in ("systemReservedCgroup", "kubeReservedCgroup"):
             if values[name]:

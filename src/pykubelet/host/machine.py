@@ -83,6 +83,7 @@ class LocalMachine:
         return MachineFacts(
             hostname=(self._hostname or machine.nodename).strip().lower(),
             ips=chosen_ips(self._given, self._routed, self._interface_addresses),
+            cpus_online=online,
             cpus=count_cpus(online) or os.cpu_count() or 1,
             cpu_cores=cores,
             cpu_sockets=sockets,

@@ -10,11 +10,13 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
-from pykubelet.host.cgroups.files import GroupFiles
-from pykubelet.host.cgroups.hierarchy import find_hierarchy
-from pykubelet.host.mount import mount_points
+from pykubelet.base.tasks import every
+from pykubelet.host.cgroups.reserved import gather_system, join
+from pykubelet.host.threads import in_thread
 
 log = logging.getLogger(__name__)
+
+_PERIOD: Final = 60.0
 
 TUNABLES: Final = {
     "vm/overcommit_memory": 1,
@@ -38,6 +40,8 @@ class MachineSettings(Struct, frozen=True, kw_only=True):
     max_open_files: int | None = None
     own_group: str = ""
     """The control group that the agent moves into; empty: it stays where it is."""
+    system_group: str = ""
+    """The one that processes move into which are in none; empty: they stay where they are."""
     has_iptables: bool = False
     """Whether the chains are kept that other components look for (`host.iptables`)."""
 
@@ -56,8 +60,7 @@ def prepare_machine(
         _write(proc / "self" / "oom_score_adj", settings.oom_score_adj, "oomScoreAdj")
     if settings.max_open_files is not None:
         _limit_files(settings.max_open_files)
-    if settings.own_group:
-        _join_group(settings.own_group)
+    sort_processes(settings)
 
 
 def _has_swap(proc: Path) -> bool:
@@ -98,14 +101,22 @@ def _limit_files(wanted: int) -> None:
         )
 
 
-def _join_group(path: str) -> None:
+def sort_processes(settings: MachineSettings) -> None:
+    """Into the groups that people have named: the agent, and whoever is in none. Others may move them, and new ones
+    come. Blocks."""
     try:
-        hierarchy = find_hierarchy(mount_points())
-        GroupFiles(hierarchy).make(path)
-        for folder in hierarchy.folders(path):
-            _write(Path(folder, "cgroup.procs"), os.getpid(), f"kubeletCgroups: {folder}/cgroup.procs")
+        if settings.system_group:
+            gather_system(settings.system_group)
+        if settings.own_group:
+            join(settings.own_group, [os.getpid()])
     except (OSError, Invalid) as error:
-        log.warning("kubeletCgroups: the agent cannot move into %s: %s", path, error)
+        log.warning("kubeletCgroups, systemCgroups: processes cannot move there: %s", error)
+
+
+async def keep_processes_sorted(settings: MachineSettings) -> None:
+    """Until cancelled."""
+    async for _ in every(_PERIOD):
+        await in_thread(sort_processes, settings)
 
 
 def _write(path: Path, value: int, name: str) -> None:

@@ -12,11 +12,13 @@ from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.images import ImagePullSettings
 from pykubelet.pod.container.dns import DnsSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
+from pykubelet.pod.lifecycle.plan import PodActions
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses
 from pykubelet.pod.ports.devices import Devices
 from pykubelet.pod.ports.machine import AllocationStore, Checkpoint, LogFiles, PodCgroups, PodHost
+from pykubelet.pod.ports.probing import Asking, Hooks
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
 from pykubelet.pod.resize.actions import MemoryUse
@@ -56,6 +58,11 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     restart_waits: RestartWaits = RestartWaits()
     resync_period: float = 60.0
     """Seconds after which a pod is looked at of which there is no news."""
+    asking: Asking | None = None
+    hooks: Hooks | None = None
+    """How probes ask and hooks tell; None: through the runtime and the network."""
+    planned: Callable[[str, PodActions], None] = lambda uid, actions: None
+    """What is about to be done to a pod has been decided."""
     addressed: Callable[[str, tuple[str, ...]], None] = lambda uid, ips: None
     """A pod has got its addresses; nothing in it runs yet."""
     image_used: Callable[[str], None] = lambda image_id: None

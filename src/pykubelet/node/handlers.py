@@ -227,13 +227,13 @@ class PodHandlers:
     def clean_up(self, folders: Iterable[str]) -> None:
         """Stop and remove what no source knows. Only when all sources have spoken."""
         found = self._pleg.seen
-        bare = (ObservedPod(uid=uid) for uid in set(folders) - found.keys())
+        bare = (ObservedPod(uid=uid) for uid in sorted(set(folders) - found.keys()))
         orphans = [each for each in (*found.values(), *bare) if each.uid not in self.table]
         clean_up_orphans(self.workers, self._journal, orphans)
         self._resizes.keep({*(pod.metadata.uid for pod in self.table.pods()), *self.workers.workers})
         if self._devices is not None:
             self._devices.retain(lambda uid: uid in self.table or uid in self.workers.workers)
-        for uid in found.keys() & self._rejected:
+        for uid in sorted(found.keys() & self._rejected):
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
                 # An earlier agent ran what this one turns away.
                 self.workers.tell(pod, grace=pod_grace(pod), by="rejected")

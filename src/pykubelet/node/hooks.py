@@ -14,21 +14,25 @@ _NO_LIMIT: Final = 3600.0
 """For hooks that upstream lets run as long as they like."""
 
 
-async def run_hook(
-    runtime: Runtime, container_id: str, container: Container, hook: LifecycleHandler, pod_ip: str
-) -> None:
-    """Raises base.errors with the reason when it fails. The caller bounds the time."""
-    if hook.exec is not None:
-        result = await runtime.exec_sync(container_id, hook.exec.command, _NO_LIMIT)
-        if result.exit_code:
-            said = (result.stderr or result.stdout).decode(errors="replace").strip()[:200]
-            raise Retry(f"the command {list(hook.exec.command)} ended with code {result.exit_code}: {said}")
-    elif hook.http_get is not None:
-        await _http_get(hook.http_get, container, pod_ip)
-    elif hook.sleep is not None:
-        await asyncio.sleep(hook.sleep.seconds)
-    else:
-        raise Invalid("the hook names nothing to do: neither exec nor httpGet nor sleep")
+class RuntimeHooks:
+    """Commands run in the containers of a runtime."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+
+    async def run(self, container_id: str, container: Container, hook: LifecycleHandler, pod_ip: str) -> None:
+        """Raises base.errors with the reason when it fails. The caller bounds the time."""
+        if hook.exec is not None:
+            result = await self._runtime.exec_sync(container_id, hook.exec.command, _NO_LIMIT)
+            if result.exit_code:
+                said = (result.stderr or result.stdout).decode(errors="replace").strip()[:200]
+                raise Retry(f"the command {list(hook.exec.command)} ended with code {result.exit_code}: {said}")
+        elif hook.http_get is not None:
+            await _http_get(hook.http_get, container, pod_ip)
+        elif hook.sleep is not None:
+            await asyncio.sleep(hook.sleep.seconds)
+        else:
+            raise Invalid("the hook names nothing to do: neither exec nor httpGet nor sleep")
 
 
 def port_number(port: int | str, container: Container) -> int:

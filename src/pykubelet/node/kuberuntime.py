@@ -17,7 +17,7 @@ from pykubelet.base.errors import Invalid, PykubeletError, Retry, as_it_came
 from pykubelet.base.timed import timed
 from pykubelet.node.container_env import container_environment
 from pykubelet.node.dependencies import Dependencies
-from pykubelet.node.hooks import run_hook
+from pykubelet.node.hooks import RuntimeHooks
 from pykubelet.node.images import Images
 from pykubelet.node.not_started import NotStarted
 from pykubelet.node.pod_killer import PodKiller, named_container, together
@@ -82,6 +82,7 @@ class KubeRuntime:
 
     def __init__(self, outside: Dependencies, killer: PodKiller, resizes: PodResizes) -> None:
         self._runtime = outside.runtime
+        self._hooks = outside.hooks or RuntimeHooks(outside.runtime)
         self._host = outside.host
         self._recorder = outside.recorder
         self._journal = outside.journal
@@ -291,7 +292,7 @@ class KubeRuntime:
         if hook is None:
             return
         try:
-            await run_hook(self._runtime, container_id, container, hook, address)
+            await self._hooks.run(container_id, container, hook, address)
         except PykubeletError as error:
             self._note(pod, m.HookFailed(container.name, "postStart", str(error)))
             self._tell(pod, container, "Warning", "FailedPostStartHook", "PostStartHook failed")

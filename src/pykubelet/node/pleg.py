@@ -164,4 +164,4 @@ class Pleg:
     def _changed(self, pods: Iterable[ObservedPod]) -> list[str]:
         now = {pod.uid: pod for pod in pods}
         before, self._seen = self._seen, now
-        return [uid for uid in now.keys() | before.keys() if now.get(uid) != before.get(uid)]
+        return [uid for uid in now | before if now.get(uid) != before.get(uid)]

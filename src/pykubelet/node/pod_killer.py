@@ -8,7 +8,7 @@ from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import PykubeletError
 from pykubelet.node.dependencies import Dependencies
-from pykubelet.node.hooks import run_hook
+from pykubelet.node.hooks import RuntimeHooks
 from pykubelet.pod.container.field_path import field_path
 from pykubelet.pod.lifecycle.plan import Kill
 from pykubelet.pod.lifecycle.termination_grace import MINIMUM_GRACE, container_grace, stop_waves
@@ -19,6 +19,7 @@ from pykubelet.pod.observed import ObservedContainer, ObservedPod
 class PodKiller:
     def __init__(self, outside: Dependencies) -> None:
         self._runtime = outside.runtime
+        self._hooks = outside.hooks or RuntimeHooks(outside.runtime)
         self._recorder = outside.recorder
         self._journal = outside.journal
         self._node = outside.node_info
@@ -103,7 +104,7 @@ class PodKiller:
         if container is None or hook is None or seconds <= 0:
             yield
             return
-        running = asyncio.create_task(run_hook(self._runtime, container_id, container, hook, address))
+        running = asyncio.create_task(self._hooks.run(container_id, container, hook, address))
         try:
             await asyncio.wait((running,), timeout=seconds)
             if not running.done():

@@ -8,24 +8,25 @@ when it changes, as a message to the sync loop; what it means for the pod is dec
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from pykubelet.api.container import Container
 from pykubelet.api.handlers import Probe
 from pykubelet.api.pod import ContainerStatus, Pod, PodStatus
 from pykubelet.api.rules.resources import is_sidecar
+from pykubelet.base.chance import chance
 from pykubelet.node import messages
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.messages import Message
-from pykubelet.node.probes import Answer, Attempts, Verdict
+from pykubelet.node.probes import Attempts
 from pykubelet.pod.container.field_path import field_path
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.moments import HealthChanged, Moment, Probed, ProbingEnded, about
 from pykubelet.pod.ports.api import Recorder
+from pykubelet.pod.ports.probing import Answer, Asking, Verdict
 from pykubelet.pod.status.phase import is_terminal_phase
 
 log = logging.getLogger(__name__)
@@ -33,14 +34,6 @@ log = logging.getLogger(__name__)
 _KINDS: Final[tuple[ProbeKind, ...]] = ("startup", "readiness", "liveness")
 _TRIES: Final = 3
 """Of one probe, when the attempt itself goes wrong."""
-
-
-class Asking(Protocol):
-    """How a container is asked."""
-
-    async def attempt(self, probe: Probe, container: Container, container_id: str, pod_ip: str) -> Answer: ...
-
-    async def close(self) -> None: ...
 
 
 class Prober:
@@ -59,7 +52,7 @@ class Prober:
         self.recorder: Recorder = outside.recorder
         self.journal = outside.journal
         self.now = outside.now
-        self.asking: Asking = asking or Attempts(outside.runtime)
+        self.asking: Asking = asking or outside.asking or Attempts(outside.runtime)
         self._workers: dict[str, dict[tuple[str, ProbeKind], ProbeWorker]] = {}
         self._specs: dict[str, object] = {}
         """By uid: the spec that the workers were made for."""
@@ -162,7 +155,7 @@ class ProbeWorker:
         loop = asyncio.get_running_loop()
         try:
             if self._can_wait():
-                await asyncio.sleep(random.random() * self._period)
+                await asyncio.sleep(chance().random() * self._period)
             due = loop.time()
             while await self._turn():
                 due = max(due + self._period, loop.time())

@@ -8,11 +8,8 @@ import asyncio
 import errno
 import os
 import re
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
-
-from msgspec import Struct
 
 from pykubelet.api.container import Container
 from pykubelet.api.handlers import ExecAction, HTTPGetAction, HTTPHeader, Probe, TCPSocketAction
@@ -21,6 +18,7 @@ from pykubelet.node.health_check import check_health
 from pykubelet.node.hooks import port_number
 from pykubelet.pod.container.env import expand
 from pykubelet.pod.node.node_object import KUBELET_VERSION
+from pykubelet.pod.ports.probing import Answer, Verdict
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.web.unverified import unverified_context
 
@@ -42,21 +40,6 @@ _BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2})|[\x00-\x1f\x7f]")
 _QUERY: Final = "/%:@!$&'()*+,;=~[]?\"<>\\^`{|}"
 """Upstream sends a query as it is written. A space would end the request line, and is escaped."""
 _PATH: Final = "/%:@!$&'()*+,;=~[]"
-
-
-class Verdict(StrEnum):
-    SUCCESS = "success"
-    WARNING = "warning"
-    """A success that people should look at."""
-    FAILURE = "failure"
-    UNKNOWN = "unknown"
-
-
-class Answer(Struct, frozen=True):
-    verdict: Verdict
-    output: str = ""
-    is_error: bool = False
-    """The attempt itself went wrong, which says nothing about the container."""
 
 
 class Attempts:

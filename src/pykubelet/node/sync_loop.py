@@ -6,7 +6,6 @@ worker of its own that acts on the newest wish. So one slow pod never holds up a
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from typing import Final, assert_never
 
@@ -58,8 +57,8 @@ class SyncLoop:
             self._came_round = None
 
     async def _run(self) -> None:
-        clock, now = time.perf_counter, asyncio.get_running_loop().time
-        rested = clock()
+        now = asyncio.get_running_loop().time
+        rested = now()
         while True:
             self._came_round = now()
             message = await self._inbox.get()
@@ -68,9 +67,9 @@ class SyncLoop:
                 self.handle(message)
             except Exception:  # the loop's boundary: one message that cannot be handled must not end the agent
                 log.exception("a message could not be handled: %.200r", message)
-            if clock() - rested > _SLICE:
+            if now() - rested > _SLICE:
                 await asyncio.sleep(0)
-                rested = clock()
+                rested = now()
 
     async def tick(self) -> None:
         async for _ in every(TICK):
@@ -84,7 +83,7 @@ class SyncLoop:
             case RuntimeChanged(uid):
                 self._handlers.wake(uid)  # its worker looks, and clears away what has died
             case ObjectsChanged(uids):
-                for uid in uids:
+                for uid in sorted(uids):
                     self._handlers.wake(uid)  # its worker brings the files up to date
             case Tick():
                 self._handlers.wake_due()

@@ -4,9 +4,9 @@ Setting up stops at the first step that fails; tearing down runs every step and 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import is_static
@@ -63,6 +63,7 @@ class PodSync:
         self._recorder = outside.recorder
         self._journal = outside.journal
         self._objects = outside.objects
+        self._planned = outside.planned
         self._devices = outside.devices
         self._prober = prober
         self._results = results
@@ -244,6 +245,7 @@ class PodSync:
         uid, again_in = pod.metadata.uid, None
         for _ in range(_MOST_ROUNDS):
             actions = plan(pod, observed, self._results.of(uid), self._resizes.actuated(pod))
+            self._planned(uid, actions)
             if actions.is_empty:
                 return observed, again_in
             known = {container.id for container in observed.containers}
@@ -264,7 +266,7 @@ class PodSync:
         An older one that runs was started for an agent that had gone before it ran: two of a kind never run together.
         """
         unwanted: list[str] = []
-        for name in {container.name for container in observed.containers}:
+        for name in dict.fromkeys(container.name for container in observed.containers):
             newest, *older = observed.attempts(name)
             unwanted += [c.id for c in (newest, *older) if c.state is State.EXITED][_DEAD_KEPT:]
             unwanted += [c.id for c in older if c.state in (State.CREATED, State.RUNNING)]
@@ -303,13 +305,17 @@ def _awaited(error: PykubeletError) -> Awaiting:
     return Awaiting("volume", error.volume if isinstance(error, MountFailed) else "", str(error))
 
 
-async def _every(*steps: Awaitable[None]) -> None:
+async def _every(*steps: Coroutine[Any, Any, None]) -> None:
     """Run every step in its order; then tell of all that failed."""
     failures: list[Exception] = []
-    for step in steps:
-        try:
-            await step
-        except PykubeletError as error:
-            failures.append(error)
+    try:
+        for step in steps:
+            try:
+                await step
+            except PykubeletError as error:
+                failures.append(error)
+    finally:
+        for step in steps:
+            step.close()  # whoever is cancelled does not get to all of them
     if failures:
         raise Retry("; ".join(str(failure) for failure in failures))

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import math
-import random
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from functools import partial
@@ -15,6 +14,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.well_known import SEEN_ANNOTATION
 from pykubelet.api.struct import changed
 from pykubelet.base.backoff import Backoff
+from pykubelet.base.chance import chance
 from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.journal import work_for
 from pykubelet.base.timed import timed
@@ -208,7 +208,7 @@ class PodWorker:
             seconds = max(self._backoff.next(), getattr(outcome, "after", None) or 0.0)
             self._note(m.Resting(seconds))
             return seconds
-        resync = self._resync_period * random.uniform(1.0, 1.5)
+        resync = self._resync_period * chance().uniform(1.0, 1.5)
         due = outcome.again_in if isinstance(outcome, Synced) else None
         return resync if due is None else min(due, resync)
 

@@ -51,6 +51,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return "join" if self.kubeconfig else "up"
 
 
+class Invitation(msgspec.Struct, frozen=True):
+    """A link that lets one browser in, once."""
+
+    url: str
+    seconds: float
+    fingerprint: str
+
+
 class Folder:
     def __init__(self, path: Path) -> None:
         self.path = path.resolve()
@@ -118,6 +126,14 @@ def default_folder() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/pykubelet")
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share") / "pykubelet"
+
+
+def invitation(state: Path) -> Invitation:
+    """A link to the page of the agent with that state. Raises Retry when there is no agent, or it has no page."""
+    answer = asyncio.run(ask(state / "pykubelet.sock", "page"))
+    if "url" not in answer:
+        raise Retry("the agent has no page: it was started without its server, or without debugging handlers")
+    return msgspec.convert(answer, Invitation)
 
 
 def asked_pods(state: Path) -> list[dict[str, Any]]:

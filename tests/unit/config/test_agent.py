@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pykubelet.api.quantity import parse
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import check_reserved
 from pykubelet.base.errors import Invalid
@@ -249,6 +250,8 @@ def test_a_name_that_no_node_can_have_is_refused_with_a_way_out(name: str) -> No
         ),
         ("evictionMinimumReclaim: {nodefs.available: 0%}\n", "evictionMinimumReclaim: eviction percentage minimum"),
         ("systemCgroups: /system\n", "systemCgroups: needs cgroupRoot"),
+        ("systemCgroups: /\ncgroupRoot: /\n", 'systemCgroups: system container cannot be root ("/")'),
+        ("systemCgroups: system\ncgroupRoot: /\n", "systemCgroups: must be an absolute path"),
         ("reservedSystemCPUs: 0-x\n", "reservedSystemCPUs: '0-x' is no processor or range of them"),
         ("reservedSystemCPUs: 3-1\n", "reservedSystemCPUs: the range '3-1' ends before it begins"),
         ("staticPodURLHeader: {A: [<masked>]}\n", "staticPodURLHeader: <masked> is what /configz shows"),
@@ -277,9 +280,14 @@ def test_a_node_cannot_keep_back_more_than_it_has() -> None:
         check_reserved(short, facts)
 
 
-def test_what_cannot_be_enforced_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    made({"enforceNodeAllocatable": ("pods", "kube-reserved"), "kubeReservedCgroup": "/kube"})
-    assert "kube-reserved has no control group of its own here" in caplog.text
+def test_processors_are_reserved_by_their_numbers() -> None:
+    given = {"kubeReserved": {"cpu": "1", "memory": "1Mi"}, "reservedSystemCPUs": "0,2-3"}
+    node = made(given).node
+    assert (node.reserved["cpu"], node.reserved_cpus) == (parse("3"), frozenset((0, 2, 3)))
+    assert node.kube_reserved.keys() == {"memory"}
+    check_reserved(made(given), MachineFacts(hostname="n", ips=(), cpus=4, memory=2**30, cpus_online="0-3"))
+    with pytest.raises(Invalid, match="reservedSystemCPUs: 0,2,3 is not a subset of online-cpus: 0-1"):
+        check_reserved(made(given), MachineFacts(hostname="n", ips=(), cpus=4, memory=2**30, cpus_online="0-1"))
 
 
 def test_one_pull_at_a_time_when_they_are_to_be_serial() -> None:

@@ -14,7 +14,8 @@ from kit.fake_runtime import FakeRuntime
 from kit.loopback import forwarding, serving
 from pykubelet.api.container import Container, ContainerPort
 from pykubelet.api.handlers import ExecAction, GRPCAction, HTTPGetAction, HTTPHeader, Probe, TCPSocketAction
-from pykubelet.node.probes import LONGEST_OUTPUT, Answer, Attempts, Verdict, probe_url, request_headers
+from pykubelet.node.probes import LONGEST_OUTPUT, Attempts, probe_url, request_headers
+from pykubelet.pod.ports.probing import Answer, Verdict
 
 HERE = "127.0.0.1"
 

@@ -40,6 +40,7 @@ from pykubelet.pod.container.cgroup import (
     pod_group,
     pod_limits,
     runtime_parent,
+    shown_group,
     uid_of,
 )
 from pykubelet.pod.moments import CgroupChanged, Journal
@@ -58,12 +59,17 @@ class CgroupSettings(Struct, frozen=True, kw_only=True):
     """What people configured, in upstream's words."""
 
     capacity: ResourceList = {}
-    """What the machine has: cpu and memory."""
+    """What the machine has: cpu, memory and huge pages."""
     reserved: ResourceList = {}
     """kubeReserved and systemReserved together."""
     enforce_node_allocatable: tuple[str, ...] = ("pods",)
-    """With `pods` among them, pods get the capacity without what is reserved."""
+    """With `pods` among them, pods get the capacity without what is reserved; `kube-reserved`, `system-reserved`: who
+    is in these groups gets what is reserved; `-compressible`: of processors alone."""
     driver: CgroupDriver = "cgroupfs"
+    kube_reserved_cgroup: str = ""
+    """The group of the node's own daemons, where what is kept for them is enforced."""
+    system_reserved_cgroup: str = ""
+    """That of the rest of the system."""
     cgroup_root: str = ""
     """Parent of all pods' groups; empty: that of the machine."""
     cgroups_per_qos: bool = True
@@ -103,6 +109,9 @@ class NoPodCgroups:
         return
 
     async def clear(self) -> None:
+        return
+
+    async def limit_node(self) -> None:
         return
 
 
@@ -170,6 +179,7 @@ class KernelPodCgroups:
         self._above = self._wanted_above({**class_limits(()), "Burstable": GroupLimits()})
         self._complaint = ""
         self.is_unified = hierarchy.unified
+        self.shown = shown_group(node_group(self._root))
         self.limitation = ""
         if settings.pod_pids_limit > 0 and not hierarchy.mount_of("pids"):
             self.limitation = (
@@ -235,6 +245,10 @@ class KernelPodCgroups:
             if errors:
                 raise Retry("; ".join(errors))
         self._complaint = ""
+
+    async def limit_node(self) -> None:
+        group = node_group(self._root)
+        await self._bring(group, self._above[group])
 
     async def clear(self) -> None:
         above = [self._root[: length + 1] for length in range(len(self._root))]

@@ -4,6 +4,7 @@ Three floors: the node (`kubepods`), the classes of service (`burstable`, `beste
 them) and the pods. Containers come below, and are the runtime's.
 """
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from typing import Final, Literal
@@ -68,6 +69,19 @@ def group_of(cgroup_root: str) -> Group:
     if bad := next((word for word in words if word in (".", "..") or "\0" in word), None):
         raise Invalid(f"cgroupRoot: {cgroup_root!r} has the part {bad!r}; write the path of a control group, such as /")
     return words
+
+
+def named_group(name: str, driver: CgroupDriver) -> Group:
+    """A group that is not ours, as its owner calls it: `/system.slice` or `/podruntime`. Raises Invalid."""
+    if driver == "cgroupfs":
+        return group_of(name)
+    words = name.rstrip("/").rpartition("/")[2].removesuffix(_SLICE).split("-")
+    return tuple(word.replace("_", "-") for word in words if word)
+
+
+def shown_group(group: Group) -> str:
+    """As upstream's messages have it."""
+    return f"[{' '.join(json.dumps(word) for word in group)}]"
 
 
 def node_group(root: Group) -> Group:
@@ -188,7 +202,7 @@ def class_limits(pods: Collection[Pod]) -> dict[str, GroupLimits]:
 
 
 def node_limits(capacity: ResourceList, reserved: ResourceList) -> GroupLimits:
-    """All pods together: what the machine has (cpu, memory, pid) without what is kept for others.
+    """All pods together: what the machine has (cpu, memory, pid, huge pages) without what is kept for others.
 
     The reserve below which pods are evicted is not taken off: eviction has to come first, and the kernel after it.
     """
@@ -200,6 +214,21 @@ def node_limits(capacity: ResourceList, reserved: ResourceList) -> GroupLimits:
         cpu_shares=shares_of(left(CPU).milli) if CPU in capacity else None,
         memory=(left(MEMORY).value or None) if MEMORY in capacity else None,
         pids=(left(PIDS).value or None) if PIDS in capacity else None,
+        hugepages=_hugepages(capacity),
+    )
+
+
+def reserved_limits(amounts: ResourceList, *, compressible: bool) -> GroupLimits:
+    """Of a group that is not for pods: it has what is kept for it, and no more. Compressible: its share of the
+    processors alone, since who uses more memory would be ended for it."""
+    shares = shares_of(amounts[CPU].milli) if CPU in amounts else None
+    if compressible:
+        return GroupLimits(cpu_shares=shares)
+    return GroupLimits(
+        cpu_shares=shares,
+        memory=amounts[MEMORY].value if MEMORY in amounts else None,
+        pids=amounts[PIDS].value if PIDS in amounts else None,
+        hugepages={},
     )
 
 

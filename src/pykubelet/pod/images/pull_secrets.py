@@ -12,10 +12,11 @@ from pykubelet.api.objects import Secret
 from pykubelet.pod.images.keyring import lookup
 from pykubelet.pod.ports.runtime import PullCredentials
 
-_KINDS: Final = {
+PULL_SECRET_KEYS: Final = {
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
     "kubernetes.io/dockercfg": ".dockercfg",
 }
+"""By the type of a secret: where in it the credentials are."""
 
 
 def credentials_for(image: str, secrets: Iterable[Secret]) -> tuple[PullCredentials, ...]:
@@ -31,7 +32,7 @@ def credentials_for(image: str, secrets: Iterable[Secret]) -> tuple[PullCredenti
 
 
 def _entries(secret: Secret) -> Iterator[tuple[str, PullCredentials]]:
-    key = _KINDS.get(secret.type)
+    key = PULL_SECRET_KEYS.get(secret.type)
     data = secret.data.get(key) if key else None
     if data is None:
         return

@@ -7,7 +7,7 @@ from msgspec import Struct
 from pykubelet.api.pod import Pod
 
 
-class Listed(Struct, frozen=True):
+class Listed(Struct, frozen=True, tag=True):
     """The source's whole truth. A pod that is in neither part of it is gone."""
 
     pods: tuple[Pod, ...]
@@ -15,19 +15,19 @@ class Listed(Struct, frozen=True):
     """Uids of pods that exist, but whose present state could not be understood: they stay as they were."""
 
 
-class Applied(Struct, frozen=True):
+class Applied(Struct, frozen=True, tag=True):
     """One pod is new or has changed."""
 
     pod: Pod
 
 
-class Gone(Struct, frozen=True):
+class Gone(Struct, frozen=True, tag=True):
     """One pod is no more."""
 
     uid: str
 
 
-class Restored(Struct, frozen=True):
+class Restored(Struct, frozen=True, tag=True):
     """Pods that an earlier run of the agent had admitted. The source itself has not spoken yet."""
 
     pods: tuple[Pod, ...]

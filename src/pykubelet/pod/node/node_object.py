@@ -96,6 +96,8 @@ class NodeSettings(Struct, frozen=True, kw_only=True):
     """What the agent and the runtime need for themselves."""
     system_reserved: ResourceList = {}
     """What the rest of the system needs."""
+    reserved_cpus: frozenset[int] = frozenset()
+    """The processors that it has to itself."""
     thresholds: tuple[Threshold, ...] = ()
     """Where pods are evicted at once: so much is not for them, either."""
     port: int = 10250

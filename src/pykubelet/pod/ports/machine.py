@@ -73,6 +73,10 @@ class PodCgroups(Protocol):
         """The agent is gone for good, and so are its pods: leave no empty group behind. Never raises."""
         ...
 
+    async def limit_node(self) -> None:
+        """Bound what all pods have together. Raises Retry while they have more."""
+        ...
+
     async def balance(self, pods: Collection[Pod]) -> None:
         """Give the classes of service their share, by what the pods that run ask for."""
         ...

@@ -20,6 +20,8 @@ class MachineFacts(Struct, frozen=True, kw_only=True):
     cpu_cores: int = 0
     """Cores, each of which may be several cpus; 0: unknown."""
     cpu_sockets: int = 0
+    cpus_online: str = ""
+    """Their numbers, such as `0-3`; empty: unknown."""
     storage: int | None = None
     """The size of the file system that pods write to."""
     swap: int = 0

@@ -16,10 +16,10 @@ from msgspec import UNSET
 from pykubelet.api import codec
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Retry
-from pykubelet.pod.moments import Noted
+from pykubelet.pod.moments import ApiAnswered, ApiRequested, Noted, Probed, Relisted, RuntimeCalled, StatusSent
 from pykubelet.pod.stats.loop_picture import LoopPicture
 from pykubelet.pod.story.story import Story
-from pykubelet.server.page.node_state import NodeRow, NodeState, PodRow, pod_row
+from pykubelet.server.page.node_state import Done, NodeRow, NodeState, PodRow, pod_row
 from pykubelet.server.page.usage import UsageHistory
 
 _PERIOD: Final = 1.0
@@ -63,11 +63,21 @@ class Feed:
         self._is_wanted = asyncio.Event()
         self._turn = asyncio.Lock()
         self._changed: set[str] = set()
+        self._calls: Counter[str] = Counter()
+        self._sent = 0
         self._rows: dict[str, PodRow] = {}
         self._last = NodeState(at=now())
         """What the listeners know besides the pods."""
 
     def read(self, noted: Noted) -> None:
+        match noted.moment:
+            case RuntimeCalled(method=method):
+                self._calls[method] += 1
+                return
+            case StatusSent():
+                self._sent += 1
+            case Probed() | Relisted() | ApiAnswered() | ApiRequested():
+                return  # everyday: nothing that is shown in a list changes by it
         self._changed.add(noted.about.uid)
         if len(self._changed) > _MOST_CHANGED:  # nobody has asked for long
             self._changed.clear()
@@ -100,6 +110,7 @@ class Feed:
                 loop=self._picture(),
                 pods=list(self._rows.values()),
                 usage=self._usage.latest,
+                done=self._done(),
             )
 
     async def greet(self, listener: Listener) -> None:
@@ -113,6 +124,7 @@ class Feed:
                 loop=self._last.loop,
                 pods=list(self._rows.values()),
                 usage=self._usage.latest,
+                done=self._done(),
             )
             _empty(listener.messages)
             listener.messages.put_nowait(_event("state", whole))
@@ -150,7 +162,10 @@ class Feed:
 
     def _tell(self, gone: list[str], changed: list[PodRow]) -> None:
         node, picture, usage = self._node(), self._picture(), self._usage.latest
-        before, self._last = self._last, NodeState(at=self._now(), node=node, loop=picture, usage=usage)
+        before, self._last = (
+            self._last,
+            NodeState(at=self._now(), node=node, loop=picture, usage=usage, done=self._done()),
+        )
         if not self._listeners:
             return
         message = NodeState(
@@ -159,6 +174,7 @@ class Feed:
             node=node if node != before.node else UNSET,
             loop=picture if picture != before.loop else UNSET,
             usage=usage if usage is not before.usage else UNSET,
+            done=self._last.done if self._last.done != before.done else UNSET,
             pods=changed,
             gone=gone,
         )
@@ -173,6 +189,9 @@ class Feed:
             except asyncio.QueueFull:
                 listener.is_cut_off = True
                 listener.on_cut_off()
+
+    def _done(self) -> Done:
+        return Done(calls=dict(self._calls), statuses=self._sent)
 
 
 def _event(name: str, value: NodeState) -> bytes:

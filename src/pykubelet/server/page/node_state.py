@@ -118,6 +118,15 @@ class ProbeRow(Struct, frozen=True, kw_only=True, rename="camel"):
     seconds: float | None = None
 
 
+class Done(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was counted since somebody first looked at the page."""
+
+    calls: Mapping[str, int]
+    """Of the runtime, by the CRI's name for them."""
+    statuses: int
+    """That the API server has taken."""
+
+
 class NodeState(Struct, frozen=True, kw_only=True, rename="camel"):
     """All of it, or what has changed since the message before: then what is unchanged is left out."""
 
@@ -131,6 +140,7 @@ class NodeState(Struct, frozen=True, kw_only=True, rename="camel"):
     """Uids of pods that are no more."""
     usage: Mapping[str, Usage] | UnsetType = UNSET
     """By uid; the node's under the empty one."""
+    done: Done | UnsetType = UNSET
 
 
 class PodDetails(Struct, frozen=True, kw_only=True, rename="camel"):

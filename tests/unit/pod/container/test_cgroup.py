@@ -19,6 +19,7 @@ from pykubelet.pod.container.cgroup import (
     class_groups,
     class_limits,
     group_of,
+    named_group,
     node_limits,
     path_of,
     pod_group,
@@ -262,14 +263,35 @@ def test_burstable_pods_weigh_together_what_they_ask_for() -> None:
 def test_the_node_gives_pods_what_is_not_reserved() -> None:
     capacity = amounts(cpu="4", memory="8Gi", pid="32768")
     assert node_limits(capacity, amounts(cpu="500m", memory="1Gi", pid="768", ephemeral_storage="1Gi")) == GroupLimits(
-        cpu_shares=3584, memory=7 * 2**30, pids=32000
+        cpu_shares=3584, memory=7 * 2**30, pids=32000, hugepages={}
     )
     assert node_limits(capacity, {}).memory == 8 * 2**30
 
 
 def test_a_node_that_reserves_all_it_has_says_nothing_about_memory() -> None:
-    assert node_limits(amounts(cpu="1", memory="1Gi"), amounts(cpu="2", memory="2Gi")) == GroupLimits(cpu_shares=2)
-    assert node_limits({}, {}) == GroupLimits()
+    assert node_limits(amounts(cpu="1", memory="1Gi"), amounts(cpu="2", memory="2Gi")) == GroupLimits(
+        cpu_shares=2, hugepages={}
+    )
+    assert node_limits({}, {}) == GroupLimits(hugepages={})
+
+
+def test_pods_together_have_the_huge_pages_of_the_machine_and_no_others() -> None:
+    assert node_limits(amounts(cpu="1", hugepages_2Mi="64Mi"), {}).hugepages == {2 * MI: 64 * MI}
+
+
+@pytest.mark.parametrize(
+    ("name", "driver", "path"),
+    [
+        ("/system.slice", "systemd", "/system.slice"),
+        ("/kube.slice/kube-daemons.slice", "systemd", "/kube.slice/kube-daemons.slice"),
+        ("/kube_x.slice", "systemd", "/kube_x.slice"),
+        ("/podruntime/x", "cgroupfs", "/podruntime/x"),
+    ],
+)
+def test_a_group_of_others_is_found_by_the_name_that_they_have_for_it(
+    name: str, driver: CgroupDriver, path: str
+) -> None:
+    assert path_of(named_group(name, driver), driver) == path
 
 
 @pytest.mark.parametrize(("size", "text"), [(2**21, "2MB"), (2**30, "1GB"), (2**16, "64KB"), (2**34, "16GB")])
