@@ -88,29 +88,14 @@ class RequestHandler:
         seen = self._observer.begin(request)
         response = None
         try:
-            response = await self._answered(request, seen)
-            return response
-        finally:
-            self._observer.end(seen, response)
-
-    async def _answered(self, request: web.Request, seen: Seen) -> web.StreamResponse:
-        try:
-            return await self._handle(request, seen)
-        except ApiError as error:
-            return _failure(request, error)
-        except Expired as error:
-            return _failure(request, status.gone_410(str(error)))
-        except DecodeError as error:
-            return _failure(request, status.bad_request(f"the object provided cannot be read: {error}"))
-        except Retry as error:
-            return _failure(request, status.unavailable(str(error), max(1, round(error.after or 1))))
-        except PykubeletError as error:
-            return _failure(request, status.internal(str(error)))
+            response = await self._handle(request, seen)
         except (asyncio.CancelledError, web.HTTPException, ConnectionError):
             raise
-        except Exception:  # the boundary: one request's failure is not the server's
-            log.exception("%s %s failed", request.method, request.path)
-            return _failure(request, status.internal("the server has a fault; its log says which"))
+        except Exception as error:  # the boundary: one request's failure is not the server's
+            response = _failure(request, _told(request, error))
+        finally:
+            self._observer.end(seen, response)
+        return response
 
     def _end_streams_of(self, resource: Resource) -> None:
         """Whoever watches what is no longer the same has to ask anew."""
@@ -378,6 +363,23 @@ def _call(
         warnings=[],
         notes=notes,
     )
+
+
+def _told(request: web.Request, error: Exception) -> ApiError:
+    """What a client is told of whatever went wrong."""
+    match error:
+        case ApiError():
+            return error
+        case Expired():
+            return status.gone_410(str(error))
+        case DecodeError():
+            return status.bad_request(f"the object provided cannot be read: {error}")
+        case Retry():
+            return status.unavailable(str(error), max(1, round(error.after or 1)))
+        case PykubeletError():
+            return status.internal(str(error))
+    log.error("%s %s failed", request.method, request.path, exc_info=error)
+    return status.internal("the server has a fault; its log says which")
 
 
 def _failure(request: web.Request, error: ApiError) -> web.Response:

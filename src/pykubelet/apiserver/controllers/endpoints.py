@@ -8,6 +8,7 @@ from msgspec import Struct
 from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.store.port import Event
 
 SERVICES: Final[Kind] = ("", "services")
 ENDPOINTS: Final[Kind] = ("", "endpoints")
@@ -131,12 +132,19 @@ def _port(name: str, protocol: str, number: int) -> dict[str, Any]:
 class EndpointsController:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
+        self._pods = client.resource(PODS).prefix
+        self._selects = True
 
     async def run(self) -> None:
-        await self._client.follow(self.sync, SERVICES, PODS, ENDPOINTS, most=_LOOK_AGAIN)
+        await self._client.follow(self.sync, SERVICES, PODS, ENDPOINTS, wanted=self._matters, most=_LOOK_AGAIN)
+
+    def _matters(self, event: Event) -> bool:
+        """Pods do if some service selects any."""
+        return self._selects or not event.key.startswith(self._pods)
 
     async def sync(self) -> None:
         services = [each for each in await self._client.views(SERVICES, behind) if each is not None]
+        self._selects = bool(services)
         there = {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in await self._find_managed()}
         if services:
             pods = [each for each in await self._client.views(PODS, backer) if each is not None]

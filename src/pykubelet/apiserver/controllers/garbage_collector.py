@@ -18,7 +18,7 @@ from pykubelet.apiserver.writer.checks import without_finalizer, without_owners
 log = logging.getLogger(__name__)
 
 _MARK: Final = b'"ownerReferences"'
-_HOLDS: Final = (b'"foregroundDeletion"', b'"orphan"')
+_HOLDS: Final = b'"foregroundDeletion"', b'"orphan"'
 _LOOK_AGAIN: Final = 60.0
 _PAUSE: Final = 0.1
 _TRIES: Final = 5
@@ -198,6 +198,7 @@ def _matters(event: Event) -> bool:
     """Something is gone, or is new and has an owner, or waits for what belongs to it."""
     if event.kind == "delete":
         return True
-    if any(mark in event.value for mark in _HOLDS):
+    if event.is_new and _MARK in event.value:
         return True
-    return event.is_new and _MARK in event.value
+    foreground, orphan = _HOLDS
+    return foreground in event.value or orphan in event.value

@@ -8,7 +8,6 @@ import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.store.port import Event
 from pykubelet.apiserver.store.watch_cache import WatchCache
 from pykubelet.base.backoff import Backoff
@@ -40,15 +39,12 @@ class Informer:
             try:
                 since = (await self._cache.list(self._prefixes[0], limit=1)).revision
                 self._has_changed.set()
-                async for told in self._cache.watch(ROOT, since=since, wanted=self._matters):
+                async for told in self._cache.watch(self._prefixes, since=since, wanted=self._wanted):
                     if isinstance(told, Event):
                         self._has_changed.set()
             except PykubeletError as error:
                 log.debug("a controller's watch begins anew: %s", error)
             await asyncio.sleep(backoff.next())
-
-    def _matters(self, event: Event) -> bool:
-        return event.key.startswith(self._prefixes) and (self._wanted is None or self._wanted(event))
 
 
 @asynccontextmanager

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final
 
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
-from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Event
 from pykubelet.base.backoff import Backoff
@@ -97,9 +96,7 @@ class KeyedWork:
 
         def matters(event: Event) -> bool:
             """Where there is no owner, what could be anybody's is nobody's; most clusters have none of most kinds."""
-            if not event.key.startswith(prefixes):
-                return False
-            return event.key.startswith(own) or _has_owner(event) or cache.count(own) > 0
+            return cache.has_any(own) or event.key.startswith(own) or _has_owner(event)
 
         backoff = Backoff(0.2, 10.0, now=asyncio.get_running_loop().time)
         while True:
@@ -107,7 +104,7 @@ class KeyedWork:
                 since = (await cache.list(prefixes[0], limit=1)).revision
                 for entry in await client.entries(owners):
                     self.add(_key(entry.key, own))
-                async for told in cache.watch(ROOT, since=since, wanted=matters):
+                async for told in cache.watch(prefixes, since=since, wanted=matters):
                     if isinstance(told, Event):
                         with client.apart(told.key):
                             for key in await keys_of(told):
@@ -170,7 +167,12 @@ class KeyedWork:
 
 
 def _has_owner(event: Event) -> bool:
-    return _OWNED in event.value or (event.previous is not None and _OWNED in event.previous)
+    """Looked for once: all who follow pods ask."""
+    found: bool | None = event.cache.get("has_owner")
+    if found is None:
+        found = _OWNED in event.value or (event.previous is not None and _OWNED in event.previous)
+        event.cache["has_owner"] = found
+    return found
 
 
 def _key(key: str, prefix: str) -> Key:

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.store.port import Event
 from pykubelet.apiserver.strategies.persistent_volume_claims import CLAIM_PROTECTION
 from pykubelet.apiserver.strategies.persistent_volumes import VOLUME_PROTECTION
 from pykubelet.apiserver.strategies.storage_classes import CLASS_PROTECTION
@@ -31,9 +32,15 @@ class Protection:
     def __init__(self, client: ControllerClient, what: Protected) -> None:
         self._client = client
         self._what = what
+        self._cache = client.backend.cache
+        self._prefix = client.resource(what.kind).prefix
 
     async def run(self) -> None:
-        await self._client.follow(self.sync, self._what.kind, *self._what.users)
+        await self._client.follow(self.sync, self._what.kind, *self._what.users, wanted=self._matters)
+
+    def _matters(self, event: Event) -> bool:
+        """Where there is nothing to protect, it is all the same who uses what."""
+        return self._cache.has_any(self._prefix) or event.key.startswith(self._prefix)
 
     async def sync(self) -> None:
         kind, finalizer, users = self._what

@@ -65,11 +65,13 @@ class ResourceQuotaController:
 
     def _matters(self, event: Event) -> bool:
         """Most of what happens in a namespace leaves its quotas as they are, and most namespaces have none."""
+        is_quota = event.key.startswith(self._prefix)
+        if not is_quota and not self._limited:
+            return False
         resource = self._client.resources.at(event.key)
         if resource is None or not resource.namespaced:
             return False
         namespace = event.key.removeprefix(resource.prefix).partition("/")[0]
-        is_quota = event.key.startswith(self._prefix)
         if not is_quota and namespace not in self._limited:
             return False
         is_old_pod = resource.plural == "pods" and event.kind == "put" and not event.is_new

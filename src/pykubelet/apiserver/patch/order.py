@@ -37,6 +37,9 @@ class Places:
         for index, value in enumerate(values):
             self._first.setdefault(key_of(value), index)
 
+    def keys(self) -> list[Hashable]:
+        return list(self._first)
+
     def of(self, key: Hashable) -> int:
         """-1 when it is nowhere"""
         return self._first.get(key, -1)
@@ -47,9 +50,12 @@ class Places:
 
 def ordered(merged: list[Any], order: list[Any], before: list[Any], key_of: KeyOf) -> list[Any]:
     """The items that the patch names in the order it gives; the others among them, about where they were."""
-    wanted, was = Places(order, key_of), Places(before, key_of)
-    named = [each for each in merged if wanted.of(key_of.required(each)) >= 0]
-    others = [each for each in merged if wanted.of(key_of.required(each)) < 0]
+    wanted, keys = Places(order, key_of), [key_of.required(each) for each in merged]
+    if keys == wanted.keys():
+        return merged
+    was = Places(before, key_of)
+    named = [each for each, key in zip(merged, keys, strict=True) if wanted.of(key) >= 0]
+    others = [each for each, key in zip(merged, keys, strict=True) if wanted.of(key) < 0]
     return _interleaved(_sorted(others, was, key_of), _sorted(named, wanted, key_of), was, key_of)
 
 

@@ -191,11 +191,11 @@ def _check_order(wanted: list[Any], order: list[Any], key_of: KeyOf) -> None:
     """The items of a patch must be named in its order list, and in the same order; deletions need not be."""
     if not wanted or not order:
         return
-    remaining = iter(order)
+    remaining = map(key_of.required, order)
     for each in wanted:
         if _has_directive(each):
             continue
-        if not any(key_of.required(each) == key_of.required(other) for other in remaining):
+        if key_of.required(each) not in remaining:
             raise PatchRefused(f"The order in patch list:\n{wanted}\n doesn't match {_ORDER} list:\n{order}", INTERNAL)
 
 

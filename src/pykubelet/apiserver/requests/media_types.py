@@ -1,5 +1,6 @@
 """The forms in which objects come and go, and which of them a client wants."""
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ class Accept(msgspec.Struct, frozen=True):
     version: str = "v1"
 
 
+@lru_cache(maxsize=64)
 def accepted(header: str) -> Accept:
     """The first form in the client's order that we can send as we have it; protobuf for one that takes nothing else."""
     if not header.strip():

@@ -31,7 +31,7 @@ class Followers:
         for follower in self._followers:
             at = follower.since
             for event in events:
-                if event.revision > follower.since and event.key.startswith(follower.prefix):
+                if event.revision > follower.since and event.key.startswith(follower.prefixes):
                     follower.put(event, _MOST)
                     at = event.revision
             if at < self.revision:

@@ -62,6 +62,7 @@ class WatchCache:
         self._window = self._new_window(0)
         self._ready = asyncio.Event()
         self._mirrors: list[tuple[str, Told]] = []
+        self._mirrored: tuple[str, ...] = ()
         self._audience = Audience()
         self._moved = asyncio.Event()
 
@@ -152,9 +153,10 @@ class WatchCache:
             if event.key not in self._entries:
                 insort(self._keys, event.key)
             entry = self._entries[event.key] = Entry(event.key, event.value, event.revision, event.created)
-        for prefix, told in self._mirrors:
-            if event.key.startswith(prefix):
-                told(event.key, entry)
+        if event.key.startswith(self._mirrored):  # few are
+            for prefix, told in self._mirrors:
+                if event.key.startswith(prefix):
+                    told(event.key, entry)
 
     def _tell_mirrors(self, before: dict[str, Entry]) -> None:
         for prefix, told in self._mirrors:
@@ -183,6 +185,7 @@ class WatchCache:
         """Have somebody know at every moment what the cache knows below a prefix: told of each entry that is there, and
         of each change in the moment of the change. What was known stays known while the store is away."""
         self._mirrors.append((prefix, told))
+        self._mirrored = (*self._mirrored, prefix)
         for entry in self._page(prefix, 0, "").entries:
             told(entry.key, entry)
 
@@ -231,6 +234,11 @@ class WatchCache:
         first, after = bisect_left(self._keys, prefix), prefix_end(prefix)
         return (bisect_left(self._keys, after) if after else len(self._keys)) - first
 
+    def has_any(self, prefix: str) -> bool:
+        """Below a prefix."""
+        first = bisect_left(self._keys, prefix)
+        return first < len(self._keys) and self._keys[first].startswith(prefix)
+
     def _page(self, prefix: str, limit: int, start_key: str) -> Listing:
         first = bisect_left(self._keys, max(prefix, start_key))
         after = prefix_end(prefix)
@@ -262,17 +270,23 @@ class WatchCache:
     # --- telling watchers
 
     async def watch(
-        self, prefix: str = "", *, since: int, wanted: Wanted | None = None
+        self, prefix: str | tuple[str, ...] = "", *, since: int, wanted: Wanted | None = None
     ) -> AsyncGenerator[Event | Bookmark, None]:
-        """As `Store.watch`, of the changes that are `wanted`. Ends with Expired when `since` is too long ago, and with
-        TooSlow when more events wait than a watcher may leave waiting."""
+        """As `Store.watch`, of the changes that are `wanted`, below one prefix or several that are apart from each
+        other. Ends with Expired when `since` is too long ago, and with TooSlow when more events wait than a watcher may
+        leave waiting."""
         async with aclosing(self.batches(prefix, since=since, wanted=wanted)) as batches:
             async for batch in batches:
                 for told in batch:
                     yield told
 
     async def batches(
-        self, prefix: str = "", *, since: int, wanted: Wanted | None = None, until: float | None = None
+        self,
+        prefix: str | tuple[str, ...] = "",
+        *,
+        since: int,
+        wanted: Wanted | None = None,
+        until: float | None = None,
     ) -> AsyncGenerator[Sequence[Event | Bookmark], None]:
         """The same, with all at once that there is to tell; it ends `until` a time of the loop."""
         prefix = prefix or self.prefix

@@ -13,10 +13,11 @@ Wanted = Callable[[Event], bool]
 class Watcher:
     """What waits for one watcher."""
 
-    __slots__ = ("_is_over", "_news", "_waiting", "failure", "prefix", "since", "wanted")
+    __slots__ = ("_is_over", "_news", "_waiting", "failure", "prefixes", "since", "wanted")
 
-    def __init__(self, prefix: str, since: int, wanted: Wanted | None = None) -> None:
-        self.prefix = prefix
+    def __init__(self, prefix: str | tuple[str, ...], since: int, wanted: Wanted | None = None) -> None:
+        """Of several prefixes none is the beginning of another: each event is told once."""
+        self.prefixes = prefix if isinstance(prefix, tuple) else (prefix,)
         self.since = since
         self.wanted = wanted
         self.failure: PykubeletError | None = None
@@ -74,18 +75,17 @@ class Audience:
         self._lengths: tuple[int, ...] = ()
 
     def add(self, watcher: Watcher) -> None:
-        if watcher.prefix in self._by_prefix:
-            self._by_prefix[watcher.prefix].add(watcher)
-            return
-        self._by_prefix[watcher.prefix] = {watcher}
+        for prefix in watcher.prefixes:
+            self._by_prefix.setdefault(prefix, set()).add(watcher)
         self._measure()
 
     def remove(self, watcher: Watcher) -> None:
-        same = self._by_prefix.get(watcher.prefix, set())
-        same.discard(watcher)
-        if not same:
-            self._by_prefix.pop(watcher.prefix, None)
-            self._measure()
+        for prefix in watcher.prefixes:
+            same = self._by_prefix.get(prefix, set())
+            same.discard(watcher)
+            if not same:
+                self._by_prefix.pop(prefix, None)
+        self._measure()
 
     def tell(self, event: Event, most: int) -> None:
         for length in self._lengths:
@@ -94,15 +94,16 @@ class Audience:
                     watcher.put(event, most)
 
     def tell_idle(self, bookmark: Bookmark) -> None:
-        for watchers in self._by_prefix.values():
-            for watcher in watchers:
-                if watcher.is_idle and bookmark.revision >= watcher.since:
-                    watcher.put(bookmark, 1)
+        for watcher in self._everybody():
+            if watcher.is_idle and bookmark.revision >= watcher.since:
+                watcher.put(bookmark, 1)
 
     def end(self, error: PykubeletError) -> None:
-        everybody = [watcher for watchers in self._by_prefix.values() for watcher in watchers]
-        for watcher in everybody:
+        for watcher in self._everybody():
             watcher.fail(Expired(str(error)) if isinstance(error, Expired) else Retry(str(error)))
+
+    def _everybody(self) -> set[Watcher]:
+        return set().union(*self._by_prefix.values())
 
     def _measure(self) -> None:
         self._lengths = tuple(sorted({len(prefix) for prefix in self._by_prefix}))

@@ -173,7 +173,8 @@ class Strategy:
         """`obj` may change what this way of updating is for, and nothing else."""
         if subresource == "status":
             keep_all_but(obj, old, ("status",))
-        elif self.has_status:
+            return
+        if self.has_status:
             keep(obj, old, "status")
         self.count_generation(obj, old)
 

@@ -94,6 +94,7 @@ class PodStrategy(Strategy):
                 keep(obj["metadata"], old["metadata"], "ownerReferences")
                 if not at(obj, "status.qosClass"):
                     obj.setdefault("status", {})["qosClass"] = at(old, "status.qosClass", "BestEffort")
+                return
             case "ephemeralcontainers":
                 wanted = at(obj, "spec.ephemeralContainers", [])
                 keep_all_but(obj, old, ())

@@ -61,7 +61,7 @@ class Observer:
             if not response.prepared:
                 response.headers[HEADER] = seen.audit_id
             seen.code = response.status
-            if isinstance(response, web.Response) and isinstance(response.body, bytes):
+            if not seen.size and isinstance(response, web.Response) and isinstance(response.body, bytes):
                 seen.size = len(response.body)
                 if seen.code >= 400 or self.wants_answer(seen):
                     seen.answer = response.body
