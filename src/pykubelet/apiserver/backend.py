@@ -149,8 +149,7 @@ class Backend:
         entry = await self.store.get(resource.key(namespace, name)) if name else None
         if entry is None:
             raise status.not_found(resource.plural, name, resource.group)
-        if self.strategy(resource).waits:
-            await self.ready(resource, (entry,))
+        await self.ready(resource, (entry,))
         return entry
 
     async def live(self, plural: str, namespace: str, name: str) -> Object:

@@ -66,6 +66,8 @@ _HELD: Final = 64 << 10
 """Bytes that may wait for one watcher to take them: there can be a thousand."""
 _TOO_MANY: Final = "you have too many connections: close some of them"
 _READING: Final = ("get", "list", "watch")
+_UNSPEAKABLE: Final = frozenset("/%\0")
+"""What no name in a path may have."""
 _SHARED_PARTS: Final = ("status", "finalize", "approval", "ephemeralcontainers", "resize")
 """Parts that are read and written like the object itself."""
 
@@ -110,7 +112,8 @@ class RequestHandler:
     async def _handle(self, request: web.Request, seen: Seen) -> web.StreamResponse:
         info = seen.info = request_info(request.method, request.rel_url.raw_path, request.query)
         user = await self._identified(request, seen, info)
-        await self._observer.known(seen)
+        if self._observer.is_auditing:
+            await self._observer.known(seen)
         if not info.is_resource:
             return await self._plain.answer(request, info.path)
         resource = self._backend.resources.find(info.group, info.version, info.resource)
@@ -305,7 +308,7 @@ async def _not_here(backend: Backend, call: Call) -> Answer:
 def _check_place(resource: Resource, info: RequestInfo) -> None:
     """That the path can be one of this resource. Raises 404 and 405."""
     for name in (info.namespace, info.name):
-        if any(each in name for each in "/%\0") or name in (".", ".."):
+        if not _UNSPEAKABLE.isdisjoint(name) or name in (".", ".."):
             raise status.bad_request(
                 f'invalid resource name "{name}": it may not contain "/", "%" or a zero, nor be "." or ".."'
             )

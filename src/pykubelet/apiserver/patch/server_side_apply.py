@@ -251,8 +251,7 @@ def _with_parts(value: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """With a spec and a status even where they are empty: nobody comes to own them as a whole by filling them in."""
     if not isinstance(schema, Record):
         return value
-    parts = (name for name, field in schema.fields.items() if field.is_written and isinstance(field.type, Record))
-    return {**{name: {} for name in parts}, **value}
+    return {**{name: {} for name in schema.parts}, **value}
 
 
 def _without_new_nulls(result: dict[str, Any], live: dict[str, Any] | None) -> dict[str, Any]:

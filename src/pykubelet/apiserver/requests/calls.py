@@ -1,11 +1,12 @@
 """One request about a resource, after it was let in, and the answer to it."""
 
 from collections.abc import AsyncIterator, Mapping
+from functools import cached_property
 
 import msgspec
 
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.requests.media_types import Accept
+from pykubelet.apiserver.requests.media_types import Accept, is_for_people
 from pykubelet.apiserver.requests.options import WriteOptions, write_options
 from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import User
@@ -13,7 +14,7 @@ from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import Json
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, dict=True):
     info: RequestInfo
     resource: Resource
     query: Mapping[str, str]
@@ -30,8 +31,14 @@ class Call(msgspec.Struct, frozen=True):
     ahead: tuple[Json, list[str]] | None = None
     """What is in the body, and which names are in one map twice, where that was looked at before."""
 
+    @cached_property
     def write_options(self) -> WriteOptions:
+        """Raises 422."""
         return write_options(self.query, self.dry_run, self.info.verb, self.user_agent)
+
+    @cached_property
+    def is_for_people(self) -> bool:
+        return is_for_people(self.query.get("pretty"), self.user_agent)
 
 
 class Answer(msgspec.Struct, frozen=True):

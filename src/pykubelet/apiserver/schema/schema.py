@@ -57,6 +57,18 @@ class Record(msgspec.Struct, frozen=True, dict=True):
         defaults = {name: field.default for name, field in self.fields.items() if field.default is not None}
         return defaults | {name: _filled(field.type) for name, field in self.fields.items() if field.is_filled}
 
+    @cached_property
+    def blank(self) -> Mapping[str, Json]:
+        """An object of which nothing has been said: only what is always written."""
+        written = ((name, field) for name, field in self.fields.items() if field.is_written)
+        return {name: empty(field.type) if field.is_filled else None for name, field in written}
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The records in it that are always written: a spec, a status."""
+        fields = self.fields.items()
+        return tuple(name for name, field in fields if field.is_written and isinstance(field.type, Record))
+
 
 class Field(msgspec.Struct, frozen=True):
     type: "Schema"
@@ -97,13 +109,9 @@ def item(schema: Schema) -> Schema:
 
 
 def empty(schema: Schema) -> Json:
-    """An object of this type of which nothing has been said: only what is always written."""
+    """An object of this type of which nothing has been said."""
     if isinstance(schema, Record):
-        return {
-            name: empty(field.type) if field.is_filled else None
-            for name, field in schema.fields.items()
-            if field.is_written
-        }
+        return copied(schema.blank)
     return zero(schema) if isinstance(schema, Scalar) else None
 
 

@@ -31,6 +31,7 @@ class Observer:
         self._now = now
         self._auditing = auditing
         self.tallies = Tallies()
+        self.is_auditing = auditing is not None
 
     def begin(self, request: web.Request) -> Seen:
         """Who gives his request a name finds it by that in the log, and the server's in every answer."""

@@ -33,7 +33,7 @@ async def bind(backend: Backend, call: Call) -> Answer:
     if binding.metadata.name and binding.metadata.name != name:
         raise status.bad_request("name in URL does not match name in Binding object")
     _check(binding, name)
-    writer = writer_for(backend, call, call.write_options())
+    writer = writer_for(backend, call, call.write_options)
     await bind_pod(writer, call.info.namespace, name, binding)
     return Answer(201, status_object("Success", 201))
 

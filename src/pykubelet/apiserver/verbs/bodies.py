@@ -42,7 +42,7 @@ def read_object(call: Call, strategy: Strategy, *, kind: str = "", api_version: 
     if strategy.resource.is_custom and not kind:
         _check_said(value, want)
     obj = _of_kind(value, want, version)
-    validation = call.write_options().validation
+    validation = call.write_options.validation
     shape = strategy.shape if not kind else schema_of(version, kind)
     is_known = check_shape(obj, want, version, shape)
     unknown: Iterable[str] = ()

@@ -13,7 +13,7 @@ from pykubelet.apiserver.writer.writer import Writer
 
 
 async def create(backend: Backend, call: Call) -> Answer:
-    options = call.write_options()
+    options = call.write_options
     obj = read_object(call, backend.strategy(call.resource))
     return Answer(201, await create_object(backend, call, obj, options))
 

@@ -36,7 +36,7 @@ Patched = Callable[[Object | None], Json]
 
 
 async def patch(backend: Backend, call: Call) -> Answer:
-    options = call.write_options()
+    options = call.write_options
     check_patch(call, options)
     attempt = _Attempt(backend, call, options)
     if attempt.is_apply and not call.info.subresource:

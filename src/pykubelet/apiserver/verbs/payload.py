@@ -9,7 +9,7 @@ import msgspec
 from pykubelet.apiserver.backend import LIGHT, Backend
 from pykubelet.apiserver.objects import Object, encode
 from pykubelet.apiserver.requests.calls import Answer, Call
-from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, is_for_people
+from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML
 from pykubelet.apiserver.schema.protobuf_writing import to_protobuf
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.tables.tables import partial_metadata, table, wanted_objects
@@ -37,19 +37,14 @@ def payload_weight(call: Call, answer: Answer) -> int:
     """How many bytes have to be worked on to make it."""
     if call.accept.media in (YAML, PROTOBUF):
         return LIGHT + 1 if call.accept.media == YAML else len(answer.data or b"")
-    return len(answer.data or b"") if _is_pretty(call) else 0
-
-
-def _is_pretty(call: Call) -> bool:
-    return is_for_people(call.query.get("pretty"), call.user_agent)
+    return len(answer.data or b"") if call.is_for_people else 0
 
 
 def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
-    headers = [("Cache-Control", "no-cache, private")]
-    told = dict.fromkeys([*_of_kind(call), *call.warnings, *_besides(call, answer)])
-    headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(told)]
-    headers.append(("Content-Type", call.accept.media))
-    if answer.data is not None and call.accept.media == JSON and not _is_pretty(call):
+    headers = [("Cache-Control", "no-cache, private"), ("Content-Type", call.accept.media)]
+    if told := dict.fromkeys(_warnings(call, answer)):
+        headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(told)]
+    if answer.data is not None and call.accept.media == JSON and not call.is_for_people:
         return Payload(answer.code, _ended(answer.data), headers)
     obj = answer.obj if answer.obj is not None else msgspec.json.decode(answer.data or b"{}")
     obj = _transformed(backend, call, obj)
@@ -63,7 +58,7 @@ def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
         if len(body) > MOST_YAML:
             raise ApiError(406, "NotAcceptable", f"{len(body)} bytes are too many to be written as YAML: ask for JSON")
         body = msgspec.yaml.encode(obj)
-    elif _is_pretty(call):
+    elif call.is_for_people:
         body = msgspec.json.format(body, indent=2)
     return Payload(answer.code, _ended(body), headers)
 
@@ -73,14 +68,12 @@ def _ended(body: bytes) -> bytes:
     return body if body.endswith(b"\n") else body + b"\n"
 
 
-def _of_kind(call: Call) -> Iterator[str]:
+def _warnings(call: Call, answer: Answer) -> Iterator[str]:
+    """What whoever asks should know of the kind, and whoever wrote an object of that."""
+    info, obj = call.info, answer.obj
     if call.resource.deprecation:
         yield call.resource.deprecation
-
-
-def _besides(call: Call, answer: Answer) -> Iterator[str]:
-    """What whoever wrote the object should know of it."""
-    info, obj = call.info, answer.obj
+    yield from call.warnings
     resource = f"{info.resource}.{info.group}" if info.group else info.resource
     if resource in DEPRECATED:
         yield DEPRECATED[resource]

@@ -31,7 +31,7 @@ async def scale(backend: Backend, call: Call) -> Answer:
     if info.verb == "get":
         entry = await backend.read(resource, info.namespace, info.name)
         return Answer(200, scale_of(resource, backend.object_of(resource, entry.value, entry.revision)))
-    options, strategy = call.write_options(), backend.strategy(resource)
+    options, strategy = call.write_options, backend.strategy(resource)
     if info.verb == "patch":
         check_patch(call, options)
     is_apply = info.verb == "patch" and call.content_type == APPLY

@@ -12,7 +12,7 @@ from pykubelet.apiserver.verbs.create import check_namespace, create_object, wri
 
 async def update(backend: Backend, call: Call) -> Answer:
     strategy, info = backend.strategy(call.resource), call.info
-    options = call.write_options()
+    options = call.write_options
     given = read_object(call, strategy)
     check_name(call, given)
     is_new = False

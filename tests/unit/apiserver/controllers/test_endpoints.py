@@ -35,6 +35,22 @@ async def test_endpoints_follow_the_pods_behind_a_service() -> None:
         assert await c.get("endpoints", "by-hand") is not None
 
 
+@virtual_time
+async def test_a_service_that_comes_after_its_pods_finds_them() -> None:
+    ready = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}
+    async with cluster() as c, running(EndpointsController(c)):
+        await asyncio.sleep(1)
+        await c.pod("a", metadata={"labels": {"app": "web"}}, status=ready)
+        await asyncio.sleep(1)
+        spec = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+        await c.add("", "services", {"metadata": {"name": "web", "namespace": "default"}, "spec": spec})
+        await asyncio.sleep(1)
+        await c.pod("b", metadata={"labels": {"app": "web"}}, status={**ready, "podIP": "10.0.0.2"})
+        await asyncio.sleep(1)
+        (found,) = (await c.get("endpoints", "web"))["subsets"]
+        assert [each["ip"] for each in found["addresses"]] == ["10.0.0.1", "10.0.0.2"]
+
+
 async def served(c: TestCluster, name: str, address: str) -> None:
     spec = {"selector": {"app": name}, "ports": [{"port": 80}]}
     await c.add("", "services", {"metadata": {"name": name, "namespace": "default"}, "spec": spec})

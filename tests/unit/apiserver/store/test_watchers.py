@@ -68,6 +68,21 @@ async def test_an_event_reaches_those_whose_prefix_and_wish_it_fits_and_who_do_n
 
 
 @virtual_time
+async def test_who_follows_several_prefixes_is_told_of_each_and_of_nothing_else() -> None:
+    several = Watcher(("/a/", "/b/"), 4)
+    told = audience(several)
+    for number, key in enumerate(("/a/1", "/c/1", "/b/1"), start=5):
+        told.tell(event(key, number), 10)
+    told.tell_idle(Bookmark(9))
+    assert await several.next() == [event("/a/1", 5), event("/b/1", 7)]
+    told.tell_idle(Bookmark(9))
+    assert await several.next() == [Bookmark(9)]
+    told.remove(several)
+    told.tell(event("/b/1", 10), 10)
+    assert several.is_idle
+
+
+@virtual_time
 async def test_a_bookmark_is_for_the_idle_and_never_goes_back() -> None:
     idle, busy, ahead = Watcher("/a", 4), Watcher("/a", 4), Watcher("/a", 9)
     busy.put(event("/a"), 10)
