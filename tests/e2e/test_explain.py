@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from kit.agent_process import command
+from kit.pty_screen import pty_screen
 from kit.up_cluster import EMBEDDED, UpCluster, cluster_up
 from kit.waiting import wait_for
 from pykubelet.host.journal_files import read_journal
@@ -162,6 +163,36 @@ def test_from_anywhere_through_the_api_server_and_as_a_plug_in_of_kubectl(cluste
     plug_in.chmod(0o755)
     path = f"{folder}:{os.environ['PATH']}"
     assert "has no node: none has enough cpu" in cluster.kubectl("explainpod", "room", env={"PATH": path})
+
+
+def test_top_shows_them_live_and_leads_to_logs_and_a_shell(cluster: UpCluster) -> None:
+    with pty_screen("top", "--data", str(cluster.data), columns=120, lines=40) as screen:
+        screen.sees("CrashLoopBackOff")
+        screen.types("/well\r")
+        screen.sees("well runs for")
+        screen.types("\x1b/bad-\r")
+        screen.sees("last words: `bad`")
+        screen.types("\r")
+        screen.sees("What to try:")
+        screen.types("l")
+        screen.sees(": log of app")
+        screen.types("q\x1b/well\r")
+        screen.sees("well runs for")
+        screen.types("s")
+        screen.sees("root@well")
+        screen.types("echo is-$((40 + 2)); stty size\r")
+        screen.sees("is-42")
+        screen.sees("40 120")
+        screen.types("exit\r")
+        screen.sees("is-42", gone=True)
+        screen.sees("well runs for")
+        screen.types("q")
+        assert screen.leaves() == 0
+    there = command("top", "--kubeconfig", str(cluster.kubeconfig), "--sort", "status")
+    here = command("top", "--data", str(cluster.data), "-o", "json")
+    listed = [line.split()[1] for line in there.splitlines()[1:]]
+    assert set(listed) == {each["name"] for each in json.loads(here)["items"][0]["pods"]}
+    assert listed.index("well") > listed.index("crash"), "who is not well comes first"
 
 
 def test_who_may_not_use_the_node_s_proxy_is_told_the_status_alone(cluster: UpCluster) -> None:

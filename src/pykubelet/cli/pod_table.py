@@ -5,6 +5,7 @@ from typing import Any
 
 from pykubelet.api.durations import ago
 from pykubelet.api.rules.printed_pod import PrintedPod
+from pykubelet.cli.plain_text import plain
 
 _COLUMNS = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE")
 
@@ -24,7 +25,7 @@ def _row(pod: dict[str, Any], now: datetime) -> tuple[str, ...]:
     began = pod.get("status", {}).get("startTime") or meta.get("creationTimestamp")
     age = ago(began, now) if began else ""
     ready = f"{shown.ready}/{shown.total}"
-    return meta.get("namespace", ""), meta.get("name", ""), ready, shown.reason, str(shown.restarts), age
+    return meta.get("namespace", ""), meta.get("name", ""), ready, plain(shown.reason), str(shown.restarts), age
 
 
 def _key(pod: dict[str, Any]) -> tuple[str, str]:

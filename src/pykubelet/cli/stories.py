@@ -118,9 +118,14 @@ async def _from_disk(places: Places, asked: Asked) -> Told | None:
     try:
         await ask(places.state / "pykubelet.sock", "ping")
     except Retry:
-        own = places.state / "logs"
-        return await asyncio.to_thread(_read, places.state / "journal", own if own.is_dir() else _LOGS, asked)
+        return await asyncio.to_thread(_read, places.state / "journal", log_root(places.state), asked)
     return None  # who runs has been asked
+
+
+def log_root(state: Path) -> Path:
+    """Where the agent with that state has the logs of its pods."""
+    own = state / "logs"
+    return own if own.is_dir() else _LOGS
 
 
 def _read(folder: Path, logs: Path, asked: Asked) -> Told:

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from pykubelet.cli.plain_text import plain
+
 _MOST_LINES = 40
 
 
@@ -10,7 +12,7 @@ def list_text(told: dict[str, Any]) -> str:
     """One line for each pod that is not well."""
     lines = [*_node_lines(told)]
     items = sorted(told["items"], key=lambda each: (each["namespace"], each["name"]))
-    lines += [f"{each['namespace']}/{_plain(each['sentence'])}" for each in items]
+    lines += [f"{each['namespace']}/{plain(each['sentence'])}" for each in items]
     return "\n".join(lines) if lines else "All pods are well."
 
 
@@ -18,21 +20,21 @@ def _node_lines(told: dict[str, Any]) -> list[str]:
     trouble = told.get("trouble") or {}
     found = []
     if trouble.get("runtime"):
-        found.append(f"node {told['node']}: its container runtime does not answer: {_plain(trouble['runtime'])}")
+        found.append(f"node {told['node']}: its container runtime does not answer: {plain(trouble['runtime'])}")
     if trouble.get("api"):
-        found.append(f"node {told['node']} cannot reach the API server: {_plain(trouble['api'])}")
+        found.append(f"node {told['node']} cannot reach the API server: {plain(trouble['api'])}")
     return found
 
 
 def story_text(told: dict[str, Any]) -> str:
     """The first line, what to try, the last words, where the time went, and the timeline."""
-    parts = [_plain(told["sentence"])]
+    parts = [plain(told["sentence"])]
     if note := told.get("note"):
-        parts.append(f"({_plain(note)})")
+        parts.append(f"({plain(note)})")
     if told["advice"]:
-        parts.append("What to try:\n" + "\n".join(f"  {_plain(each)}" for each in told["advice"]))
+        parts.append("What to try:\n" + "\n".join(f"  {plain(each)}" for each in told["advice"]))
     for container, words in told["lastWords"].items():
-        quoted = "\n".join(f"  | {_plain(line)}" for line in words.splitlines())
+        quoted = "\n".join(f"  | {plain(line)}" for line in words.splitlines())
         parts.append(f"The last lines of {container}:\n{quoted}")
     if told["criticalPath"]:
         parts.append(_path_text(told))
@@ -49,7 +51,7 @@ def _path_text(told: dict[str, Any]) -> str:
     lines = []
     for each in spans:
         mark = "  <- most of it" if each is longest else ""
-        lines.append(f"  {each['seconds']:8.3f} s  {each['stage']:8} {_plain(each['what'])}{mark}")
+        lines.append(f"  {each['seconds']:8.3f} s  {each['stage']:8} {plain(each['what'])}{mark}")
     return "\n".join([head, *lines])
 
 
@@ -59,9 +61,4 @@ def line_text(line: dict[str, Any]) -> str:
     who = f"{line['container']}: " if line.get("container") else ""
     often = f" ({line['times']} times)" if line.get("times", 1) > 1 else ""
     mark = "!" if line.get("isTrouble") else " "
-    return f"  {at:%Y-%m-%d %H:%M:%S} {mark} {took}  {who}{_plain(line['what'])}{often}"
-
-
-def _plain(text: str) -> str:
-    """What others have written stays in its line, and moves no cursor."""
-    return "".join(each if each.isprintable() else " " for each in text)
+    return f"  {at:%Y-%m-%d %H:%M:%S} {mark} {took}  {who}{plain(line['what'])}{often}"

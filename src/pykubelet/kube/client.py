@@ -5,7 +5,7 @@ One HTTP session per server. Rate limit, deadlines, size limits and the second t
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -28,7 +28,7 @@ from pykubelet.pod.moments import ApiAnswered, ApiRequested, ApiRetried, Journal
 
 T = TypeVar("T")
 Slim = TypeVar("Slim", Pod, Node, Lease)
-Params = Mapping[str, str | int | bool | None]
+Params = Mapping[str, str | int | bool | Sequence[str] | None]
 
 JSON: Final = "application/json"
 _STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
@@ -190,6 +190,21 @@ class ApiClient:
         finally:
             response.close()  # not release: an endless answer never gives its connection back
 
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, params: Params | None, protocols: Sequence[str]
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A conversation in one of the protocols."""
+        assert self._session is not None, "an ApiClient is used inside of its async with"
+        arguments = self._credentials.arguments(await self._credentials.grant())
+        url = self._full_url(path, params)
+        with self._translated("GET", path):
+            socket = await self._session.ws_connect(url, protocols=protocols, max_msg_size=self._max_line, **arguments)
+        try:
+            yield socket
+        finally:
+            await socket.close()
+
     # --- inside
 
     def _full_url(self, path: str, params: Params | None) -> URL:
@@ -199,7 +214,7 @@ class ApiClient:
             if value is not None
         }
         text = self.url + quote(path, safe="/:@!$&'()*+,;=~")
-        return URL(f"{text}?{urlencode(query)}" if query else text, encoded=True)
+        return URL(f"{text}?{urlencode(query, doseq=True)}" if query else text, encoded=True)
 
     async def _send(
         self,
