@@ -16,6 +16,7 @@ from pykubelet.base.errors import Retry
 from pykubelet.node.agent import Agent
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.eviction import EvictionParts
+from pykubelet.node.pinning import Pinning
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
@@ -207,6 +208,8 @@ class World:
         self.eviction: EvictionParts | None = None
         self.allocations = RememberedAllocations()
         self.resize_rules = ResizeRules()
+        self.pinning: Callable[[], Pinning] | None = None
+        """Made for each agent."""
         self.memory_use = MemoryUse(pod=1 << 20, containers={"c": 1 << 20})
 
     async def _memory_use(self, pod: ObservedPod) -> MemoryUse:
@@ -227,6 +230,7 @@ class World:
             asking=self.asking,
             stats=self.stats,
             eviction=self.eviction,
+            pinning=self.pinning() if self.pinning is not None else None,
             api_node=lambda: self.node if self.is_registered else None,
             memory_use=self._memory_use,
             allocations=self.allocations,

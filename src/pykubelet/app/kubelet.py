@@ -13,6 +13,7 @@ from pykubelet import __version__
 from pykubelet.app.agent import agent_parts, chores, dependencies
 from pykubelet.app.foundations import Foundations, lay_foundations
 from pykubelet.app.machine import MachineParts, machine_parts
+from pykubelet.app.pinning import ADMISSION_DURATION, pinning_gauges
 from pykubelet.app.recording import LivingAgent, living_agent, recording_file
 from pykubelet.app.stats import stats_reader
 from pykubelet.base.errors import Invalid, Retry
@@ -141,7 +142,9 @@ class Kubelet:
         self._start(tasks, {"journal": base.journal_files.run})
         version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
-        local = self._local = await machine_parts(base, status, lambda: reporter.node, parts.objects)
+        local = self._local = await machine_parts(
+            base, status, lambda: reporter.node, parts.objects, parts.pinning.has_exclusive_cpus
+        )
         self._start(tasks, {"node status": reporter.run})
         await _until(lambda: reporter.node is not None)  # nothing can be admitted to a node that nobody knows
         outside = dependencies(base, parts, local, runtime_name=version.name, stats=self._stats)
@@ -222,12 +225,14 @@ class Kubelet:
             census=lambda: take_census(self.agent) if self.agent else None,
             gauges={
                 **(api.gauges if api else {}),
+                **pinning_gauges(self._parts.pinning),
                 "kubernetes_feature_enabled": self._gates,
                 "volume_manager_total_volumes": self._volume_counts,
             },
             cgroup_version=self._base.facts.cgroup_version,
             booted=boot_time("/proc"),
         )
+        self._parts.pinning.on_admission = partial(metrics.meters.observe, ADMISSION_DURATION)
         self._base.journal.read_by(metrics.read)
         return metrics
 

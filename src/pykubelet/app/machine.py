@@ -51,9 +51,14 @@ class MachineParts(Struct, frozen=True, kw_only=True):
 
 
 async def machine_parts(
-    base: Foundations, status: RuntimeStatus, node: Callable[[], Node | None], objects: PodObjects | None
+    base: Foundations,
+    status: RuntimeStatus,
+    node: Callable[[], Node | None],
+    objects: PodObjects | None,
+    has_exclusive_cpus: Callable[[str], bool],
 ) -> MachineParts:
-    """Once the runtime has answered: much depends on what it can do. `node` is the newest known state of it."""
+    """Once the runtime has answered: much depends on what it can do. `node` is the newest known state of it, and
+    `has_exclusive_cpus` tells whether a pod has processors of its own."""
     config = base.config
 
     def allocatable() -> ResourceList:
@@ -84,7 +89,7 @@ async def machine_parts(
     if told := over_limits(config.dns.resolv_conf, dns.settings()):
         base.recorder.node_event("Warning", "CheckLimitsForResolvConf", told)
     _tell_of_swap(base)
-    cgroups, limitation = await _cgroups(base)
+    cgroups, limitation = await _cgroups(base, has_exclusive_cpus)
     return MachineParts(
         host=host,
         logs=logs,
@@ -102,7 +107,7 @@ async def _update_refusal(can: Capabilities) -> str:
     return await can.updates_containers()
 
 
-async def _cgroups(base: Foundations) -> tuple[PodCgroups | None, str]:
+async def _cgroups(base: Foundations, has_exclusive_cpus: Callable[[str], bool]) -> tuple[PodCgroups | None, str]:
     """None for a runtime that sees to it itself. With the one that the runtime says it has, not the one configured:
     otherwise no container would start."""
     if (ask := base.runtime.capabilities.cgroup_driver) is None:
@@ -119,7 +124,8 @@ async def _cgroups(base: Foundations) -> tuple[PodCgroups | None, str]:
         driver="systemd" if (said or configured) == "systemd" else "cgroupfs",
     )
     await _enforce_reservations(base, settings.driver)
-    made = await in_thread(partial(pod_cgroups, settings, journal=base.journal))
+    make = partial(pod_cgroups, settings, journal=base.journal, has_exclusive_cpus=has_exclusive_cpus)
+    made = await in_thread(make)
     if isinstance(made, KernelPodCgroups):
         _tell_of_groups(base, made)
     return made, made.limitation

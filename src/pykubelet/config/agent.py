@@ -21,6 +21,7 @@ from pykubelet.base.errors import Invalid
 from pykubelet.config import feature_gates
 from pykubelet.config.configz import configz
 from pykubelet.config.options import EVICTION_HARD, OPTIONS
+from pykubelet.config.pinning import pinning_settings
 from pykubelet.config.validation import SOFT_EVICTION, faults
 from pykubelet.config.values import cpu_set, setting
 from pykubelet.host.cgroups import CgroupSettings
@@ -34,6 +35,7 @@ from pykubelet.pod.eviction.thresholds import EvictionSettings, parse_thresholds
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.node.node_object import KUBELET_VERSION, NodeSettings
+from pykubelet.pod.pinning.settings import PinningSettings
 from pykubelet.runtime.endpoints import EMBEDDED
 from pykubelet.runtime.settings import RuntimeSettings
 from pykubelet.server.settings import ServerSettings
@@ -117,6 +119,7 @@ class Config(Struct, frozen=True, kw_only=True):
     credential_providers: CredentialProviderSettings
     cgroups: CgroupSettings
     eviction: EvictionSettings
+    pinning: PinningSettings
     dns: HostDnsSettings
     services: ServiceSettings = ServiceSettings()
     server: ServerSettings
@@ -178,7 +181,7 @@ def make_config(
     made["runtime.limited_swap"] = values["memorySwap.swapBehavior"] == "LimitedSwap"
     made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
     made["static_pods.lenient"] = is_kubelet
-    made |= _thresholds(values)
+    made |= _thresholds(values) | pinning_settings(values, gates)
     if not values["tlsCertFile"] and not values["serverTLSBootstrap"]:  # then one is made there
         values |= {"tlsCertFile": f"{certificates}/kubelet.crt", "tlsPrivateKeyFile": f"{certificates}/kubelet.key"}
     made["configuration"] = configz({**values, "podLogsDir": str(logs)})

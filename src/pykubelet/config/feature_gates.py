@@ -19,10 +19,13 @@ _EVERY: Final = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
 
 SWITCHES: Final[Mapping[str, str]] = {
     "ContainerCheckpoint": "server.checkpoints",
+    "DisableCPUQuotaWithExclusiveCPUs": "pinning.unlimited_quota",
     "KubeletFineGrainedAuthz": "server.auth.fine_grained",
     "SystemdWatchdog": "watchdog",
     "UserNamespacesSupport": "user_namespaces",
     # what may be configured, or how long waits are, depends on these
+    **dict.fromkeys(("CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions"), ""),
+    **dict.fromkeys(("TopologyManagerPolicyBetaOptions", "TopologyManagerPolicyOptions"), ""),
     **dict.fromkeys(("CustomCPUCFSQuotaPeriod", "ImageMaximumGCAge", "KubeletCrashLoopBackOffMax"), ""),
     **dict.fromkeys(("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs"), ""),
     **dict.fromkeys(("InPlacePodVerticalScalingExclusiveMemory",), ""),

@@ -20,7 +20,6 @@ def _flag(flag: str, why: str, kind: Kind = K.TEXT, default: Any = "", *, is_old
 
 
 _SHUTDOWN: Final = "the machine's shutdown is not held up for pods"
-_PLACING: Final = "no processors or memory of a NUMA node are set aside for single containers"
 _QOS_MEMORY: Final = "memory is not throttled or kept back by QoS class"
 _IPTABLES: Final = "kube-proxy owns the packet filter's marks; upstream's kubelet ignores it, too"
 _BUFFERS: Final = "every line of the log is written at once, to standard error"
@@ -35,15 +34,7 @@ UNHEEDED: Final = (
     _field("shutdownGracePeriod", K.DURATION, "0s", "", _SHUTDOWN),
     _field("shutdownGracePeriodCriticalPods", K.DURATION, "0s", "", _SHUTDOWN),
     _field("shutdownGracePeriodByPodPriority", K.GRACE_PERIODS, (), "", _SHUTDOWN),
-    # processors and memory of one's own
-    _field("cpuManagerPolicy", K.TEXT, "none", "cpu-manager-policy", _PLACING),
-    _field("cpuManagerPolicyOptions", K.PAIRS, {}, "cpu-manager-policy-options", _PLACING),
-    _field("cpuManagerReconcilePeriod", K.DURATION, "10s", "cpu-manager-reconcile-period", _PLACING),
-    _field("memoryManagerPolicy", K.TEXT, "None", "memory-manager-policy", _PLACING),
-    _field("topologyManagerPolicy", K.TEXT, "none", "topology-manager-policy", _PLACING),
-    _field("topologyManagerPolicyOptions", K.PAIRS, {}, "topology-manager-policy-options", _PLACING),
-    _field("topologyManagerScope", K.TEXT, "container", "topology-manager-scope", _PLACING),
-    _field("reservedMemory", K.MEMORY, (), "reserved-memory", _PLACING),
+    # memory by class of service
     _field("qosReserved", K.PAIRS, {}, "qos-reserved", _QOS_MEMORY),
     _field("memoryThrottlingFactor", K.FLOAT, 0.9, "", _QOS_MEMORY),
     # control groups that are not for pods

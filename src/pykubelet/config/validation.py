@@ -9,6 +9,7 @@ from pykubelet.api.durations import parse_duration
 from pykubelet.api.rules.well_known import KUBELET_LABELS
 from pykubelet.api.validation.names import label_value, qualified_name
 from pykubelet.config.configz import MASKED
+from pykubelet.config.pinning import pinning_faults
 from pykubelet.config.values import cpu_set
 from pykubelet.pod.admission.sysctls import Sysctls
 from pykubelet.pod.eviction.thresholds import parse_thresholds
@@ -79,6 +80,7 @@ def faults(values: Values, gates: Mapping[str, bool]) -> Iterator[str]:
     yield from _of_durations(values, gates)
     yield from _of_enforcement(values)
     yield from _of_pairs(values)
+    yield from pinning_faults(values, gates)
     yield from _of_labels(values["--node-labels"])
     try:
         Sysctls(values["allowedUnsafeSysctls"])

@@ -10,6 +10,7 @@ from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.base.errors import Invalid
 from pykubelet.config.feature_gates import feature_gates
 from pykubelet.config.option import Kind, Option
+from pykubelet.pod.pinning.cpu_set import CpuSet, parse_cpu_set
 
 _RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
@@ -96,14 +97,9 @@ _MADE: Final[Mapping[Kind, Callable[[str, Any], Any]]] = {
 }
 
 
-def cpu_set(name: str, text: str) -> frozenset[int]:
+def cpu_set(name: str, text: str) -> CpuSet:
     """`0-3,8` -> the numbers of the processors. Raises Invalid."""
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, dash, last = part.partition("-")
-        if not (first.isdecimal() and (last.isdecimal() if dash else not last)) or int(last or first) > 1 << 16:
-            _refuse(name, f"{part!r} is no processor or range of them: write something like 0-3,8")
-        if int(last or first) < int(first):
-            _refuse(name, f"the range {part!r} ends before it begins")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+    try:
+        return parse_cpu_set(text)
+    except ValueError as error:
+        _refuse(name, error)

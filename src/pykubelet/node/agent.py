@@ -103,6 +103,7 @@ class Agent:
             resizes=self._resizes,
             resize_rules=outside.resize_rules,
             checkpoint=outside.checkpoint,
+            pinning=outside.pinning,
             mirrors=self._mirrors,
             devices=outside.devices,
             now=now,
@@ -139,6 +140,9 @@ class Agent:
             work["eviction"] = supervise("eviction", self.eviction.run)
         if self._qos is not None:
             work["QoS control groups"] = supervise("QoS control groups", self._qos.run)
+        if (pinning := self._outside.pinning) is not None and pinning.is_active:
+            keep = partial(pinning.run, lambda: self.pleg.seen, self.handlers.known_uids)
+            work["processors and memory"] = supervise("processors and memory", keep)
         if self._mirrors is not None:
             work["mirror pods"] = supervise("mirror pods", self._mirrors.run)
         self._running = {name: self._tasks.create_task(part, name=name) for name, part in work.items()}

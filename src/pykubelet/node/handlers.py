@@ -10,6 +10,7 @@ from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.orphans import clean_up_orphans
 from pykubelet.node.pending_resizes import PendingResizes
+from pykubelet.node.pinning import Pinning
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
@@ -60,6 +61,7 @@ class PodHandlers:
         resizes: PodResizes,
         resize_rules: ResizeRules | None = None,
         checkpoint: Checkpoint | None = None,
+        pinning: Pinning | None = None,
         mirrors: MirrorPods | None = None,
         devices: Devices | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -76,6 +78,7 @@ class PodHandlers:
         self._recorder = recorder
         self._journal = journal
         self._checkpoint = checkpoint
+        self._pinning = pinning
         self._mirrors = mirrors
         self._devices = devices
         self._now = now
@@ -141,6 +144,7 @@ class PodHandlers:
                 continue
             self._rejected.discard(pod.metadata.uid)
             self.usage.remove(pod.metadata.uid)
+            self._release(pod.metadata.uid)
             if self._checkpoint is not None:
                 self._checkpoint.drop(pod.metadata.uid)
             self.workers.tell(self._resizes.allocated(pod), grace=pod_grace(pod), by="removed", removed=for_good)
@@ -208,6 +212,7 @@ class PodHandlers:
         self.usage.remove(pod.metadata.uid)
         if self._checkpoint is not None:
             self._checkpoint.drop(pod.metadata.uid)  # it must not run again, whatever the checkpoint remembers of it
+        self._release(pod.metadata.uid)
         self._statuses.terminated(pod)
         self._resizes.ended(pod.metadata.uid)
         self._pending.retry("pods_removed")
@@ -237,6 +242,8 @@ class PodHandlers:
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
                 # An earlier agent ran what this one turns away.
                 self.workers.tell(pod, grace=pod_grace(pod), by="rejected")
+        if self._pinning is not None:
+            self._pinning.keep_only(self.known_uids())
         if self._mirrors is None:
             return
         for mirror in self.table.orphaned_mirrors():
@@ -246,11 +253,16 @@ class PodHandlers:
             if self.table.mirror_of(static) is None:
                 self._mirrors.want(static)
 
+    def known_uids(self) -> set[str]:
+        """Of the pods that hold a share of the node, or whose containers are not known to have ended."""
+        working = {uid for uid, worker in self.workers.workers.items() if not worker.released.is_set()}
+        return working | {pod.metadata.uid for pod in self.usage.pods()}
+
     # --- inside
 
     def _admit(self, pod: Pod) -> None:
         asked, pod = pod, self._resizes.allocated(pod)  # what an earlier agent gave it, it has
-        answer = self._admission().admit(pod, self.usage)
+        answer = self._allocate(pod) or self._admission().admit(pod, self.usage)
         displaced = answer.preempt if isinstance(answer, Rejected) else ()
         if isinstance(answer, Rejected) and not displaced:
             self._reject(pod, answer)
@@ -264,11 +276,20 @@ class PodHandlers:
         self._save(asked)
         self.workers.tell(pod, after=displaced)
 
+    def _allocate(self, pod: Pod) -> Rejected | None:
+        """Before it is asked whether there is room, as upstream does it: it has the more to say about why not."""
+        return self._pinning.admit(pod) if self._pinning is not None else None
+
     def _reject(self, pod: Pod, answer: Rejected) -> None:
+        self._release(pod.metadata.uid)
         self._rejected.add(pod.metadata.uid)
         self._journal.note(moments.Rejected(answer.reason, answer.message), about(pod))
         self._recorder.event(pod, "Warning", answer.reason, answer.message)
         self._statuses.set(pod, rejected_status(pod, answer.reason, answer.message, self._now()))
+
+    def _release(self, uid: str) -> None:
+        if self._pinning is not None:
+            self._pinning.release(uid)
 
     def _preempt(self, uid: str, critical: Pod) -> None:
         victim = self.table.get(uid)

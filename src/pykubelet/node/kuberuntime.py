@@ -94,6 +94,7 @@ class KubeRuntime:
         self._devices = outside.devices
         self._image_used = outside.image_used
         self._addressed = outside.addressed
+        self._pinning = outside.pinning
         self._images = Images(
             outside.runtime,
             outside.recorder,
@@ -268,6 +269,8 @@ class KubeRuntime:
         except PykubeletError as error:
             self._crash_loops[uid] = self._crash_loops[uid].failed(key, self._now())
             raise self._failure(pod, container, "RunContainerError", error) from None
+        if self._pinning is not None:
+            self._pinning.started(pod, container)
         self._note(pod, m.ContainerStarted(container.name, container_kind(pod, container.name), attempt))
         self._tell(pod, container, "Normal", "Started", f"Started container {container.name}")
         if self._logs is not None:
@@ -312,6 +315,8 @@ class KubeRuntime:
                 container_id = await self._runtime.create_container(place.sandbox_id, config)
         except PykubeletError as error:
             raise self._failure(pod, container, "CreateContainerError", error) from None
+        if self._pinning is not None:
+            self._pinning.created(pod, container, container_id, config.limits)
         self._note(pod, m.ContainerCreated(container.name, attempt))
         self._tell(pod, container, "Normal", "Created", f"Created container: {container.name}")
         return container_id
@@ -334,7 +339,10 @@ class KubeRuntime:
             memory_capacity=node.memory,
             termination_log=prepared.termination_message_path,
         )
-        return changed(config, sandbox=place.config)
+        limits = config.limits
+        if self._pinning is not None:
+            limits = await self._pinning.limits(pod, container, limits)
+        return changed(config, limits=limits, sandbox=place.config)
 
     # --- telling
 

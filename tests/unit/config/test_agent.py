@@ -23,6 +23,7 @@ from pykubelet.pod.eviction.thresholds import EvictionSettings, parse_thresholds
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.node.node_object import NodeSettings
+from pykubelet.pod.pinning.settings import PinningSettings
 from pykubelet.pod.ports.node import MachineFacts
 from pykubelet.runtime.settings import RuntimeSettings
 from pykubelet.server.settings import ServerSettings, TlsSettings
@@ -55,6 +56,7 @@ def config(hidden: tuple[str, ...] = (), **fields: Any) -> Config:
         "credential_providers": CredentialProviderSettings(),
         "cgroups": CgroupSettings(),
         "eviction": EvictionSettings(thresholds=(*HARD, changed(HARD[2], signal="allocatableMemory.available"))),
+        "pinning": PinningSettings(),
         "dns": HostDnsSettings(),
         "machine": MachineSettings(),
         "restart_waits": RestartWaits(),

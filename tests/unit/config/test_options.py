@@ -81,7 +81,7 @@ def test_every_option_has_an_effect_or_says_why_not() -> None:
     source = Path(agent.__file__).parents[1]
     read = {
         node.value
-        for path in (source / "config" / "agent.py", source / "cli" / "run.py")
+        for path in (source / "config" / "agent.py", source / "config" / "pinning.py", source / "cli" / "run.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant)
     } | {"mergeDefaultEvictionSettings", *SOFT_EVICTION}  # which is for those who merge files, and for validation

@@ -116,9 +116,14 @@ class NoPodCgroups:
 
 
 def pod_cgroups(
-    settings: CgroupSettings, machine: Machine | None = None, *, journal: Journal | None = None
+    settings: CgroupSettings,
+    machine: Machine | None = None,
+    *,
+    journal: Journal | None = None,
+    has_exclusive_cpus: Callable[[str], bool] = lambda uid: False,
 ) -> "KernelPodCgroups | NoPodCgroups":
-    """The groups of this machine, those above the pods made already; else what goes on without, and says why.
+    """The groups of this machine, those above the pods made already; else what goes on without, and says why. The pods
+    with processors of their own have no quota.
 
     Waits for the kernel or systemd. Raises Invalid for a `cgroup_root` that cannot be one.
     """
@@ -134,7 +139,7 @@ def pod_cgroups(
         systemd = Systemd(unified=found.unified, busctl=machine.busctl) if settings.driver == "systemd" else None
         _make(root, found, systemd)
         found = trees.narrow(found, path_of(node_group(root), settings.driver))
-        return KernelPodCgroups(settings, found, systemd, journal=journal)
+        return KernelPodCgroups(settings, found, systemd, journal=journal, has_exclusive_cpus=has_exclusive_cpus)
     except OSError as error:
         return NoPodCgroups(_without(sentence(error)))
     except PykubeletError as error:
@@ -163,8 +168,10 @@ class KernelPodCgroups:
         systemd: Systemd | None = None,
         *,
         journal: Journal | None = None,
+        has_exclusive_cpus: Callable[[str], bool] = lambda uid: False,
     ) -> None:
         self._journal = journal or Journal()
+        self._has_exclusive_cpus = has_exclusive_cpus
         self._settings = settings
         self._driver: CgroupDriver = "systemd" if systemd else "cgroupfs"
         self._root = group_of(settings.cgroup_root)
@@ -193,7 +200,7 @@ class KernelPodCgroups:
         limits = pod_limits(
             pod,
             pids=settings.pod_pids_limit if settings.pod_pids_limit > 0 else UNLIMITED,
-            cpu_cfs_quota=settings.cpu_cfs_quota,
+            cpu_cfs_quota=settings.cpu_cfs_quota and not self._has_exclusive_cpus(pod.metadata.uid),
             period=round(settings.cpu_cfs_quota_period * 1_000_000),
         )
         with self._noted("update" if group in self._written else "create"):

@@ -4,6 +4,7 @@ Everybody else runs on the shared ones, which shrink and grow. The reserved ones
 out: the agent, the system and the pods that ask for nothing always have somewhere to run.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -45,6 +46,9 @@ class StaticCpus:
         cores = topology.around("core", self.reserved)
         self._reserved_cores = topology.within("core", *cores)
         self.state = CpuState(shared=self.cpus)
+        for boundary in (_PHYSICAL, _UNCORE):  # series that nobody has counted yet are there all the same
+            self._counts.aligned[boundary] += 0
+        self._counts.failed[_PHYSICAL] += 0
         self._reusable: tuple[str, CpuSet] = ("", NO_CPUS)
         """What init containers of a pod have had, by its uid. A pod is admitted in one go, so one is enough."""
 
@@ -72,6 +76,16 @@ class StaticCpus:
     def release(self, uid: str, container: str) -> None:
         """Harmless for one that has nothing."""
         self.state = self.state.released(uid, container)
+
+    @property
+    def available(self) -> int:
+        """How many can still be handed out."""
+        return len(self._available)
+
+    @property
+    def exclusive_by_numa(self) -> Mapping[int, int]:
+        """How many are handed out of each NUMA node that any are handed out of."""
+        return Counter(self._topology.places[cpu].numa for cpu in self.state.exclusive)
 
     # --- as a hint provider
 

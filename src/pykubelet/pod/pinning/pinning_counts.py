@@ -10,6 +10,8 @@ class PinningCounts(Struct):
     cpu_errors: int = 0
     memory_requests: int = 0
     memory_errors: int = 0
+    admissions: int = 0
+    refusals: int = 0
     aligned: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By scope and boundary."""
     failed: Counter[tuple[str, str]] = field(default_factory=Counter)

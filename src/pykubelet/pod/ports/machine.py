@@ -82,6 +82,14 @@ class PodCgroups(Protocol):
         ...
 
 
+class PinningStore(Protocol):
+    """Where it is written down which containers have processors and memory of their own."""
+
+    async def write(self, name: str, content: bytes) -> None:
+        """Let a state file have this content, for good when this returns. Raises Retry."""
+        ...
+
+
 class LogFiles(Protocol):
     """The containers' log files."""
 

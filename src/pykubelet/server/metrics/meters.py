@@ -17,6 +17,7 @@ class Meters:
     def __init__(self, table: Iterable[Named]) -> None:
         self._named = tuple(table)
         self._meters: dict[str, Any] = {named.name: _meter(named) for named in self._named}
+        self._counted: dict[tuple[str, tuple[str, ...]], float] = {}
 
     def count(self, name: str, *labels: str, by: float = 1.0) -> None:
         self._of(name, labels).inc(by)
@@ -32,8 +33,14 @@ class Meters:
         self._of(name, labels).observe(value)
 
     def replace(self, name: str, values: Mapping[tuple[str, ...], float]) -> None:
-        """All series of a gauge: those that are not among the values go."""
+        """All series of a gauge: those that are not among the values go. A counter that somebody else counts goes up to
+        them."""
         meter = self._meters[name]
+        if isinstance(meter, Counter):
+            for labels, value in values.items():
+                self.count(name, *labels, by=max(value - self._counted.get((name, labels), 0.0), 0.0))
+                self._counted[name, labels] = value
+            return
         if () in values:
             meter.set(values[()])
             return

@@ -54,6 +54,7 @@ _EXPIRATION: Final = (
 
 _OPERATION: Final = "operation_type"
 _REQUEST_LABELS: Final = ("method", "path", "server_type", "long_running")
+_ALIGNED: Final = ("scope", "boundary")
 _CLAIM: Final = ("namespace", "persistentvolumeclaim")
 
 PODS: Final = (
@@ -112,6 +113,28 @@ PODS: Final = (
     _counter("kubelet_pod_infeasible_resizes_total", "Sizes that pods asked for in vain, by reason.", "reason_detail"),
     _counter(
         "kubelet_pod_deferred_accepted_resizes_total", "Sizes that pods waited for, by what made room.", "retry_trigger"
+    ),
+    _counter("kubelet_cpu_manager_pinning_requests_total", "Containers that asked for processors of their own."),
+    _counter("kubelet_cpu_manager_pinning_errors_total", "Those of them that could not have any."),
+    _gauge("kubelet_cpu_manager_shared_pool_size_millicores", "Processors that pods share, in thousandths."),
+    _gauge("kubelet_cpu_manager_exclusive_cpu_allocation_count", "Processors that belong to single containers."),
+    _gauge("kubelet_cpu_manager_allocation_per_numa", "Those of them on each NUMA node.", "numa_node"),
+    _counter("kubelet_memory_manager_pinning_requests_total", "Containers that asked for memory of NUMA nodes."),
+    _counter("kubelet_memory_manager_pinning_errors_total", "Those of them that could not have any."),
+    _counter("kubelet_topology_manager_admission_requests_total", "Pods that were looked at for NUMA nodes."),
+    _counter("kubelet_topology_manager_admission_errors_total", "Those of them that were refused for these."),
+    _histogram(
+        "kubelet_topology_manager_admission_duration_ms", _exponential(0.05, 2.0, 15), "How long such a look took."
+    ),
+    _counter(
+        "kubelet_container_aligned_compute_resources_count",
+        "Allocations that lie within one boundary, where that was asked for.",
+        *_ALIGNED,
+    ),
+    _counter(
+        "kubelet_container_aligned_compute_resources_failure_count",
+        "Allocations that could not lie within one boundary.",
+        *_ALIGNED,
     ),
     _counter("kubelet_evictions", "Pods that were evicted, by what ran short.", "eviction_signal"),
     _histogram(

@@ -29,8 +29,6 @@ NOT_SERVED = {
     "rest_client_exec_plugin_.*": "credential plug-ins are run, but not counted yet",
     "dra_.*": "there is no dynamic resource allocation",
     "csi_operations_seconds|plugin_manager_total_plugins": "there are no CSI drivers and no plug-ins that register",
-    "kubelet_(cpu|memory|topology)_manager_.*|kubelet_container_aligned_.*": "there are no resource managers: all "
-    "containers share all processors",
     "kubelet_device_plugin_.*|kubelet_pod_resources_endpoint_.*": "there are no device plug-ins",
     "kubelet_container_requested_resizes_total|kubelet_pod_(pending|in_progress)_resizes": "conditions tell it",
     "kubelet_pod_resize_duration_milliseconds": "the story of a pod tells it",
