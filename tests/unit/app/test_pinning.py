@@ -98,7 +98,7 @@ async def test_a_state_file_that_cannot_be_used_is_told_and_left_alone(
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
-        ({"cpuManagerPolicy": "static", "reservedSystemCPUs": "7"}, "unknown CPU ID: 7"),
+        ({"cpuManagerPolicy": "static", "reservedSystemCPUs": "7"}, "7 is not a subset of online-cpus"),
         (
             {**STATIC, "memoryManagerPolicy": "Static", "reservedMemory": ({"limits": {"memory": "512Mi"}},)},
             'the total amount "512Mi" of type "memory" is not equal to the value "1Gi"',
