@@ -19,7 +19,7 @@ from pykubelet.host.machine import parse_meminfo
 MI: Final = 1 << 20
 PROCESSES: Final = 1200
 HUNGRY: Final = {
-    "eats": "dd if=/dev/zero bs=1200M count=1 | sleep 1000",
+    "eats": "dd if=/dev/zero bs=2100M count=1 | sleep 1000",
     "writes": "dd if=/dev/zero of=/cache/large bs=1M count=40; sleep 1000",
     "litters": "i=0; while [ $i -lt 5000 ]; do : > /cache/$i; i=$((i+1)); done; sleep 1000",
     "forks": f"i=0; while [ $i -lt {PROCESSES} ]; do sleep 1000 & i=$((i+1)); done; wait",
@@ -87,12 +87,12 @@ def processes_left() -> int:
 
 
 def thresholds() -> str:
-    return f"memory.available<500Mi,nodefs.available<25Mi,nodefs.inodesFree<1500,pid.available<{processes_left() - 600}"
+    return f"memory.available<1100Mi,nodefs.available<25Mi,nodefs.inodesFree<1500,pid.available<{processes_left() - 600}"
 
 
 @pytest.fixture
 def world(tmp_path: Path, containerd: Containerd) -> Iterator[World]:
-    """All pods together have 2 GiB of memory, and 60 MiB and 6,000 inodes of disk."""
+    """All pods together have 3 GiB of memory, and 60 MiB and 6,000 inodes of disk."""
     memory = parse_meminfo(Path("/proc/meminfo").read_text())["MemTotal"]
     before = inventory(containerd)
     with loopback_api(tmp_path / "kubeconfig") as api, small_disk(tmp_path / "state"):
@@ -100,7 +100,7 @@ def world(tmp_path: Path, containerd: Containerd) -> Iterator[World]:
             tmp_path,
             api,
             *("--container-runtime-endpoint", containerd.endpoint),
-            *(f"--system-reserved=memory={memory - 2048 * MI}", f"--eviction-hard={thresholds()}"),
+            *(f"--system-reserved=memory={memory - 3072 * MI}", f"--eviction-hard={thresholds()}"),
             "--eviction-pressure-transition-period=1s",
         )
         try:
@@ -136,7 +136,7 @@ def test_the_hungry_go_and_the_polite_stay(world: World) -> None:
             target = next(each for each in status["conditions"] if each["type"] == "DisruptionTarget")
             assert (target["reason"], target["message"]) == ("TerminationByKubelet", status["message"])
         events = {
-            each["involvedObject"]["name"]: each for each in world.api.objects("events") if each["reason"] == "Evicted"
+            each["involvedObject"]["name"]: each for each in world.api.whole_events() if each["reason"] == "Evicted"
         }
         assert events.keys() == HUNGRY.keys()
         assert events["eats"]["metadata"]["annotations"]["starved_resource"] == "memory"

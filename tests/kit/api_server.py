@@ -32,7 +32,7 @@ class ObjectServer(ListWatchServer):
         """Tokens, which are names as well, and the subresources of nodes that they may use."""
         self.reviews: list[str] = []
         """What was asked about whom."""
-        self.events: list[tuple[str, str]] = []
+        self.events: list[dict[str, Any]] = []
         """Reason and message of those that came."""
         self.speaks = asyncio.Event()
         """Until it is set again once it was cleared, nobody gets an answer."""
@@ -54,7 +54,8 @@ class ObjectServer(ListWatchServer):
         if resource in ("tokenreviews", "subjectaccessreviews"):
             return self._review(resource, content["spec"])
         if resource == "events":
-            self.events.append((content["reason"], content["message"]))
+            if request.method == "POST":
+                self.events.append(content)
             return web.json_response(content, status=201)
         if request.path.endswith("/token"):
             status = {"token": "t", "expirationTimestamp": "2999-01-01T00:00:00Z"}
@@ -118,14 +119,14 @@ class LoopbackApi:
 
     def events(self) -> list[tuple[str, str]]:
         """Reason and message of each."""
+        return [(each["reason"], each["message"]) for each in self.whole_events()]
+
+    def whole_events(self) -> list[dict[str, Any]]:
         return [*self._server.events]
 
     def speak(self, is_heard: bool) -> None:
         """Or fall silent: whoever asks waits, which is the worst way of not being there."""
         self.loop.call_soon_threadsafe(self._server.speaks.set if is_heard else self._server.speaks.clear)
-
-    def objects(self, resource: str) -> list[dict[str, Any]]:
-        return [item for key, item in [*self._server.objects.items()] if key[0] == resource]
 
     def knows(self, token: str, *subresources: str) -> None:
         """Somebody, by a token that is also the name, who may use these subresources of nodes."""
