@@ -1,6 +1,7 @@
 """A node that runs short of memory, disk, inodes or processes, on this machine's own kernel: the hungry pods go, with
 upstream's words, and the polite one stays. Thresholds lie where the machine is, the disk is a small one of its own."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ from kit.containerd import Containerd
 from kit.inventory import inventory, take_away_pods
 from kit.waiting import wait_for
 from pykubelet.host.machine import parse_meminfo
+from pykubelet.host.stats.disks import PressureReader
+from pykubelet.pod.eviction.thresholds import observations
+
+pytestmark = pytest.mark.timeout(120)
 
 MI: Final = 1 << 20
 PROCESSES: Final = 1200
@@ -25,12 +30,6 @@ HUNGRY: Final = {
     "forks": f"i=0; while [ $i -lt {PROCESSES} ]; do sleep 1000 & i=$((i+1)); done; wait",
 }
 RESOURCES: Final = {"eats": "memory", "writes": "ephemeral-storage", "litters": "inodes", "forks": "pids"}
-SIGNALS: Final = {
-    "eats": "allocatableMemory.available",
-    "writes": "nodefs.available",
-    "litters": "nodefs.inodesFree",
-    "forks": "pid.available",
-}
 
 
 class World:
@@ -86,35 +85,45 @@ def processes_left() -> int:
     return most - int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
 
 
-def thresholds() -> str:
-    return f"memory.available<1100Mi,nodefs.available<25Mi,nodefs.inodesFree<1500,pid.available<{processes_left() - 600}"
+def thresholds(memory: int) -> str:
+    counted = f"nodefs.available<25Mi,nodefs.inodesFree<1500,pid.available<{processes_left() - 600}"
+    return f"--eviction-hard=memory.available<{memory},{counted}"
 
 
-@pytest.fixture
-def world(tmp_path: Path, containerd: Containerd) -> Iterator[World]:
-    """All pods together have 3 GiB of memory, and 60 MiB and 6,000 inodes of disk."""
-    memory = parse_meminfo(Path("/proc/meminfo").read_text())["MemTotal"]
-    before = inventory(containerd)
-    with loopback_api(tmp_path / "kubeconfig") as api, small_disk(tmp_path / "state"):
-        made = World(
-            tmp_path,
-            api,
-            *("--container-runtime-endpoint", containerd.endpoint),
-            *(f"--system-reserved=memory={memory - 3072 * MI}", f"--eviction-hard={thresholds()}"),
-            "--eviction-pressure-transition-period=1s",
-        )
+def memory_left() -> int:
+    return observations(PressureReader("/", "", "/proc", "/sys").machine(1))["memory.available"].available
+
+
+@contextmanager
+def short_world(folder: Path, *flags: str) -> Iterator[World]:
+    """60 MiB and 6,000 inodes of disk."""
+    with loopback_api(folder / "kubeconfig") as api, small_disk(folder / "state"):
+        yield World(folder, api, "--eviction-pressure-transition-period=1s", *flags)
+
+
+def test_the_hungry_go_and_the_polite_stay_on_containerd(tmp_path: Path, containerd: Containerd) -> None:
+    """All pods together have 3 GiB of memory: what else the machine does is of no account."""
+    kept = parse_meminfo(Path("/proc/meminfo").read_text())["MemTotal"] - 3072 * MI
+    before, runtime = inventory(containerd), ("--container-runtime-endpoint", containerd.endpoint)
+    with short_world(tmp_path, *runtime, f"--system-reserved=memory={kept}", thresholds(1100 * MI)) as world:
         try:
-            yield made
+            watch_the_hungry(world)
         finally:
             take_away_pods(containerd, before)
             for line in Path("/proc/mounts").read_text().splitlines():
-                if f"{made.node.state}/" in line:
+                if f"{world.node.state}/" in line:
                     subprocess.run(["umount", "--lazy", line.split()[1]], check=False)
 
 
-@pytest.mark.timeout(120)
-def test_the_hungry_go_and_the_polite_stay(world: World) -> None:
-    with world.node.agent():
+def test_the_hungry_go_and_the_polite_stay_on_the_embedded_runtime(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    with short_world(tmp_path, thresholds(memory_left() - 1000 * MI), "--kernel-memcg-notification") as world:
+        watch_the_hungry(world)
+
+
+def watch_the_hungry(world: World) -> None:
+    with world.node.agent("--stop-pods-on-exit") as agent:
         world.apply("polite", "echo hello > /cache/file; sleep 1000")
         wait_for(lambda: world.is_running("polite"), seconds=30, otherwise=world.told)
         assert world.pressures() == set()
@@ -141,3 +150,4 @@ def test_the_hungry_go_and_the_polite_stay(world: World) -> None:
         assert events.keys() == HUNGRY.keys()
         assert events["eats"]["metadata"]["annotations"]["starved_resource"] == "memory"
         assert events["eats"]["metadata"]["annotations"]["offending_containers"] == "c"
+        agent.stop()

@@ -135,7 +135,7 @@ HEEDED: Final = (
     Option("protectKernelDefaults", K.SWITCH, False, (), "protect-kernel-defaults", "",
            "Refuse to run with other kernel settings"),
     Option("oomScoreAdj", K.NUMBER, None, ("machine.oom_score_adj",), "oom-score-adj", "", "The agent's own",
-           "unchanged"),
+           "-999 where it may"),
     Option("maxOpenFiles", K.COUNT, None, ("machine.max_open_files",), "max-open-files", "", "Files of the agent",
            "unchanged"),
     Option("makeIPTablesUtilChains", K.TRUTH, False, ("machine.has_iptables",), "make-iptables-util-chains", "",

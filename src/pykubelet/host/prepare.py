@@ -4,6 +4,7 @@ of control groups, the kernel's own settings, and what the agent may use."""
 import logging
 import os
 import resource
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
@@ -29,6 +30,9 @@ TUNABLES: Final = {
 """What kubelets expect of the kernel: it rather ends a process than refuse memory, and restarts when it is lost."""
 
 
+_LAST_TO_GO: Final = -999
+
+
 class MachineSettings(Struct, frozen=True, kw_only=True):
     fail_swap_on: bool = False
     """Refuse to run where there is swap: limits of memory would not mean what they say."""
@@ -36,7 +40,7 @@ class MachineSettings(Struct, frozen=True, kw_only=True):
     kernel: Literal["leave", "set", "check"] = "leave"
     """What is done about the kernel's own settings."""
     oom_score_adj: int | None = None
-    """Of the agent itself; None: as it was started with."""
+    """Of the agent itself; None: as little as it may have, so that it goes last when memory runs out."""
     max_open_files: int | None = None
     own_group: str = ""
     """The control group that the agent moves into; empty: it stays where it is."""
@@ -58,6 +62,9 @@ def prepare_machine(
         _see_to_kernel(proc / "sys", may_change=settings.kernel == "set")
     if settings.oom_score_adj is not None:
         _write(proc / "self" / "oom_score_adj", settings.oom_score_adj, "oomScoreAdj")
+    else:
+        with suppress(OSError):  # an ordinary user may not
+            (proc / "self" / "oom_score_adj").write_text(str(_LAST_TO_GO))
     if settings.max_open_files is not None:
         _limit_files(settings.max_open_files)
     sort_processes(settings)

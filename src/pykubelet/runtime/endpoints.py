@@ -3,6 +3,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
@@ -25,6 +26,7 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
     name, _, rest = settings.endpoint.partition("://")
     if name in ("", EMBEDDED):
         from pykubelet.runtime.process.abilities import PLAIN
+        from pykubelet.runtime.process.cgroups import Cgroups
         from pykubelet.runtime.process.filters import Filters
         from pykubelet.runtime.process.runtime import ProcessRuntime
 
@@ -44,6 +46,7 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
             isolated=settings.endpoint != PLAIN,
             filters=Filters(folder=settings.root.parent / "seccomp", by_default=settings.seccomp_default),
             journal=settings.journal,
+            cgroups=partial(Cgroups, single_process_oom_kill=settings.single_process_oom_kill),
         )
     if name == "unix" or name.startswith("/"):
         from pykubelet.runtime.cri.factory import make

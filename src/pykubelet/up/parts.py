@@ -66,7 +66,7 @@ def _agent(folder: Folder, plan: Plan) -> list[str]:
     agent += ["--refuse-unenforced"] if plan.refuse_unenforced else []
     agent += ["--proxy-services"] if plan.services else []
     agent += ["--cluster-dns", plan.cluster_dns] if plan.cluster_dns else []
-    agent += ["--images", plan.images]
+    agent += ["--images", plan.images, "--kernel-memcg-notification"]
     if plan.runtime != PLAIN and not seccomp_refusal():
         agent += [
             "--seccomp-default"

@@ -70,8 +70,19 @@ def test_a_kernel_that_cannot_be_changed_is_told_and_no_reason_to_end(
 
 
 def test_the_agent_is_among_the_last_to_be_killed(proc: Path) -> None:
-    prepare_machine(MachineSettings(oom_score_adj=-999), proc=proc)
+    prepare_machine(MachineSettings(oom_score_adj=-998), proc=proc)
+    assert (proc / "self" / "oom_score_adj").read_text() == "-998"
+
+
+def test_it_is_so_unless_somebody_says_otherwise_and_quiet_where_it_may_not(
+    proc: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    prepare_machine(MachineSettings(), proc=proc)
     assert (proc / "self" / "oom_score_adj").read_text() == "-999"
+    (proc / "self" / "oom_score_adj").unlink()
+    (proc / "self" / "oom_score_adj").mkdir()  # so that it cannot be written
+    prepare_machine(MachineSettings(), proc=proc)
+    assert caplog.records == []
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pykubelet.host.stats.cgroups import Folders, GroupReader, Hierarchy
 from pykubelet.host.stats.disks import DiskReader
 from pykubelet.host.stats.files import read
 from pykubelet.host.stats.network import interfaces
-from pykubelet.host.stats.processes import ProcessTable, looked_into
+from pykubelet.host.stats.processes import ProcessTable, looked_into, unlinked
 from pykubelet.host.stats.storage import file_systems, files_in
 from pykubelet.host.stats.system import SystemReader
 from pykubelet.host.stats.volumes import FoundVolume, volume_usage
@@ -74,9 +74,11 @@ class PodReader:
         at: int,
         *,
         details: bool,
+        hidden: bool = False,
     ) -> Reading:
+        """With `hidden`, also for files without a name that processes hold open."""
         self._folders = {key: known for key, known in self._folders.items() if key in places}
-        look = self._looked(places, images, volumes, at, details=details)
+        look = changed(self._looked(places, images, volumes, at, details=details), hidden=hidden)
         pods = tuple(filter(None, (self._pod(pod, look) for pod in observed)))
         reading = Reading(at=at, node=self._node(look, pods), pods=pods, has_details=details)
         self._rates.forget_others()
@@ -187,7 +189,15 @@ class PodReader:
             usage=self._with_rate(container.id, usage),
             root=self._root(place, look) if look.details else None,
             logs=self._logs(pod, container, look) if look.details else None,
+            unlinked=self._unlinked(folders, place, look) if look.hidden else {},
         )
+
+    def _unlinked(self, folders: Folders, place: Place, look: "_Look") -> dict[str, Disk]:
+        pids = [pid.decode() for pid in self._groups.pids(folders) or ()]
+        if not pids and place.tree:
+            pids = [str(pid) for pid in look.processes.below(place.tree)]
+        found = unlinked(self._settings.proc, pids, self._dirs.root)
+        return {name: Disk(at=look.at, used=used, inodes_used=inodes) for name, (used, inodes) in found.items()}
 
     def _sandbox(self, sandbox_id: str, place: Place, look: "_Look") -> SandboxReading:
         folders = self._folders_of(sandbox_id, place)
@@ -343,6 +353,7 @@ class _Look(Struct, frozen=True, dict=True):
     details: bool
     disk: Disk | None
     images: Disk | None
+    hidden: bool = False
 
     @cached_property
     def processes(self) -> ProcessTable:

@@ -2,6 +2,7 @@
 control group counts: what they have open, and whether they run or wait."""
 
 import os
+import stat
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -118,6 +119,41 @@ def _open_files(proc: str, pids: Iterable[str]) -> tuple[int | None, int | None]
             with suppress(OSError):
                 sockets += os.readlink(f"{folder}/{name}").startswith("socket:")
     return found, sockets
+
+
+def unlinked(proc: str, pids: Iterable[str], folder: str) -> dict[str, tuple[int, int]]:
+    """Bytes and inodes of files that processes hold open or mapped although nobody can find them any more: those in
+    their `root`, and in `volumes`, on the disk of the folder. Of very many only some are looked at."""
+    seen: dict[tuple[int, int], tuple[str, int]] = {}
+    left = _MOST_LINKS
+    for pid in pids:
+        try:
+            volumes, root = os.stat(folder).st_dev, os.stat(f"{proc}/{pid}/root/").st_dev
+        except OSError:
+            continue
+        places = {volumes: "volumes", root: "root"} if root != volumes else {volumes: "volumes"}
+        for path in _held(f"{proc}/{pid}", left):
+            left -= 1
+            with suppress(OSError):
+                found = os.stat(path)
+                if not found.st_nlink and stat.S_ISREG(found.st_mode) and found.st_dev in places:
+                    seen[found.st_dev, found.st_ino] = places[found.st_dev], found.st_blocks * 512
+    totals: dict[str, tuple[int, int]] = {}
+    for place, size in seen.values():
+        used, inodes = totals.get(place, (0, 0))
+        totals[place] = used + size, inodes + 1
+    return totals
+
+
+def _held(process: str, most: int) -> list[str]:
+    """Where to look at what a process has open, and at mapped files without a name."""
+    with suppress(OSError):
+        found = [f"{process}/fd/{name}" for name in os.listdir(f"{process}/fd")[:most]]
+        for line in (read(f"{process}/maps") or b"").splitlines():
+            if line.endswith(b" (deleted)"):
+                found.append(f"{process}/map_files/{line.partition(b' ')[0].decode()}")
+        return found[:most]
+    return []
 
 
 def _open_files_limit(proc: str, pid: str) -> int | None:

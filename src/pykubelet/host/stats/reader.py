@@ -5,6 +5,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from pykubelet.api.pod import Pod
@@ -141,7 +142,8 @@ class StatsReader:
         observed = [pod for pod in await self._observe() if pod.is_running]
         places, images = await self._find_places(observed, details)
         volumes = await self._measure(observed, places, is_urgent=is_urgent) if details else {}
-        return await in_thread(self._pods.read, observed, places, images, volumes, self._now(), details=details)
+        read = partial(self._pods.read, details=details, hidden=is_urgent)
+        return await in_thread(read, observed, places, images, volumes, self._now())
 
     async def _measure(
         self, observed: Sequence[ObservedPod], places: Mapping[str, Place], *, is_urgent: bool = False

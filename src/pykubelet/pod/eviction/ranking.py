@@ -86,12 +86,13 @@ def _tasks(reading: PodReading) -> int:
 def _on_disk(pod: Pod, reading: PodReading, parts: Sequence[Part], resource: str) -> int:
     disks: list[Disk | None] = []
     if "root" in parts:
-        disks += [each.root for each in reading.containers]
+        disks += [disk for each in reading.containers for disk in (each.root, each.unlinked.get("root"))]
     if "logs" in parts:
         disks += [each.logs for each in reading.containers]
     if "volumes" in parts:
         local = {each.name for each in pod.spec.volumes if _is_local(each)}
         disks += [each.disk for each in reading.volumes if each.name in local]
+        disks += [each.unlinked.get("volumes") for each in reading.containers]
     known = [each for each in disks if each is not None]
     return sum((each.inodes_used if resource == INODES else each.used) or 0 for each in known)
 

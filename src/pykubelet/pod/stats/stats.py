@@ -186,6 +186,8 @@ class ContainerReading(Struct, frozen=True, kw_only=True):
     usage: Usage
     root: Disk | None = None
     logs: Disk | None = None
+    unlinked: Mapping[str, Disk] = {}
+    """What it holds open that has no name any more and so is in no folder: in its `root`, and in `volumes`."""
 
 
 class SandboxReading(Struct, frozen=True, kw_only=True):

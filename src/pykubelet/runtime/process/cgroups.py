@@ -57,7 +57,14 @@ class Placement(Struct, frozen=True, kw_only=True):
 class Cgroups:
     """All of it blocks: it is called in threads."""
 
-    def __init__(self, mountinfo: str = "/proc/self/mountinfo", membership: str = "/proc/self/cgroup") -> None:
+    def __init__(
+        self,
+        mountinfo: str = "/proc/self/mountinfo",
+        membership: str = "/proc/self/cgroup",
+        *,
+        single_process_oom_kill: bool = False,
+    ) -> None:
+        self._oom_group = "0" if single_process_oom_kill else "1"
         self.unified: Path | None = None
         self.legacy: dict[Path, list[str]] = {}
         """By mount point: what the tree is for. The one of v2 may be among them, then it is for nothing."""
@@ -80,7 +87,7 @@ class Cgroups:
             folder.mkdir(parents=True, exist_ok=True)
             for above in reversed(folder.relative_to(self.unified).parents):
                 _enable(self.unified / above)
-            for file, text in (("pids.max", str(most)), *_unified_values(limits)):
+            for file, text in (("pids.max", str(most)), *self._unified_values(limits)):
                 _put(folder / file, text)
             if self.device_rules and allowed is not None:
                 devices.restrict(folder, allowed)
@@ -115,11 +122,16 @@ class Cgroups:
             )
         for folder in map(Path, placement.folders):
             if self.unified is not None:
-                values = dict(_unified_values(limits))
+                values = dict(self._unified_values(limits))
             else:
                 mount = next(each for each in self.legacy if folder.is_relative_to(each))
                 values = dict(_legacy_values(self.legacy[mount], limits))
             _change(folder, values)
+
+    def _unified_values(self, limits: Limits) -> Iterator[tuple[str, str]]:
+        yield from _unified_values(limits)
+        if limits.memory is not None:
+            yield "memory.oom.group", self._oom_group  # whether a container ends as a whole when its memory runs out
 
     def _below(self, mount: Path, parent: str) -> Path:
         inside = parent.strip("/")
@@ -288,7 +300,6 @@ def _unified_values(limits: Limits) -> Iterator[tuple[str, str]]:
     if limits.memory is not None:
         yield "memory.max", str(limits.memory)
         yield "memory.swap.max", "0"
-        yield "memory.oom.group", "1"
     if limits.cpu_shares is not None:
         yield "cpu.weight", str(weight_of(limits.cpu_shares))
     if limits.cpu_quota is not None:

@@ -5,7 +5,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
 from functools import partial
@@ -78,6 +78,7 @@ class ProcessRuntime:
         log_files: int = 5,
         filters: Filters | None = None,
         journal: Journal | None = None,
+        cgroups: Callable[[], Cgroups] = Cgroups,
     ) -> None:
         self.journal = journal or Journal()
         self._root, self._isolated = root.absolute(), isolated
@@ -98,6 +99,7 @@ class ProcessRuntime:
             keeps_images=True,
             updates_containers=self._update_refusal,
         )
+        self._find_cgroups = cgroups
         self._cgroups: Cgroups | None = None
         self._abilities: Abilities | None = None
         self._assembly: Assembly | None = None
@@ -112,7 +114,7 @@ class ProcessRuntime:
                     self._machine_files.look()
                 await asyncio.to_thread(self._store.open)
                 await asyncio.to_thread(self._images.open)
-                self._cgroups = await asyncio.to_thread(Cgroups)
+                self._cgroups = await asyncio.to_thread(self._find_cgroups)
                 self._abilities = await self._look()
                 self._assembly = Assembly(
                     self._abilities,

@@ -20,10 +20,21 @@ def pod(name: str, request: str = "", priority: int | None = None, resource: str
     return changed(made, spec=changed(made.spec, containers=(container,), priority=priority))
 
 
-def reading(name: str, memory: int = 0, *, root: int = 0, logs: int = 0, processes: int = 0) -> PodReading:
+def reading(
+    name: str, memory: int = 0, *, root: int = 0, logs: int = 0, processes: int = 0, unlinked: int = 0
+) -> PodReading:
     usage = Usage(at=1, memory=Memory(working_set=memory * MI), processes=processes)
-    disks = {"root": Disk(at=1, used=root, inodes_used=logs), "logs": Disk(at=1, used=logs, inodes_used=root)}
-    container = ContainerReading(id="c", name="c", image="", group="", created_at=None, usage=usage, **disks)
+    container = ContainerReading(
+        id="c",
+        name="c",
+        image="",
+        group="",
+        created_at=None,
+        usage=usage,
+        root=Disk(at=1, used=root, inodes_used=logs),
+        logs=Disk(at=1, used=logs, inodes_used=root),
+        unlinked={"volumes": Disk(at=1, used=unlinked, inodes_used=1)} if unlinked else {},
+    )
     return PodReading(
         uid=f"uid-{name}", name=name, namespace="", created_at=None, group="", usage=usage, containers=(container,)
     )
@@ -54,6 +65,13 @@ def test_only_what_is_on_the_disk_that_runs_full_counts(signal: str, own_image_d
     pods = [pod("layers"), pod("talks")]
     used = [reading("layers", root=100, logs=1), reading("talks", root=2, logs=50)]
     assert order(signal, pods, *used, own_image_disk=own_image_disk)[0] == first
+
+
+def test_nobody_hides_what_he_has_written_by_removing_its_name() -> None:
+    pods, used = [pod("polite"), pod("sly")], [reading("polite", logs=9), reading("sly", logs=1, unlinked=100)]
+    for own_image_disk in (False, True):
+        assert order("nodefs.available", pods, *used, own_image_disk=own_image_disk) == ["sly", "polite"]
+    assert order("imagefs.available", pods, *used, own_image_disk=True) == ["polite", "sly"], "that is another disk"
 
 
 def test_processes_are_nobodys_request() -> None:

@@ -91,12 +91,12 @@ class Kernel:
             file.unlink()
         self._remove(path)
 
-    def look(self, own: str) -> Cgroups:
+    def look(self, own: str, *, single_process_oom_kill: bool = False) -> Cgroups:
         facts = self.root.with_name("facts")
         self._make(facts, exist_ok=True)
         self._write(facts / "mountinfo", f"30 20 0:26 / {self.root} rw - cgroup2 cgroup2 rw\n")
         self._write(facts / "cgroup", f"0::/{own}\n")
-        return Cgroups(str(facts / "mountinfo"), str(facts / "cgroup"))
+        return Cgroups(str(facts / "mountinfo"), str(facts / "cgroup"), single_process_oom_kill=single_process_oom_kill)
 
 
 @pytest.fixture
@@ -117,6 +117,15 @@ def test_a_delegated_group_takes_in_containers_once_it_is_empty(kernel: Kernel) 
     assert placement.folders == (str(scope / "pykubelet/c1"),)
     assert (scope / "pykubelet/c1/memory.max").read_text() == str(64 << 20)
     assert (scope / "pykubelet/c1/cpu.max").read_text() == "50000 100000"
+
+
+@pytest.mark.parametrize(("single", "written"), [(False, "1"), (True, "0")])
+def test_out_of_memory_a_container_ends_as_a_whole_unless_people_want_it_otherwise(
+    kernel: Kernel, single: bool, written: str
+) -> None:
+    scope = kernel.group(SCOPE, "cpu memory pids", (11,), delegated=True)
+    kernel.look(SCOPE, single_process_oom_kill=single).place("c1", "", LIMITS)
+    assert (scope / "pykubelet/c1/memory.oom.group").read_text() == written
 
 
 def test_limits_reach_a_group_that_is_far_below(kernel: Kernel) -> None:
