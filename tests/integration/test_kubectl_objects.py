@@ -110,8 +110,7 @@ async def test_a_list_is_checked_and_made(api: Api) -> None:
 
 
 async def test_kubectl_shows_what_is_stored_and_has_no_effect(api: Api) -> None:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "small"}, "spec": spec}
-    told = await api.kubectl("create", "-f", "-", stdin=json.dumps(claim))
-    assert (told.code, told.out) == (0, "persistentvolumeclaim/small created\n")
-    assert told.err.startswith("Warning: the claim is stored, but nothing here makes or binds volumes")
+    policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "small"}}
+    told = await api.kubectl("create", "-f", "-", stdin=json.dumps({**policy, "spec": {"podSelector": {}}}))
+    assert (told.code, told.out) == (0, "networkpolicy.networking.k8s.io/small created\n")
+    assert told.err.startswith("Warning: the policy is stored, but nothing here enforces it")

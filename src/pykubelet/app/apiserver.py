@@ -16,6 +16,7 @@ from aiohttp import web
 from pykubelet import __version__
 from pykubelet.apiserver.controllers.all import Means, check_choice, run_all
 from pykubelet.apiserver.controllers.client import ControllerClient
+from pykubelet.apiserver.controllers.volumes.host_path import HostPathProvisioner
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.security.addresses import ClusterAddresses, kubelet_endpoints
@@ -118,7 +119,9 @@ def _registered(server: ApiServer, pki: Pki, addresses: ClusterAddresses, config
         server, access, pki, addresses, found_at=found_at, insecure_kubelets=config.insecure_kubelets
     )
     measure = partial(metrics.of_pods, backend)
-    return Means(ControllerClient(backend), pki.authority, addresses, access.tokens, measure)
+    client = ControllerClient(backend)
+    provisioner = HostPathProvisioner(client, config.host_path_volumes) if config.host_path_volumes else None
+    return Means(client, pki.authority, addresses, access.tokens, measure, provisioner)
 
 
 async def _run_controllers(means: Means, config: ApiServerConfig) -> None:

@@ -41,6 +41,13 @@ _COUNT = click.IntRange(min=0)
     help="Where the kubelet of a node is, whatever the node itself says; repeatable.",
 )
 @click.option("--cluster-dns", default="", metavar="IP", help="Make the service for names there, which nodes answer.")
+@click.option(
+    "--host-path-volumes",
+    default="",
+    type=PATH,
+    metavar="FOLDER",
+    help="Make volumes for claims as folders in there, and a storage class for that.",
+)
 @click.option("--insecure-kubelets", is_flag=True, help="Believe kubelets without a certificate of ours.")
 @click.option(
     "--service-cluster-ip-range",
@@ -100,6 +107,7 @@ def apiserver(
         kubelet_endpoints=kubelet_endpoints,
         cluster_dns=given["cluster_dns"],
         insecure_kubelets=given["insecure_kubelets"],
+        host_path_volumes=str(Path(given["host_path_volumes"]).absolute()) if given["host_path_volumes"] else "",
         service_range=given["service_cluster_ip_range"],
         without_admission=words(given["disable_admission_plugins"]),
         audit_policy=given["audit_policy_file"],

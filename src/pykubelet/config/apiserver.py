@@ -40,7 +40,8 @@ class ApiServerConfig(Struct, frozen=True, kw_only=True):
     """The address of the service for names, if nodes answer for it."""
     insecure_kubelets: bool = False
     """Whether kubelets are believed whose serving certificate is not ours."""
-
+    host_path_volumes: str = ""
+    """Where volumes are made for claims, as folders; empty: nowhere."""
     service_range: str = "10.96.0.0/16"
     without_admission: tuple[str, ...] = ()
     audit_policy: str = ""

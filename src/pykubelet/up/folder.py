@@ -67,6 +67,8 @@ class Folder:
         self.lock = self.path / "up.lock"
         """Held by whoever keeps the parts."""
         self.apiserver = self.path / "apiserver"
+        self.volumes = self.path / "volumes"
+        """What claims are made as."""
         self.admin_kubeconfig = self.path / "kubeconfig"
         self.node_kubeconfig = self.path / "kubelet.conf"
         self.client_ca = self.path / "ca.crt"

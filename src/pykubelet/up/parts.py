@@ -22,6 +22,7 @@ def parts(folder: Folder, plan: Plan) -> list[Part]:
     server += ["--kubelet-endpoint", f"{plan.node}={host}:{plan.kubelet_port}"]
     server += [f"--controllers={','.join(plan.controllers)}"] if plan.controllers else []
     server += ["--cluster-dns", plan.cluster_dns] if plan.cluster_dns else []
+    server += ["--host-path-volumes", str(folder.volumes)]
     pki = folder.apiserver / "pki"
     agent = [*_agent(folder, plan), "--kubeconfig", str(folder.node_kubeconfig)]
     agent += ["--client-ca-file", str(pki / "ca.crt")]

@@ -30,6 +30,8 @@ from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
 from pykubelet.apiserver.controllers.token_secrets import TokenSecrets
+from pykubelet.apiserver.controllers.volumes.binder import Provisioner, VolumeBinder
+from pykubelet.apiserver.controllers.volumes.ephemeral import EphemeralVolumes
 from pykubelet.apiserver.controllers.workloads.daemon_sets import DaemonSetController
 from pykubelet.apiserver.controllers.workloads.deployments import DeploymentController
 from pykubelet.apiserver.controllers.workloads.replica_sets import REPLICATION_CONTROLLERS, ReplicaSetController
@@ -58,6 +60,8 @@ class Means(Struct, frozen=True):
     addresses: ClusterAddresses
     tokens: ServiceAccountTokens
     measure: Measure
+    provisioner: Provisioner | None = None
+    """Who makes volumes when they are wanted; None: others do."""
 
 
 _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
@@ -80,6 +84,8 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "job-controller": lambda its: JobController(its.client),
     "namespace-controller": lambda its: NamespaceController(its.client),
     "node-lifecycle-controller": lambda its: NodeLifecycle(its.client),
+    "ephemeral-volume-controller": lambda its: EphemeralVolumes(its.client),
+    "persistentvolume-binder-controller": lambda its: VolumeBinder(its.client, its.provisioner),
     "persistentvolume-protection-controller": lambda its: Protection(its.client, VOLUME),
     "persistentvolumeclaim-protection-controller": lambda its: Protection(its.client, CLAIM),
     "pod-garbage-collector-controller": lambda its: PodGarbageCollector(its.client),

@@ -42,16 +42,6 @@ _TABLE: Final = (
         _has_foreign_metrics,
     ),
     _Unheeded(
-        "persistentvolumeclaims",
-        "the claim is stored, but nothing here makes or binds volumes: it stays Pending, and pods that use it wait",
-        lambda obj: at(obj, "status.phase") != "Bound",
-    ),
-    _Unheeded(
-        "statefulsets.apps",
-        "the claims of volumeClaimTemplates are made, but nothing here makes or binds volumes: its pods wait",
-        lambda obj: bool(at(obj, "spec.volumeClaimTemplates")),
-    ),
-    _Unheeded(
         "networkpolicies.networking.k8s.io",
         "the policy is stored, but nothing here enforces it: that is for a network plug-in that knows policies",
     ),

@@ -30,8 +30,9 @@ from pykubelet.apiserver.controllers.scheduling.preemption import (
     sacrifice,
 )
 from pykubelet.apiserver.controllers.scheduling.topology_spread import UNLABELLED, Crowd, Spread
+from pykubelet.apiserver.controllers.scheduling.volumes import CONFLICT, GONE, NONE_FITS, PodVolumes
 
-_HOPELESS: Final = frozenset((CORDONED, TAINTED, UNATTRACTIVE, NEAR, UNLABELLED))
+_HOPELESS: Final = frozenset((CORDONED, TAINTED, UNATTRACTIVE, NEAR, UNLABELLED, CONFLICT, NONE_FITS, GONE))
 """What nobody's leaving would change."""
 _AT_A_GLANCE: Final = 5_000
 """Wishes that are held against nodes: some milliseconds."""
@@ -87,13 +88,14 @@ class Board:
         pods = sum(map(len, self._on.values()))
         return len(self._places) * (self._wishes_there + pod.neighbour.wishes * pods) > _AT_A_GLANCE
 
-    def choose(self, pod: Seen) -> tuple[str, dict[str, list[str]]]:
+    def choose(self, pod: Seen, volumes: PodVolumes | None = None) -> tuple[str, dict[str, list[str]]]:
         """The node for the pod, or else what speaks against each."""
         assert pod.wish is not None
         spread = self._spread(pod, self._crowd)
 
         def also(node: Place) -> list[str]:
-            return spread.reasons(node) or self._around.reasons(pod.neighbour, node.labels)
+            bound = volumes.reasons(node) if volumes is not None else []
+            return bound or spread.reasons(node) or self._around.reasons(pod.neighbour, node.labels)
 
         def bonus(nodes: Sequence[Place]) -> Mapping[str, float]:
             found = dict(spread.bonus(nodes))
@@ -104,6 +106,14 @@ class Board:
 
         nodes = {name: (place, self._use(name, pod)) for name, place in self._places.items()}
         return chosen(pod.wish, nodes, also, bonus)
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are."""
+        return len(self._places)
+
+    def place(self, node: str) -> Place:
+        return self._places[node]
 
     def put(self, pod: Seen, node: str) -> None:
         assert pod.wish is not None

@@ -19,9 +19,18 @@ from pykubelet.apiserver.controllers.client import NAMESPACES, NODES, PODS, Cont
 from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.scheduling.board import Board, Seen
-from pykubelet.apiserver.controllers.scheduling.fit import Wish, is_waiting, message, place, wish
+from pykubelet.apiserver.controllers.scheduling.fit import Place, Wish, is_waiting, message, place, wish
 from pykubelet.apiserver.controllers.scheduling.pod_affinity import neighbour
 from pykubelet.apiserver.controllers.scheduling.preemption import Budget, Guest
+from pykubelet.apiserver.controllers.scheduling.volumes import (
+    PodVolumes,
+    Settlement,
+    Storage,
+    claim_names,
+    claims_in_use,
+)
+from pykubelet.apiserver.controllers.volumes.binder import CLAIMS, CLASSES, VOLUMES
+from pykubelet.apiserver.controllers.volumes.binding_rules import SELECTED_NODE, annotated, annotation, kept_for
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.status import ApiError
@@ -91,9 +100,11 @@ class Scheduler:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
         self._events = EventRecorder(client, NAME)
+        self._storage: Storage | None = None
 
     async def run(self) -> None:
-        await self._client.follow(self.sync, PODS, NODES, wanted=_matters, most=_LOOK_AGAIN)
+        kinds = (PODS, NODES, CLAIMS, VOLUMES, CLASSES)
+        await self._client.follow(self.sync, *kinds, wanted=_matters, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
         """Look once at all that wait: the most important first, then the oldest."""
@@ -103,6 +114,7 @@ class Scheduler:
         )
         if not waiting:
             return
+        self._storage = None
         board = Board(pods, await self._client.views(NODES, place), await self._namespaces(pods))
         for each in waiting:
             with self._client.apart(f"pod {each.namespace}/{each.name}"):
@@ -113,12 +125,50 @@ class Scheduler:
         pod = None if found is None else seen(found)
         if found is None or pod is None or not pod.is_waiting:
             return
-        takes_long = board.takes_long(pod)
-        node, faults = await asyncio.to_thread(board.choose, pod) if takes_long else board.choose(pod)
+        volumes = PodVolumes(found, await self._stored()) if claim_names(found) else None
+        if volumes is not None and volumes.trouble:
+            why = f"0/{board.size} nodes are available: {volumes.trouble}." if board.size else message(())
+            await self._leave(found, why, pod.nominated)
+            return
+        choose = partial(board.choose, pod, volumes)
+        node, faults = await asyncio.to_thread(choose) if board.takes_long(pod) else choose()
         if not node:
             await self._leave(found, *await self._make_room(board, pod, found, faults))
-        elif await self._bind(found, node):
+        elif await self._settled(volumes, board.place(node)) and await self._bind(found, node):
+            self._storage = None if volumes is not None else self._storage
             board.put(changed(pod, node=node), node)
+
+    async def _stored(self) -> Storage:
+        """Looked at once, for those who need it."""
+        if self._storage is None:
+            client, users = self._client, dict[tuple[str, str], set[str]]()
+            for namespace, pod, names in await client.views(PODS, claims_in_use):
+                for name in names:
+                    users.setdefault((namespace, name), set()).add(pod)
+            self._storage = Storage(
+                claims={
+                    (at(each, "metadata.namespace"), at(each, "metadata.name")): each
+                    for each in await client.all(CLAIMS)
+                },
+                volumes={at(each, "metadata.name"): each for each in await client.all(VOLUMES)},
+                classes={at(each, "metadata.name"): each for each in await client.all(CLASSES)},
+                users={claim: frozenset(pods) for claim, pods in users.items()},
+            )
+        return self._storage
+
+    async def _settled(self, volumes: PodVolumes | None, node: Place) -> bool:
+        """Whether all that the pod claims is there; else it is seen to, and the pod waits for it."""
+        found = volumes.settlement(node) if volumes is not None else Settlement()
+        if found is None or found.is_empty:
+            return found is not None
+        for volume, claim in found.kept:
+            await self._client.change(VOLUMES, volume, partial(kept_for, claim=claim))
+        for claim in found.made:
+            chosen = {SELECTED_NODE: node.name}
+            if annotation(claim, SELECTED_NODE) != node.name:
+                await self._client.change(CLAIMS, claim, partial(annotated, more=chosen))
+        self._storage = None
+        return False
 
     async def _namespaces(self, pods: list[Seen]) -> dict[str, Mapping[str, str]]:
         """Nobody asks for their labels when nobody is choosy."""

@@ -1,0 +1,195 @@
+"""Which volume a claim gets, and what both look like then. Pure; names and words are upstream's."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pykubelet.api.codec import convert
+from pykubelet.api.quantity import Quantity
+from pykubelet.api.quantity import parse as parse_quantity
+from pykubelet.api.rules.node_affinity import term_holds
+from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, OLD_CLASS_ANNOTATION
+from pykubelet.api.scheduling import NodeSelectorTerm
+from pykubelet.api.selectors import from_json, matches
+from pykubelet.apiserver.objects import Object, at
+
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
+OLD_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+DELAYED: Final = "WaitForFirstConsumer"
+
+Labels = Mapping[str, str]
+
+
+def class_of(obj: Object) -> str:
+    return annotation(obj, OLD_CLASS_ANNOTATION) or at(obj, "spec.storageClassName", "")
+
+
+def default_class(classes: Iterable[Object]) -> str:
+    """The newest of those that say so; empty: none does."""
+    found = (each for each in classes if annotation(each, DEFAULT_CLASS_ANNOTATION) == "true")
+    newest = max(found, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None)
+    return newest["metadata"]["name"] if newest is not None else ""
+
+
+def in_class(claim: Object, name: str) -> Object | None:
+    """A claim that says nothing of a class. None: it does."""
+    if at(claim, "spec.storageClassName") is not None:
+        return None
+    return {**claim, "spec": {**claim["spec"], "storageClassName": name}}
+
+
+def annotation(obj: Object, name: str) -> str:
+    found: str = at(obj, "metadata.annotations", {}).get(name, "")
+    return found
+
+
+def size_of(obj: Object) -> Quantity:
+    """Of a claim what it asks for, of a volume what it has."""
+    amount = at(obj, "spec.capacity.storage") or at(obj, "spec.resources.requests.storage", "0")
+    return parse_quantity(str(amount))
+
+
+def is_for(volume: Object, claim: Object) -> bool:
+    """Whether the volume is kept for this claim, by whomever."""
+    ref, metadata = at(volume, "spec.claimRef", {}), claim["metadata"]
+    if (ref.get("namespace"), ref.get("name")) != (metadata.get("namespace"), metadata["name"]):
+        return False
+    return ref.get("uid") in (None, "", metadata.get("uid"))
+
+
+def mismatch(volume: Object, claim: Object) -> str:
+    """Why a volume that somebody chose for a claim does not do; empty: it does."""
+    if size_of(volume) < size_of(claim):
+        return "requested PV is too small"
+    if class_of(volume) != class_of(claim):
+        return "storageClassName does not match"
+    if _mode(volume) != _mode(claim):
+        return "incompatible volumeMode"
+    if not set(at(claim, "spec.accessModes", ())) <= set(at(volume, "spec.accessModes", ())):
+        return "incompatible accessMode"
+    return ""
+
+
+def best_volume(
+    claim: Object,
+    volumes: Iterable[Object],
+    *,
+    delayed: bool = False,
+    node: tuple[str, Labels] | None = None,
+    taken: frozenset[str] = frozenset(),
+) -> Object | None:
+    """The smallest that does, with the fewest modes beyond those asked for. `delayed`: only one that is kept for it:
+    any other is chosen with its node, and `node` is that node. `taken` are others' by now."""
+    found: list[Object] = []
+    wanted = from_json(at(claim, "spec.selector"))
+    for volume in volumes:
+        if volume["metadata"]["name"] in taken or _mode(volume) != _mode(claim):
+            continue
+        if at(volume, "metadata.deletionTimestamp") or size_of(volume) < size_of(claim):
+            continue
+        if node is not None and not reaches(volume, *node):
+            continue
+        if is_for(volume, claim):
+            return volume
+        if delayed or at(volume, "spec.claimRef") or at(volume, "status.phase") != "Available":
+            continue
+        if not matches(wanted, at(volume, "metadata.labels", {})):
+            continue
+        if not mismatch(volume, claim):
+            found.append(volume)
+    return min(found, key=_closeness, default=None)
+
+
+def _closeness(volume: Object) -> tuple[int, Quantity, str]:
+    return len(at(volume, "spec.accessModes", ())), size_of(volume), volume["metadata"]["name"]
+
+
+def reaches(volume: Object, node: str, labels: Labels) -> bool:
+    """Whether the volume can be used on a node."""
+    terms = at(volume, "spec.nodeAffinity.required.nodeSelectorTerms")
+    if terms is None:
+        return True
+    return any(term_holds(convert(NodeSelectorTerm, term), node, labels) for term in terms)
+
+
+def _mode(obj: Object) -> str:
+    mode: str = at(obj, "spec.volumeMode", "Filesystem")
+    return mode
+
+
+# --- what changes
+
+
+def reference(claim: Object) -> dict[str, Any]:
+    metadata = claim["metadata"]
+    return {
+        "kind": "PersistentVolumeClaim",
+        "apiVersion": "v1",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata.get("uid", ""),
+        "resourceVersion": metadata.get("resourceVersion", ""),
+    }
+
+
+def kept_for(volume: Object, claim: Object) -> Object | None:
+    """The volume, the claim's own. None: it is so already, or somebody else's by now."""
+    ref = at(volume, "spec.claimRef", {})
+    if ref and not is_for(volume, claim):
+        return None
+    if ref.get("uid") == claim["metadata"].get("uid"):
+        return None
+    made = annotated(volume, {} if ref else {BY_CONTROLLER: "yes"})
+    return {**made, "spec": {**made["spec"], "claimRef": reference(claim)}}
+
+
+def let_go(volume: Object, *, wholly: bool) -> Object:
+    """No longer that claim's; not `wholly`: one of the same name may have it."""
+    spec = {name: value for name, value in volume["spec"].items() if name != "claimRef"}
+    if not wholly:
+        ref = volume["spec"]["claimRef"]
+        spec["claimRef"] = {name: value for name, value in ref.items() if name not in ("uid", "resourceVersion")}
+    annotations = {
+        name: value for name, value in at(volume, "metadata.annotations", {}).items() if name != BY_CONTROLLER
+    }
+    return {**volume, "metadata": {**volume["metadata"], "annotations": annotations}, "spec": spec}
+
+
+def bound_to(claim: Object, volume: Object) -> Object | None:
+    """The claim, with its volume; None: it is so already."""
+    name, has = volume["metadata"]["name"], at(claim, "spec.volumeName", "")
+    if has not in ("", name) or (has and annotation(claim, BIND_COMPLETED)):
+        return None
+    made = annotated(claim, {BIND_COMPLETED: "yes", **({} if has else {BY_CONTROLLER: "yes"})})
+    return {**made, "spec": {**made["spec"], "volumeName": name}}
+
+
+def bound_status(claim: Object, volume: Object) -> Object | None:
+    """None: it says so already."""
+    status = claim.get("status") or {}
+    wanted = {**status, "phase": "Bound", "accessModes": at(volume, "spec.accessModes", [])}
+    if status.get("phase") != "Bound":  # later it is for whoever makes it larger
+        wanted["capacity"] = at(volume, "spec.capacity", {})
+    return None if wanted == status else {**claim, "status": wanted}
+
+
+def in_phase(obj: Object, phase: str, now: str = "", message: str = "") -> Object | None:
+    """None: it is in it."""
+    status = obj.get("status") or {}
+    if status.get("phase") == phase and status.get("message", "") == message:
+        return None
+    made = {name: value for name, value in status.items() if name != "message"} | {"phase": phase}
+    if message:
+        made["message"] = message
+    if now and status.get("phase") != phase:
+        made["lastPhaseTransitionTime"] = now
+    return {**obj, "status": made}
+
+
+def annotated(obj: Object, more: Mapping[str, str]) -> Object:
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **more}}}

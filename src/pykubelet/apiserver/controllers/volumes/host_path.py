@@ -1,0 +1,122 @@
+"""Volumes that are folders of this machine, made when a claim wants one: enough for one machine, as others' local
+paths are."""
+
+import asyncio
+import os
+from typing import Final
+
+from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, HOSTNAME_LABEL
+from pykubelet.apiserver.controllers.client import NODES, ControllerClient
+from pykubelet.apiserver.controllers.event_recorder import EventRecorder
+from pykubelet.apiserver.controllers.volumes import binding_rules as rules
+from pykubelet.apiserver.controllers.volumes.binder import CLASSES, VOLUMES
+from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.status import ApiError
+from pykubelet.base.errors import PykubeletError
+from pykubelet.base.removal import sweep
+
+PROVISIONER: Final = "pykubelet.io/host-path"
+CLASS: Final = "host-path"
+
+
+class HostPathProvisioner:
+    """`folder` is where the volumes of this machine are; on other nodes they have the same path, and stay there."""
+
+    name = PROVISIONER
+
+    def __init__(self, client: ControllerClient, folder: str) -> None:
+        self._client = client
+        self._folder = folder.rstrip("/")
+        self._events = EventRecorder(client, PROVISIONER)
+
+    async def offer(self) -> None:
+        """The class that claims get when they name none, unless people have one."""
+        classes = await self._client.all(CLASSES)
+        has_default = any(rules.annotation(each, DEFAULT_CLASS_ANNOTATION) == "true" for each in classes)
+        made = {
+            "metadata": {"name": CLASS, "annotations": {DEFAULT_CLASS_ANNOTATION: str(not has_default).lower()}},
+            "provisioner": PROVISIONER,
+            "reclaimPolicy": "Delete",
+            "volumeBindingMode": rules.DELAYED,
+        }
+        if not any(each["metadata"]["name"] == CLASS for each in classes):
+            await self._client.create(CLASSES, made)
+
+    async def provide(self, claim: Object, storage_class: Object) -> None:
+        try:
+            made = await self._volume(claim, storage_class)
+            await asyncio.to_thread(_make, self._folder, made["spec"]["hostPath"]["path"])
+            await self._client.make(VOLUMES, made)
+        except ApiError as error:
+            if error.code == 409:
+                return  # it is there already
+            await self._fail(claim, storage_class, error.message)
+        except (PykubeletError, OSError, ValueError) as error:
+            await self._fail(claim, storage_class, str(error))
+        else:
+            text = f"Successfully provisioned volume {made['metadata']['name']}"
+            await self._events.record(claim, "Normal", "ProvisioningSucceeded", text)
+
+    async def take_away(self, volume: Object) -> str:
+        """What somebody else has written into the volume's object counts for nothing here."""
+        path = at(volume, "spec.hostPath.path", "")
+        parent, name = os.path.split(path)
+        if parent != self._folder or not name.startswith(f"{volume['metadata']['name']}_"):
+            return f"{path} was not made by {PROVISIONER}: it stays as it is"
+        try:
+            await asyncio.to_thread(sweep, path)
+        except (OSError, PykubeletError) as error:
+            return f"{path} cannot be removed: {error}"
+        return ""
+
+    async def _volume(self, claim: Object, storage_class: Object) -> Object:
+        """Raises ValueError for what it cannot be."""
+        metadata = claim["metadata"]
+        if at(claim, "spec.volumeMode") == "Block":
+            raise ValueError("a folder is no block device: use volumeMode: Filesystem")
+        if at(claim, "spec.selector") is not None:
+            raise ValueError("claim.spec.selector is not supported")
+        if at(claim, "spec.dataSourceRef") is not None:
+            raise ValueError("volumes are made empty: leave spec.dataSource out")
+        name = f"pvc-{metadata['uid']}"
+        host = await self._host(rules.annotation(claim, rules.SELECTED_NODE))
+        path = f"{self._folder}/{name}_{metadata['namespace']}_{metadata['name']}"
+        requirement = {"key": HOSTNAME_LABEL, "operator": "In", "values": [host]}
+        return {
+            "metadata": {"name": name, "annotations": {rules.PROVISIONED_BY: PROVISIONER}},
+            "spec": {
+                "capacity": {"storage": at(claim, "spec.resources.requests.storage")},
+                "accessModes": at(claim, "spec.accessModes"),
+                "claimRef": rules.reference(claim),
+                "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+                "storageClassName": storage_class["metadata"]["name"],
+                "hostPath": {"path": path, "type": "DirectoryOrCreate"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}},
+            },
+        }
+
+    async def _host(self, node: str) -> str:
+        """The label of the node that the volume is on."""
+        nodes = {each["metadata"]["name"]: each for each in await self._client.all(NODES)}
+        if not node and len(nodes) == 1:
+            node = next(iter(nodes))
+        if node not in nodes:
+            raise ValueError(
+                "a volume is on one node, and there is none yet: use volumeBindingMode WaitForFirstConsumer"
+            )
+        host: str = at(nodes[node], "metadata.labels", {}).get(HOSTNAME_LABEL, node)
+        return host
+
+    async def _fail(self, claim: Object, storage_class: Object, why: str) -> None:
+        text = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {why}'
+        await self._events.record(claim, "Warning", "ProvisioningFailed", text)
+
+
+def _make(folder: str, path: str) -> None:
+    """Whoever the pod runs as may write into it; only who has the volume can get there."""
+    os.makedirs(folder, 0o700, exist_ok=True)
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return
+    os.chmod(path, 0o777)  # noqa: S103 - the folder around it is closed
