@@ -91,6 +91,7 @@ def dependencies(
             facts=facts,
             allocatable=reporter.node.status.allocatable if reporter.node else {},
             memory=base.facts.memory,
+            swap=base.facts.swap if config.machine.limited_swap else 0,
             log_root=str(config.pod_logs_dir),
             dns=local.dns.settings(),
             api_server=api.place if api and not base.runtime.capabilities.own_network else None,
@@ -181,7 +182,7 @@ def resize_rules(config: Config, update_refusal: str) -> ResizeRules:
         enabled=gates["InPlacePodVerticalScaling"],
         refusal=update_refusal,
         pinned=tuple(name for name, is_exclusive in exclusive.items() if is_exclusive),
-        limited_swap=config.runtime.limited_swap,
+        limited_swap=config.machine.limited_swap,
     )
 
 

@@ -178,7 +178,7 @@ def make_config(
     gates = made["feature_gates"]
     made |= {path: gates[name] for name, path in feature_gates.SWITCHES.items() if path}
     made |= _restart_waits(gates, read.get("crashLoopBackOff.maxContainerRestartPeriod"))
-    made["runtime.limited_swap"] = values["memorySwap.swapBehavior"] == "LimitedSwap"
+    made["machine.limited_swap"] = values["memorySwap.swapBehavior"] == "LimitedSwap"
     made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
     made["static_pods.lenient"] = is_kubelet
     made |= _thresholds(values) | pinning_settings(values, gates)

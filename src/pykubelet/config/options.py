@@ -129,7 +129,7 @@ HEEDED: Final = (
     # this machine
     Option("failSwapOn", K.TRUTH, False, ("machine.fail_swap_on",), "fail-swap-on", "", "Refuse to run with swap"),
     Option("memorySwap.swapBehavior", K.TEXT, "", (),
-           help="LimitedSwap: containers share the swap, with a CRI runtime and cgroup v2; NoSwap", shown="NoSwap"),
+           help="LimitedSwap: containers share the swap, with cgroup v2; NoSwap", shown="NoSwap"),
     Option("failCgroupV1", K.TRUTH, False, ("machine.fail_cgroup_v1",), "fail-cgroupv1", "",
            "Refuse to run with cgroup v1"),
     Option("protectKernelDefaults", K.SWITCH, False, (), "protect-kernel-defaults", "",

@@ -36,6 +36,8 @@ _LAST_TO_GO: Final = -999
 class MachineSettings(Struct, frozen=True, kw_only=True):
     fail_swap_on: bool = False
     """Refuse to run where there is swap: limits of memory would not mean what they say."""
+    limited_swap: bool = False
+    """Containers that may use more memory than they ask for get a share of the machine's swap."""
     fail_cgroup_v1: bool = False
     kernel: Literal["leave", "set", "check"] = "leave"
     """What is done about the kernel's own settings."""
@@ -56,7 +58,11 @@ def prepare_machine(
     """Blocks. Raises Invalid when pods cannot run here as configured."""
     if settings.fail_swap_on and _has_swap(proc):
         raise Invalid("this machine has swap: turn it off (swapoff -a), or allow it with --fail-swap-on=false")
-    if settings.fail_cgroup_v1 and not (cgroups / "cgroup.controllers").exists():
+    is_unified = (cgroups / "cgroup.controllers").exists()
+    if settings.limited_swap and not is_unified:
+        told = "swap feature is enabled and LimitedSwap but it is only supported with cgroupv2"
+        raise Invalid(f"memorySwap.swapBehavior: {told}; set NoSwap, or boot this machine with cgroup v2")
+    if settings.fail_cgroup_v1 and not is_unified:
         raise Invalid("this machine has cgroup v1: boot it with cgroup v2, or allow it with --fail-cgroupv1=false")
     if settings.kernel != "leave":
         _see_to_kernel(proc / "sys", may_change=settings.kernel == "set")

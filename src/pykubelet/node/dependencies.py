@@ -34,6 +34,8 @@ class NodeInfo(Struct, frozen=True, kw_only=True):
     facts: NodeFacts = NodeFacts()
     allocatable: ResourceList = {}
     memory: int = 0
+    swap: int = 0
+    """What pods may have of it together."""
     log_root: str = "/var/log/pods"
     dns: DnsSettings = DnsSettings()
     api_server: tuple[str, int] | None = None

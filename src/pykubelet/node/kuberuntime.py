@@ -337,6 +337,7 @@ class KubeRuntime:
             mounts=prepared.mounts,
             devices=given,
             memory_capacity=node.memory,
+            swap_capacity=node.swap,
             termination_log=prepared.termination_message_path,
         )
         limits = config.limits

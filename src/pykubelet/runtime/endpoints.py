@@ -30,9 +30,8 @@ def make_runtime(settings: RuntimeSettings) -> Runtime:
         from pykubelet.runtime.process.filters import Filters
         from pykubelet.runtime.process.runtime import ProcessRuntime
 
-        for wanted, field in ((settings.image_endpoint, "imageServiceEndpoint"), (settings.limited_swap, "memorySwap")):
-            if wanted:
-                log.warning("%s has no effect: the embedded runtime sees to that itself", field)
+        if settings.image_endpoint:
+            log.warning("imageServiceEndpoint has no effect: the embedded runtime sees to that itself")
         if rest and settings.endpoint != PLAIN:
             raise Invalid(f"the embedded runtime is {EMBEDDED} or {PLAIN}, not {settings.endpoint!r}")
         return ProcessRuntime(

@@ -37,7 +37,5 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     log_max_files: int = 5
     single_process_oom_kill: bool = False
     """When a container's memory runs out, only one of its processes is killed."""
-    limited_swap: bool = False
-    """Containers with less memory than they may use get a share of the machine's swap."""
     journal: Journal | None = None
     """Where each call is noted: on the wire, or by `runtime.measured`."""

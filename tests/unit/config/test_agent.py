@@ -363,8 +363,8 @@ def test_an_agent_that_is_called_kubelet_does_as_kubelets_do_to_a_machine() -> N
 
 
 def test_swap_is_shared_only_where_people_want_that() -> None:
-    assert not made({"memorySwap.swapBehavior": "NoSwap"}).runtime.limited_swap
-    assert made({"memorySwap.swapBehavior": "LimitedSwap"}).runtime.limited_swap
+    assert not made({"memorySwap.swapBehavior": "NoSwap"}).machine.limited_swap
+    assert made({"memorySwap.swapBehavior": "LimitedSwap"}).machine.limited_swap
 
 
 def test_a_node_that_a_cloud_has_to_complete_says_so() -> None:

@@ -99,3 +99,11 @@ def test_the_agent_may_open_as_many_files_as_it_is_told_to(proc: Path, caplog: p
     prepare_machine(MachineSettings(max_open_files=2**40), proc=proc)  # more than any kernel allows
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
     assert "maxOpenFiles: 1099511627776 cannot be had" in caplog.text
+
+
+def test_swap_is_shared_only_with_the_second_control_groups(proc: Path, tmp_path: Path) -> None:
+    settings = MachineSettings(limited_swap=True)
+    with pytest.raises(Invalid, match="LimitedSwap but it is only supported with cgroupv2"):
+        prepare_machine(settings, proc=proc, cgroups=tmp_path)
+    (tmp_path / "cgroup.controllers").touch()
+    prepare_machine(settings, proc=proc, cgroups=tmp_path)

@@ -10,8 +10,6 @@ from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.ports.runtime import Capabilities, Runtime
 from pykubelet.runtime import endpoints
-from pykubelet.runtime.cri import factory
-from pykubelet.runtime.cri.convert import Kernel
 from pykubelet.runtime.cri.runtime import CriRuntime
 from pykubelet.runtime.endpoints import make_runtime
 from pykubelet.runtime.process.runtime import ProcessRuntime
@@ -78,20 +76,8 @@ def test_a_name_that_nobody_has_is_refused_with_those_there_are(tmp_path: Path) 
 
 
 async def test_what_the_embedded_runtime_cannot_heed_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    wanted = changed(settings(tmp_path, "process"), image_endpoint="unix:///images.sock", limited_swap=True)
+    wanted = changed(settings(tmp_path, "process"), image_endpoint="unix:///images.sock")
     await make_runtime(wanted).close()
     assert [record.getMessage() for record in caplog.records if "no effect" in record.getMessage()] == [
         "imageServiceEndpoint has no effect: the embedded runtime sees to that itself",
-        "memorySwap has no effect: the embedded runtime sees to that itself",
     ]
-
-
-async def test_swap_is_shared_only_with_the_second_control_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = changed(settings(tmp_path, "unix:///x.sock"), limited_swap=True)
-    monkeypatch.setattr(factory, "kernel", lambda: Kernel(unified=False))
-    with pytest.raises(Invalid, match="LimitedSwap needs cgroup v2"):
-        make_runtime(wanted)
-    monkeypatch.setattr(factory, "kernel", lambda: Kernel(unified=True))
-    await make_runtime(wanted).close()

@@ -8,11 +8,13 @@ from pykubelet.api.quantity import Quantity
 from pykubelet.api.rules.pod_kinds import shown_pod
 from pykubelet.api.rules.resources import CPU, MEMORY, is_pod_level_resource
 from pykubelet.api.security import PodSecurityContext, SecurityContext
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.cgroup import quota_of, shares_of
 from pykubelet.pod.container.env import Environment, expand_all
 from pykubelet.pod.container.labels import container_annotations, container_labels
 from pykubelet.pod.container.oom_score import oom_score_adj
+from pykubelet.pod.container.swap import swap_limit
 from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, Limits, Mount
 
@@ -29,11 +31,13 @@ def container_config(
     env: Environment,
     mounts: tuple[Mount, ...],
     memory_capacity: int,
+    swap_capacity: int = 0,
     termination_log: str = "",
     cpu_cfs_quota: bool = True,
     devices: ContainerDevices = _NO_DEVICES,
 ) -> ContainerConfig:
-    """`termination_log` is the file on this machine that is mounted at the container's termination message path.
+    """`swap_capacity` is what pods may have of it together; `termination_log` the file on this machine that is mounted
+    at the container's termination message path.
 
     Raises Invalid when the pod forbids to run as root and the image would.
     """
@@ -51,7 +55,10 @@ def container_config(
         mounts=(*devices.mounts, *mounts),
         devices=devices.devices,
         cdi_devices=devices.cdi_devices,
-        limits=container_limits(pod, container, memory_capacity, cpu_cfs_quota=cpu_cfs_quota),
+        limits=changed(
+            container_limits(pod, container, memory_capacity, cpu_cfs_quota=cpu_cfs_quota),
+            swap=swap_limit(pod, container, memory_capacity, swap_capacity),
+        ),
         log_path=log_path(container.name, attempt),
         labels=container_labels(pod, container),
         annotations={**devices.annotations, **container_annotations(pod, container, attempt)},

@@ -76,6 +76,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     cpu_quota: int | None = None
     """Microseconds in each 100 ms."""
     memory: int | None = None
+    swap: int | None = None
+    """Bytes of it, beside that memory; None: nothing is said of it."""
     oom_score_adj: int = 0
     cpuset_cpus: str = ""
     """The processors that it may run on, as the kernel lists them: 0-3,8. Empty: all."""

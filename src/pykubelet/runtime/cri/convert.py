@@ -12,9 +12,7 @@ from pykubelet.api import quantity
 from pykubelet.api.container import Container, EphemeralContainer, ResourceRequirements
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
-from pykubelet.api.rules.pod_kinds import is_critical
-from pykubelet.api.rules.qos import qos_class
-from pykubelet.api.rules.resources import HUGEPAGES_PREFIX, MEMORY, container_limits, container_requests
+from pykubelet.api.rules.resources import HUGEPAGES_PREFIX, container_limits, container_requests
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container import container_config as launch
 from pykubelet.pod.container.cgroup import PERIOD, SMALLEST_QUOTA, spelled_page_size
@@ -39,8 +37,6 @@ class Kernel(Struct, frozen=True, kw_only=True):
     """Whether it has the second version of control groups."""
     swap: bool = False
     """Whether swap can be limited."""
-    swap_share: float = 0.0
-    """How much swap a container gets for each byte of memory that it requests; 0: containers get none."""
     huge_pages: tuple[str, ...] = ()
     """The sizes that there are: 2MB, 1GB."""
     cpu_period: int = PERIOD
@@ -148,7 +144,7 @@ def linux_resources(limits: Limits, pod: Pod, container: Container, kernel: Kern
     resources.oom_score_adj = limits.oom_score_adj
     resources.hugepage_limits.extend(_huge_pages(pod, container, kernel.huge_pages))
     if kernel.swap and kernel.unified:
-        resources.unified["memory.swap.max"] = str(_swap(pod, container, kernel.swap_share))
+        resources.unified["memory.swap.max"] = str(limits.swap or 0)
     elif kernel.swap:
         resources.memory_swap_limit_in_bytes = resources.memory_limit_in_bytes
     return resources
@@ -166,15 +162,6 @@ def updated_resources(limits: Limits, kernel: Kernel) -> cri.LinuxContainerResou
         cpuset_cpus=limits.cpuset_cpus,
         cpuset_mems=limits.cpuset_mems,
     )
-
-
-def _swap(pod: Pod, container: Container, share: float) -> int:
-    """For what may use more memory than it asks for, in proportion to that; nothing for critical pods, which must not
-    wait for a disk."""
-    wanted, most = container.resources.requests.get(MEMORY), container.resources.limits.get(MEMORY)
-    if not share or wanted is None or wanted == most or is_critical(pod) or qos_class(pod) != "Burstable":
-        return 0
-    return int(wanted.value * share)
 
 
 def _told(limits: Limits, kernel: Kernel) -> cri.LinuxContainerResources:

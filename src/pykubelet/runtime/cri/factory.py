@@ -1,11 +1,9 @@
 """The door to this runtime: makes it from settings, and finds out what this machine can limit."""
 
-import re
 from pathlib import Path
 from typing import Final
 
 from pykubelet.api.struct import changed
-from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.cgroup import spelled_page_size
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.cri.convert import Kernel, Machine
@@ -27,11 +25,8 @@ def make(settings: RuntimeSettings) -> Runtime:
         thermal_paths=tuple(sorted(map(str, _PROCESSORS.glob("cpu[0-9]*/thermal_throttle")))),
     )
     found = kernel()
-    if settings.limited_swap and not found.unified:
-        raise Invalid("memorySwap.swapBehavior: LimitedSwap needs cgroup v2, and this machine has v1")
     limited = changed(
         found,
-        swap_share=swap_share() if settings.limited_swap else 0.0,
         cpu_period=round(settings.cpu_cfs_quota_period * 1_000_000) if settings.cpu_cfs_quota else 0,
         single_process_oom_kill=settings.single_process_oom_kill,
     )
@@ -42,12 +37,6 @@ def make(settings: RuntimeSettings) -> Runtime:
         deadline=settings.request_timeout,
         journal=settings.journal,
     )
-
-
-def swap_share(memory: Path = _MEMORY) -> float:
-    """How much swap the machine has for each byte of its memory."""
-    found = dict(re.findall(r"^(MemTotal|SwapTotal): +([0-9]+) kB$", memory.read_text(), re.MULTILINE))
-    return int(found.get("SwapTotal", 0)) / int(found["MemTotal"])
 
 
 def kernel() -> Kernel:

@@ -299,7 +299,8 @@ def _enable(folder: Path) -> None:
 def _unified_values(limits: Limits) -> Iterator[tuple[str, str]]:
     if limits.memory is not None:
         yield "memory.max", str(limits.memory)
-        yield "memory.swap.max", "0"
+    if limits.swap is not None:
+        yield "memory.swap.max", str(limits.swap)
     if limits.cpu_shares is not None:
         yield "cpu.weight", str(weight_of(limits.cpu_shares))
     if limits.cpu_quota is not None:

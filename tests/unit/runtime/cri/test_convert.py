@@ -1,6 +1,5 @@
 """What is said to a CRI runtime, row by row."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +23,6 @@ from pykubelet.pod.ports.runtime import ContainerConfig, Limits, Mount, PortMapp
 from pykubelet.runtime.cri import convert
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.convert import Kernel, Machine
-from pykubelet.runtime.cri.factory import swap_share
 from pykubelet.runtime.cri.security import SecurityDefaults, container_security, namespaces, sandbox_security
 
 Profile = cri.SecurityProfile
@@ -405,35 +403,14 @@ def test_limits_are_told_as_the_kernel_wants_them(kernel: Kernel, swap: int, uni
     assert (made.memory_swap_limit_in_bytes, dict(made.unified)) == (swap, unified)
 
 
-@pytest.mark.parametrize(
-    ("requests", "limits", "priority", "swap"),
-    [
-        ({"memory": "100"}, {}, 0, "50"),
-        ({"memory": "100"}, {"memory": "200"}, 0, "50"),
-        ({"memory": "100"}, {"memory": "100"}, 0, "0"),
-        ({}, {}, 0, "0"),
-        ({"cpu": "1"}, {}, 0, "0"),
-        ({"memory": "100"}, {}, 2_000_000_000, "0"),
-    ],
-)
-def test_what_may_use_more_memory_than_it_asks_for_gets_its_share_of_swap(
-    requests: dict[str, str], limits: dict[str, str], priority: int, swap: str
-) -> None:
-    resources = ResourceRequirements(
-        requests={name: quantity.parse(text) for name, text in requests.items()},
-        limits={name: quantity.parse(text) for name, text in limits.items()},
+def test_a_container_is_told_what_it_gets_of_the_swap() -> None:
+    pod, kernel = Pod(), Kernel(unified=True, swap=True)
+    for limits, told in ((Limits(swap=50), "50"), (Limits(swap=0), "0"), (Limits(), "0")):
+        assert convert.linux_resources(limits, pod, Container(), kernel).unified["memory.swap.max"] == told
+    assert (
+        "memory.swap.max"
+        not in convert.linux_resources(Limits(swap=50), pod, Container(), Kernel(unified=True)).unified
     )
-    container = Container(name="c", resources=resources)
-    pod = Pod(spec=PodSpec(containers=(container,), priority=priority))
-    kernel = Kernel(unified=True, swap=True, swap_share=0.5)
-    assert convert.linux_resources(Limits(), pod, container, kernel).unified["memory.swap.max"] == swap
-    without = convert.linux_resources(Limits(), pod, container, Kernel(unified=True, swap=True))
-    assert without.unified["memory.swap.max"] == "0"
-
-
-def test_the_share_is_that_of_the_machine(tmp_path: Path) -> None:
-    (tmp_path / "meminfo").write_text("MemTotal:        4000 kB\nSwapTotal:       1000 kB\nSwapFree: 7 kB\n")
-    assert swap_share(tmp_path / "meminfo") == 0.25
 
 
 @pytest.mark.parametrize(

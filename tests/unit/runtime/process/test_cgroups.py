@@ -134,6 +134,14 @@ def test_limits_reach_a_group_that_is_far_below(kernel: Kernel) -> None:
     assert (scope / "pods/burstable/pod-1/c1/memory.max").read_text() == str(64 << 20)
 
 
+def test_a_container_has_no_more_swap_than_it_is_given(kernel: Kernel) -> None:
+    scope = kernel.group(SCOPE, "cpu memory pids", (11,), delegated=True)
+    found = kernel.look(SCOPE)
+    for name, swap in (("c1", 0), ("c2", 4096)):
+        found.place(name, "", Limits(swap=swap))
+        assert (scope / f"pykubelet/{name}/memory.swap.max").read_text() == str(swap)
+
+
 def test_a_placed_container_gets_other_limits_and_processors(kernel: Kernel) -> None:
     scope = kernel.group(SCOPE, "cpu cpuset memory pids", (11,), delegated=True)
     found = kernel.look(SCOPE)
