@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from pykubelet.api.container import Container
-from pykubelet.api.pod import PodSpec
+from pykubelet.api.pod import PodSpec, PodStatus
 from pykubelet.api.quantity import Quantity, ResourceList
+from pykubelet.api.struct import changed
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -44,6 +45,34 @@ def pod_level_requests(spec: PodSpec) -> dict[str, Quantity]:
     """What is requested for a pod as a whole, instead of the sum over its containers."""
     requests = spec.resources.requests if spec.resources else {}
     return {name: quantity for name, quantity in requests.items() if is_pod_level_resource(name)}
+
+
+def spec_in_force(spec: PodSpec, status: PodStatus) -> PodSpec:
+    """With what its containers were seen to have where that is more than they ask for: while a pod changes its size,
+    the larger one counts."""
+    seen = {
+        each.name: each
+        for each in (*status.container_statuses, *status.init_container_statuses)
+        if each.resources is not None
+    }
+    pending = next((each for each in status.conditions if each.type == "PodResizePending"), None)
+    is_infeasible = pending is not None and pending.reason == "Infeasible"  # what cannot be is not counted
+
+    def larger(container: Container) -> Container:
+        has, asked = seen.get(container.name), container.resources
+        if has is None or has.resources is None:
+            return container
+        requests = largest(
+            *(() if is_infeasible else (asked.requests,)), has.resources.requests, has.allocated_resources
+        )
+        limits = largest(*(() if is_infeasible else (asked.limits,)), has.resources.limits)
+        return changed(container, resources=changed(asked, requests=requests, limits=limits))
+
+    return changed(
+        spec,
+        containers=tuple(map(larger, spec.containers)),
+        init_containers=tuple(larger(each) if is_sidecar(each) else each for each in spec.init_containers),
+    )
 
 
 def _at_the_worst_moment(spec: PodSpec, wanted: Callable[[Container], ResourceList]) -> dict[str, Quantity]:

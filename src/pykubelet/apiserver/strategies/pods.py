@@ -19,6 +19,7 @@ from pykubelet.apiserver.strategies import pod_admission
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
 from pykubelet.apiserver.strategies.limit_ranges import apply_limit_ranges
 from pykubelet.apiserver.strategies.pod_annotations import annotation_faults
+from pykubelet.apiserver.strategies.pod_resize import keep_all_but_resources, resize_faults, resize_refusal
 from pykubelet.apiserver.strategies.pod_status import status_faults
 
 _CHANGEABLE: Final = (
@@ -104,7 +105,7 @@ class PodStrategy(Strategy):
             case "binding":
                 return
             case "resize":
-                _keep_all_but_resources(obj, old)
+                keep_all_but_resources(obj, old)
             case _:
                 keep(obj, old, "status")
         self.count_generation(obj, old)
@@ -135,17 +136,18 @@ class PodStrategy(Strategy):
             yield from self.validate_meta(obj)
             yield from annotation_faults(obj, old)
             return
+        if subresource == "resize" and (why := resize_refusal(obj, old)):
+            yield forbidden("[]", why)  # as upstream names the whole
+            return
         if MIRROR_ANNOTATION in at(old, "metadata.annotations", {}) and subresource:
-            is_resize = subresource == "resize"
-            why = "static pods cannot be resized" if is_resize else "static pods do not support ephemeral containers"
-            yield forbidden("", why)
+            yield forbidden("", "static pods do not support ephemeral containers")
             return
         yield from self._faults(obj)
         yield from annotation_faults(obj, old)
         if subresource == "ephemeralcontainers":
             yield from _ephemeral_faults(obj["spec"], old["spec"])
         elif subresource == "resize":
-            yield from _resize_faults(obj, old)
+            yield from resize_faults(obj, old)
         else:
             yield from _spec_faults(obj["spec"], old["spec"])
 
@@ -171,19 +173,6 @@ def check_amount(obj: Object) -> None:
 
 def _spec(obj: Object) -> PodSpec:
     return convert(Pod, obj).spec
-
-
-def _keep_all_but_resources(obj: Object, old: Object) -> None:
-    new_spec, spec = obj["spec"], copied(old["spec"])
-    for kind in ("containers", "initContainers"):
-        wanted, there = new_spec.get(kind, []), spec.get(kind, [])
-        if [each.get("name") for each in wanted] != [each.get("name") for each in there]:
-            return  # the rules say what is wrong with that
-        for one, other in zip(wanted, there, strict=True):
-            other["resources"] = one.get("resources", {})
-            keep(other, one, "resizePolicy")
-    keep_all_but(obj, old, ())
-    obj["spec"] = spec
 
 
 def _spec_faults(spec: dict[str, Any], old: dict[str, Any]) -> Iterator[FieldError]:
@@ -242,20 +231,3 @@ def _ephemeral_faults(spec: dict[str, Any], old: dict[str, Any]) -> Iterator[Fie
             yield forbidden("spec.ephemeralContainers", f'existing ephemeral containers "{name}" may not be removed\n')
         elif not same(wanted[name], each):
             yield forbidden("spec.ephemeralContainers", f'existing ephemeral containers "{name}" may not be changed\n')
-
-
-def _resize_faults(obj: Object, old: Object) -> Iterator[FieldError]:
-    if at(old, "spec.os.name") == "windows":
-        yield forbidden("", "windows pods do not support resize")
-    if at(old, "status.phase") in ("Succeeded", "Failed"):
-        yield forbidden("", "a pod that has ended cannot be resized")
-    if at(old, "status.qosClass", "") != qos_class_of(_spec(obj)):
-        yield invalid("spec", None, "Pod QOS Class may not change as a result of resizing")
-    rest, was = copied(obj["spec"]), copied(old["spec"])
-    for spec in (rest, was):
-        for kind in ("containers", "initContainers"):
-            for container in spec.get(kind, ()):
-                container.pop("resources", None)
-                container.pop("resizePolicy", None)
-    if not same(rest, was):
-        yield forbidden("spec", "only cpu and memory resources are mutable")

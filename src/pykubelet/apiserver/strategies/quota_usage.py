@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pykubelet.api.codec import convert
-from pykubelet.api.pod import PodSpec
+from pykubelet.api.pod import PodSpec, PodStatus
 from pykubelet.api.quantity import Quantity, parse
 from pykubelet.api.rules.qos import qos_class_of
-from pykubelet.api.rules.resources import container_limits, is_pod_level_resource, pod_requests, total
+from pykubelet.api.rules.resources import container_limits, is_pod_level_resource, pod_requests, spec_in_force, total
 from pykubelet.api.rules.well_known import OLD_CLASS_ANNOTATION
 from pykubelet.api.selectors import Requirement
 from pykubelet.apiserver.objects import Object, at
@@ -148,7 +148,7 @@ def _is_charged(pod: Object, now: datetime) -> bool:
 
 
 def _pod_usage(pod: Object) -> Usage:
-    spec = convert(PodSpec, pod.get("spec") or {})
+    spec = spec_in_force(convert(PodSpec, pod.get("spec") or {}), convert(PodStatus, pod.get("status") or {}))
     limits = container_limits(spec)
     if spec.resources:
         limits |= {name: each for name, each in spec.resources.limits.items() if is_pod_level_resource(name)}

@@ -8,8 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.api.container import Container
-from pykubelet.api.pod import Pod, PodSpec
+from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity, ResourceList
 from pykubelet.api.rules.host_ports import HostPort, HostPorts, host_ports
 from pykubelet.api.rules.resources import (
@@ -19,11 +18,9 @@ from pykubelet.api.rules.resources import (
     MEMORY,
     PODS,
     container_requests,
-    is_sidecar,
-    largest,
     pod_requests,
+    spec_in_force,
 )
-from pykubelet.api.struct import changed
 from pykubelet.api.validation.resources import is_extended
 
 _FIRST: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -65,34 +62,7 @@ def wanted(pod: Pod, allocatable: Amounts) -> dict[str, int]:
 
 def held(pod: Pod) -> dict[str, int]:
     """What a pod that is here takes: the larger of what it asks for and what it was seen to have, while it resizes."""
-    return amounts(pod_requests(pod.spec, container_requests(_as_seen(pod))))
-
-
-def _as_seen(pod: Pod) -> PodSpec:
-    """The pod's spec, with the requests that its containers were seen to have where those are larger."""
-    status = pod.status
-    actual = {
-        each.name: (each.resources.requests, each.allocated_resources)
-        for each in (*status.container_statuses, *status.init_container_statuses)
-        if each.resources is not None
-    }
-    if not actual:
-        return pod.spec
-    pending = next((each for each in status.conditions if each.type == "PodResizePending"), None)
-    is_infeasible = pending is not None and pending.reason == "Infeasible"
-
-    def seen(container: Container) -> Container:
-        if container.name not in actual:
-            return container
-        asked = () if is_infeasible else (container.resources.requests,)  # what cannot be is not counted
-        requests = largest(*asked, *actual[container.name])
-        return changed(container, resources=changed(container.resources, requests=requests))
-
-    return changed(
-        pod.spec,
-        containers=tuple(map(seen, pod.spec.containers)),
-        init_containers=tuple(seen(each) if is_sidecar(each) else each for each in pod.spec.init_containers),
-    )
+    return amounts(pod_requests(pod.spec, container_requests(spec_in_force(pod.spec, pod.status))))
 
 
 # --- what the node has left

@@ -12,7 +12,8 @@ from msgspec.structs import replace as changed
 from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.meta import LabelSelector, ObjectMeta
 from pykubelet.api.objects import ObjectReference
-from pykubelet.api.pod import PodSpec
+from pykubelet.api.pod import PodSpec, PodStatus
+from pykubelet.api.rules.resources import spec_in_force
 from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import NAMESPACES, NODES, PODS, ControllerClient, Kind
@@ -62,7 +63,7 @@ def seen(pod: Object) -> Seen:
     wanted: Wish | None = None
     if waits or (spec.get("nodeName") and not is_over):
         try:
-            wanted = wish(convert(PodSpec, spec))
+            wanted = wish(_spec_in_force(pod))
         except (DecodeError, ValueError) as error:
             log.warning("pod %s/%s cannot be scheduled: %s", metadata.get("namespace"), metadata["name"], error)
     return Seen(
@@ -79,6 +80,18 @@ def seen(pod: Object) -> Seen:
         wanted,
         neighbour(metadata.get("namespace", ""), metadata.get("labels") or {}, wanted.spec if wanted else PodSpec()),
     )
+
+
+def _spec_in_force(pod: Object) -> PodSpec:
+    """Most pods have what they ask for, and need no look at more than that."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    everyone = (*at(spec, "containers", ()), *at(spec, "initContainers", ()))
+    asked = {each.get("name"): each.get("resources") for each in everyone}
+    seen = (*at(status, "containerStatuses", ()), *at(status, "initContainerStatuses", ()))
+    typed = convert(PodSpec, spec)
+    if all((each.get("resources") or {}) == (asked.get(each.get("name")) or {}) for each in seen):
+        return typed
+    return spec_in_force(typed, convert(PodStatus, status))
 
 
 def namespace_labels(namespace: Object) -> tuple[str, dict[str, str]]:

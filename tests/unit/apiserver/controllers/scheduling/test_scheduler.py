@@ -12,7 +12,7 @@ from pykubelet.api.objects import ObjectReference
 from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.scheduling.board import Board, Seen
-from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
+from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler, seen
 from pykubelet.apiserver.controllers.scheduling.volumes import PodVolumes
 from pykubelet.apiserver.verbs.binding import Binding, bind_pod
 from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
@@ -339,3 +339,33 @@ async def test_pods_with_very_many_wishes_keep_nobody_waiting(monkeypatch: pytes
         assert (await c.get("pods", "new-2"))["spec"]["nodeName"] == "n"
     assert len(threads) == 3
     assert threading.get_ident() not in threads
+
+
+def _resizing(asked: str, has: str, reason: str = "") -> Seen:
+    """A pod on a node that asks for so much and was seen to have another amount."""
+    container = {"name": "m", "resources": {"requests": {"cpu": asked}}}
+    shown = {"name": "m", "resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": has}}
+    waits = [{"type": "PodResizePending", "status": "True", "reason": reason}] if reason else []
+    return seen(
+        {
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"nodeName": "n1", "containers": [container]},
+            "status": {"phase": "Running", "containerStatuses": [shown], "conditions": waits},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "has", "reason", "counts"),
+    [
+        ("1", "1", "", "1"),
+        ("2", "1", "", "2"),
+        ("2", "1", "Deferred", "2"),
+        ("500", "1", "Infeasible", "1"),  # what never comes keeps nobody out
+        ("1", "2", "", "2"),  # it has not given it back yet
+    ],
+)
+def test_while_a_pod_changes_its_size_the_larger_one_counts(asked: str, has: str, reason: str, counts: str) -> None:
+    wanted = _resizing(asked, has, reason).wish
+    assert wanted is not None
+    assert str(wanted.requests["cpu"]) == counts
