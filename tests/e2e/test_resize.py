@@ -75,6 +75,14 @@ def has_settled(cluster: UpCluster, name: str, size: dict[str, Any]) -> bool:
     return not told and seen["containerStatuses"][0].get("resources") == size
 
 
+def settled(cluster: UpCluster, name: str, size: dict[str, Any]) -> None:
+    wait_for(
+        lambda: has_settled(cluster, name, size),
+        seconds=60,
+        otherwise=lambda: f"{status(cluster, name)}\n{(cluster.data / 'agent.log').read_text()[-3000:]}",
+    )
+
+
 def test_a_running_pod_grows_and_shrinks_in_its_control_groups(
     cluster: UpCluster, record_property: Any, request: pytest.FixtureRequest
 ) -> None:
@@ -91,7 +99,7 @@ def test_a_running_pod_grows_and_shrinks_in_its_control_groups(
         took = time.monotonic() - patched
         print(f"{request.node.name}: {took * 1000:.0f} ms after the patch")
         assert took < 1.0
-        wait_for(lambda: has_settled(cluster, "web", size), seconds=10)  # noqa: B023
+        settled(cluster, "web", size)
     seen = status(cluster, "web")["containerStatuses"][0]
     assert (seen["restartCount"], seen["allocatedResources"]) == (0, SMALL["requests"])
     assert pids_of(program) == [pid]
@@ -106,7 +114,7 @@ def test_a_container_restarts_where_its_policy_says_so(cluster: UpCluster) -> No
     cluster.ready("restarts")
     before = pids_of(program)
     resize(cluster, "restarts", LARGE)
-    wait_for(lambda: has_settled(cluster, "restarts", LARGE), seconds=40)
+    settled(cluster, "restarts", LARGE)
     (pid,) = pids_of(program)
     assert [pid] != before
     assert (Group(pid).memory(), Group(pid).quota()) == (128 * MI, 50_000)
@@ -134,7 +142,7 @@ def test_a_killed_agent_is_followed_by_one_that_resizes_and_restarts_nothing(clu
     agent = cluster.agent_pid()
     resize(cluster, "steady", LARGE)
     kill(agent)
-    wait_for(lambda: has_settled(cluster, "steady", LARGE), seconds=40)
+    settled(cluster, "steady", LARGE)
     assert pids_of(program) == [pid]
     assert (Group(pid).memory(), Group(pid).quota()) == (128 * MI, 50_000)
     for name in ("allocated_pods_state", "actuated_pods_state"):
