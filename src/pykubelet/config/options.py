@@ -13,10 +13,10 @@ K = Kind
 _MANY: Final = "any number"
 
 EVICTION_HARD: Final = {
-    "imagefs.available": "500Mi",
+    "imagefs.available": "100Mi",
     "imagefs.inodesFree": "1%",
     "memory.available": "100Mi",
-    "nodefs.available": "500Mi",
+    "nodefs.available": "100Mi",
     "nodefs.inodesFree": "1%",
 }
 """Where pods go at once. Upstream's shares of a disk would have a large one that is nearly full, as many people's are,
@@ -166,7 +166,7 @@ HEEDED: Final = (
            "Processes that a pod may have", _MANY),
     # a node that runs short
     Option("evictionHard", K.THRESHOLDS, EVICTION_HARD, (), "eviction-hard", "",
-           "Less than that is left: pods are evicted at once", "100Mi of memory, 500Mi of disks, 1% of inodes"),
+           "Less than that is left: pods are evicted at once", "100Mi of memory and disks, 1% of inodes"),
     Option("evictionSoft", K.THRESHOLDS, None, (), "eviction-soft", "",
            "Less than that is left for some time: pods are evicted"),
     Option("evictionSoftGracePeriod", K.PAIRS, None, (), "eviction-soft-grace-period", "",
