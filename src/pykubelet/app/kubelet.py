@@ -160,6 +160,8 @@ class Kubelet:
             self._start(tasks, {name: partial(while_ours, part) for name, part in base.api.own_parts.items()})
         await self._serve_services(tasks, local, agent)
         self.agent = agent
+        if agent.pressures():  # seen before anybody could ask for them
+            reporter.changed()
         self._introduce(version, status, local)
 
     async def _serve_services(self, tasks: asyncio.TaskGroup, local: MachineParts, agent: Agent) -> None:

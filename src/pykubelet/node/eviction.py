@@ -46,6 +46,8 @@ _PATIENCE: Final = 40.0
 """Seconds that a pod may take to be gone before another one has to go: ten to stop, as upstream grants above its grace,
 and thirty until all of it is given back."""
 _STATS_PATIENCE: Final = 30.0
+_CLEARING: Final = 60.0
+"""Seconds that clearing away may take before a pod has to go: a runtime that hangs must not keep the node short."""
 _COMPLAIN_EVERY: Final = 60.0
 
 
@@ -187,9 +189,11 @@ class NodeEviction:
             clearing.append(partial(remove_images, self._look))
         for clear in clearing:
             try:
-                await clear()
-            except PykubeletError as error:
-                log.warning("not all that nobody needs could be cleared away: %s", error)
+                async with asyncio.timeout(_CLEARING):
+                    await clear()
+            except (PykubeletError, TimeoutError) as error:
+                why = str(error) or f"it takes more than {_CLEARING:g} s"
+                self._complain("clearing", "not all that nobody needs could be cleared away: %s", why)
         seen = observations(await self._parts.stats.node())
         if thresholds_met(thresholds, seen, with_reclaim=True):
             return False

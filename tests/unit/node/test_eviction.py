@@ -264,6 +264,25 @@ async def test_clearing_away_may_be_enough() -> None:
 
 
 @virtual_time
+async def test_clearing_away_that_fails_or_never_ends_does_not_keep_the_node_short() -> None:
+    tries = 0
+
+    async def remove_images(look: Look) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            await asyncio.Event().wait()
+        raise Retry("the runtime is away")
+
+    world, machine = short_of(settings({"imagefs.available": "15%"}), remove_images=remove_images)
+    async with world.agent() as node:
+        await running(node, world, pod("web"), pod("other"))
+        machine.disk = 10
+        await eventually(lambda: len(ended(node, "web", "other")) == 1, seconds=80)
+        await eventually(lambda: len(ended(node, "web", "other")) == 2, seconds=10)
+
+
+@virtual_time
 async def test_nobody_is_ended_on_a_guess() -> None:
     """Whoever measures fails, or never answers: the node says so, looks again, and ends nobody."""
     world, machine = short_of(MEMORY)

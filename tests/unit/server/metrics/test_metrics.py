@@ -192,6 +192,17 @@ async def test_the_start_of_a_pod_is_told_with_and_without_what_it_had_to_wait_f
     assert samples["kubelet_first_network_pod_start_sli_duration_seconds", ()] == 7
 
 
+async def test_evictions_are_counted_by_what_ran_short_and_how_old_that_word_was() -> None:
+    node = Node()
+    node.note(m.Evicted("memory.available", "it was low", 0.25), m.Evicted("emptydirfs.limit", "it is too large"))
+    text = await node.text()
+    for signal in ("memory.available", "emptydirfs.limit"):
+        assert f'kubelet_evictions{{eviction_signal="{signal}"}} 1\n' in text
+    age = "kubelet_eviction_stats_age_seconds"
+    assert await node.value(f"{age}_sum", eviction_signal="memory.available") == 0.25
+    assert await node.value(f"{age}_count", eviction_signal="emptydirfs.limit") is None
+
+
 async def test_a_pod_that_was_not_seen_from_the_beginning_does_not_count_as_a_start() -> None:
     node = Node()
     node.note(m.StatusSent("Running", has_started=True))
