@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
-from pykubelet.api.rules.pod_kinds import API_SOURCE, shown_pod
+from pykubelet.api.rules.pod_kinds import API_SOURCE, is_static, shown_pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError
 from pykubelet.base.tasks import supervise
@@ -227,8 +227,9 @@ class Agent:
             await remove_dead(self._outside.runtime, self._outside.logs, await self.pleg.look(), has_ended)
 
         def has_ended(uid: str) -> bool:
+            """Of a static pod nothing else says so: the next agent would run it once more."""
             worker = self.workers.workers.get(uid)
-            return worker is not None and worker.released.is_set()
+            return worker is not None and worker.released.is_set() and not is_static(worker.wish.pod)
 
         return NodeEviction(
             parts,

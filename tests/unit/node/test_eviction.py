@@ -102,6 +102,11 @@ def pod(name: str, request: str = "", **spec: Any) -> Pod:
     return changed(made, spec=changed(made.spec, restart_policy="Always", containers=(container,), **spec))
 
 
+def once(name: str) -> Pod:
+    made = pod(name)
+    return changed(made, spec=changed(made.spec, restart_policy="Never"))
+
+
 async def running(node: Running, world: World, *pods: Pod) -> None:
     for each in pods:
         world.pods.apply(each)
@@ -230,11 +235,12 @@ async def test_images_and_dead_containers_go_first_and_no_pod_if_that_is_enough(
         settings({"nodefs.available": "100Mi"}, reclaims={"nodefs.available": "150Mi"}), remove_images=remove_images
     )
     async with world.agent() as node:
-        await running(
-            node, world, pod("web"), changed(pod("job"), spec=changed(pod("job").spec, restart_policy="Never"))
-        )
-        world.runtime.exit("uid-job", "c", 0)
-        await eventually(lambda: node.phase("uid-job") == "Succeeded" and has_gone(node, "job"))
+        await running(node, world, pod("web"), once("job"))
+        world.files.apply(once("static"))
+        await eventually(lambda: node.phase("uid-static") == "Running")
+        for name in ("job", "static"):
+            world.runtime.exit(f"uid-{name}", "c", 0)
+            await eventually(lambda name=name: node.phase(f"uid-{name}") == "Succeeded" and has_gone(node, name))  # type: ignore[misc]
         machine.disk = 160
         await asyncio.sleep(30)
         assert cleared == [], "what is to be won back counts only once it has begun"
@@ -246,6 +252,7 @@ async def test_images_and_dead_containers_go_first_and_no_pod_if_that_is_enough(
         await asyncio.sleep(30)
         assert cleared == [99, 199], "there is enough: nothing has begun anew"
     assert world.runtime.seen("uid-job").containers == ()
+    assert world.runtime.seen("uid-static").containers != (), "it would run once more"
 
 
 @virtual_time
