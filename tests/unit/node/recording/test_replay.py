@@ -1,7 +1,9 @@
+import asyncio
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,13 @@ from kit.waiting import eventually
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.node import sync_pod
+from pykubelet.node.eviction import EvictionParts
+from pykubelet.node.image_gc import Look
 from pykubelet.node.recording import lines as formats
 from pykubelet.node.recording.replay import Line, Replay
+from pykubelet.pod.eviction.thresholds import EvictionSettings, Threshold, parse_thresholds
 from pykubelet.pod.lifecycle.plan import PodActions, plan
+from pykubelet.pod.stats.stats import Disk, Memory, NodeReading, PodReading, Usage
 
 SECONDS = 180.0
 
@@ -24,8 +30,6 @@ SECONDS = 180.0
 @pytest.fixture(scope="module")
 def chaos() -> list[bytes]:
     """A session of 50 pods."""
-    import asyncio
-
     lines = Lines()
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         runner.run(_session(lines))
@@ -261,4 +265,56 @@ async def test_a_step_that_is_cancelled_ends_what_it_asked_for_before_the_next_b
         await eventually(lambda: node.idle and world.runtime.is_empty, seconds=20)
     assert any(line.startswith(b'{"cancel":') for line in lines.all)
     assert any(b'"cancelled":true' in line for line in lines.all)
+    assert replayed(lines.all).difference is None
+
+
+class Kernel:
+    """Says at once that memory runs short, and then nothing more."""
+
+    def __init__(self) -> None:
+        self.expected = self.waits = 0
+        self.is_closed = False
+
+    def expect(self, node: NodeReading, thresholds: Iterable[Threshold]) -> None:
+        self.expected += 1
+
+    async def wait(self) -> None:
+        self.waits += 1
+        await asyncio.sleep(3.0 if self.waits == 1 else 3600.0)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class FullDisk:
+    async def node(self) -> NodeReading:
+        disk = Disk(at=1, device="a", capacity=1000, available=10)
+        return NodeReading(usage=Usage(at=1, memory=Memory(working_set=1, limit=1000)), disk=disk, images=disk)
+
+    async def pods(self, *, files: bool) -> tuple[PodReading, ...]:
+        return ()
+
+
+@virtual_time
+async def test_who_is_asked_may_ask_back_and_ports_are_made_when_they_are_needed() -> None:
+    world, lines, kernel, shown = World(), Lines(), Kernel(), list[int]()
+
+    async def remove_images(look: Look) -> None:
+        shown.append(len(tuple(await look())))
+
+    thresholds = parse_thresholds({"nodefs.available": "10%"}, soft={}, graces={}, reclaims={}, for_allocatable=False)
+    world.eviction = EvictionParts(
+        settings=EvictionSettings(thresholds=thresholds),
+        stats=FullDisk(),
+        recorder=world.events,
+        remove_images=remove_images,
+        notice=lambda: kernel,
+    )
+    async with recorded(world, lines) as node:
+        world.pods.apply(make_pod("web"))
+        await eventually(lambda: node.phase("uid-web") == "Failed")  # there is no room for it
+        await eventually(lambda: shown == [0, 0])
+    assert kernel.expected
+    assert kernel.is_closed
+    assert any(b'"ask":"look"' in line for line in lines.all)
     assert replayed(lines.all).difference is None
