@@ -186,8 +186,9 @@ class Agent:
         it counts restarts on from there. Only what nobody wants goes entirely, and what would seem to have ended by
         itself.
         """
-        for name in _LISTENING & self._running.keys():
-            self._running[name].cancel()
+        for name, task in self._running.items():
+            if name in _LISTENING:
+                task.cancel()
         pods = self.pods()
         self.handlers.remove((pod for pod in pods if _stays_known(pod)), for_good=False)
         self.handlers.remove(pod for pod in pods if not _stays_known(pod))

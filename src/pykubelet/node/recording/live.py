@@ -6,7 +6,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from datetime import UTC
+from datetime import UTC, datetime
 from functools import partial
 from types import NoneType
 from typing import Any, Final, NamedTuple, Protocol
@@ -91,7 +91,7 @@ class RecordedAgent:
         header = self._header()
         self._stage = Stage(header, self)
         settings = {name: _part(outside, name) for name in _present(outside, fields().settings)}
-        self.say(lines.line_of(header))
+        self.say(header)
         outside.journal.read_by(self._stage.read)
         self._stage.open(self._stage.inside(header, settings, outside.journal))
 
@@ -136,9 +136,19 @@ class RecordedAgent:
 
     # --- beyond the stage
 
-    def say(self, line: bytes) -> None:
-        if self._is_recording and not self._sink.write(self._hiding.line(line)):
-            self._is_recording = False
+    def say(self, done: object) -> None:
+        if not self._is_recording:
+            return
+        try:
+            line = self._hiding.line(lines.line_of(done))
+        except Exception:  # the boundary: what cannot be written down has to be done all the same
+            self._give_up()
+        else:
+            self._is_recording = self._sink.write(line)
+
+    def _give_up(self) -> None:
+        log.exception("the recording ends here, since something cannot be written down; the agent goes on without it")
+        self._finish("something could not be written down")
 
     @property
     def is_heard(self) -> bool:
@@ -172,21 +182,21 @@ class RecordedAgent:
     def told(self, do: str, method: Method, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         value = self._at_once(partial(self._functions[do], *args, **kwargs))
         if method.gives is not NoneType:
-            self.say(lines.line_of({"is": self._hiding.value(value)}))
+            self.say({"is": self._hiding.value(value)})
         return value
 
     def make(self, do: str, method: Method) -> bool:
         made = self._at_once(self._functions[do])
         if made is not None:
             self._functions |= {f"{do}.{each}": getattr(made, each) for each in methods(method.gives)}
-        self.say(lines.line_of({"is": made is not None}))
+        self.say({"is": made is not None})
         return made is not None
 
     def look(self, do: str, method: Method) -> Any:
         value = self._at_once(self._functions[do])
         if do not in self._seen or (self._seen[do] is not value and self._seen[do] != value):
-            self.say(lines.line_of({"do": do}))
-            self.say(lines.line_of({"is": self._hiding.value(value)}))
+            self.say({"do": do})
+            self.say({"is": self._hiding.value(value)})
         self._seen[do] = value
         return value
 
@@ -232,8 +242,7 @@ class RecordedAgent:
         t, now = math.ceil(self._real.time() * 1e6) / 1e6, self._outside.now()
         came, self._came = self._came, []
         if self._is_recording:
-            inputs = tuple(map(self._input, came))
-            self.say(lines.line_of(lines.StepLine(t=t, now=now, inputs=inputs)))
+            self._record_step(t, now, came)
         self._stage.begin_step(t, now)
         for each in came:
             if each.ask:
@@ -242,6 +251,14 @@ class RecordedAgent:
                 self._stage.cancelled(each.number)
             else:
                 self._stage.answer(each.number, each.value, each.error)
+
+    def _record_step(self, t: float, now: datetime, came: list[_Came]) -> None:
+        try:
+            inputs = tuple(map(self._input, came))
+        except Exception:  # the boundary, as above
+            self._give_up()
+        else:
+            self.say(lines.StepLine(t=t, now=now, inputs=inputs))
 
     def _input(self, came: _Came) -> lines.Input:
         number = came.number
@@ -261,7 +278,7 @@ class RecordedAgent:
         return lines.answer(self._before, asked.question, number, self._hiding.value(came.value))
 
     def _finish(self, why: str) -> None:
-        self.say(lines.line_of({"end": why}))
+        self.say({"end": why})
         self._is_recording = False
 
     def _header(self) -> lines.Header:

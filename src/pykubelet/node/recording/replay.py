@@ -159,10 +159,10 @@ class Replay:
     def is_heard(self) -> bool:
         return not self.is_over
 
-    def say(self, line: bytes) -> None:
+    def say(self, done: Mapping[str, Any]) -> None:
         if self.is_over:
             return
-        recorded = self._peek()
+        line, recorded = lines.line_of(done), self._peek()
         if recorded is None:
             self.is_over = True  # the recording was cut off in the middle of a step
         elif recorded != line:

@@ -16,7 +16,7 @@ from pykubelet.base.journal import Noted
 from pykubelet.base.stepped_loop import stepped_loop
 from pykubelet.node.agent import Agent
 from pykubelet.node.dependencies import Dependencies
-from pykubelet.node.recording.lines import Header, line_of
+from pykubelet.node.recording.lines import Header
 from pykubelet.node.recording.port_types import Method, Way, capability_functions, fields, methods
 from pykubelet.node.recording.shown import arguments, whose
 from pykubelet.pod.moments import Journal, Moment
@@ -39,7 +39,7 @@ class Outside(Protocol):
         """Whether what is said is of interest to anybody."""
         ...
 
-    def say(self, line: bytes) -> None:
+    def say(self, done: Mapping[str, Any]) -> None:
         """The agent has done something."""
         ...
 
@@ -175,31 +175,31 @@ class Stage:
             except asyncio.CancelledError:
                 if number not in self._waiting or self.is_over:
                     raise
-                self._outside.say(line_of({"cancel": number}))
+                self._outside.say({"cancel": number})
                 self._waiting[number] = waiting = self.loop.create_future()
                 self._outside.cancel(number)
 
     def _tell(self, do: str, method: Method, /, *args: Any, **kwargs: Any) -> Any:
         if self._outside.is_heard:
             shown = arguments(method.parameters, args, kwargs)
-            self._outside.say(line_of({"do": do, "pod": str(whose(args, shown)), "with": shown}))
+            self._outside.say({"do": do, "pod": str(whose(args, shown)), "with": shown})
         return self._outside.told(do, method, args, kwargs)
 
     def _make(self, do: str, method: Method) -> Any:
-        self._outside.say(line_of({"do": do, "pod": "", "with": {}}))
+        self._outside.say({"do": do, "pod": "", "with": {}})
         return self._port(do, method.gives) if self._outside.make(do, method) else None
 
     def _begin(self, do: str, method: Method, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> int:
         number = next(self._numbers)
         if self._outside.is_heard:
             shown = arguments(method.parameters, args, kwargs)
-            self._outside.say(line_of({"call": number, "do": do, "pod": str(whose(args, shown)), "with": shown}))
+            self._outside.say({"call": number, "do": do, "pod": str(whose(args, shown)), "with": shown})
         return number
 
     def read(self, noted: Noted[Moment]) -> None:
         """A reader of the journal. What others note is not the agent's doing."""
         if self.loop.is_stepping and self._outside.is_heard:
-            self._outside.say(line_of({"note": noted.moment, "pod": str(noted.about)}))
+            self._outside.say({"note": noted.moment, "pod": str(noted.about)})
 
 
 def _taken(parts: dict[str, Any], prefix: str) -> dict[str, Any]:

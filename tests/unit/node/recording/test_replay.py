@@ -255,6 +255,25 @@ async def test_a_recording_that_is_full_ends_and_the_agent_goes_on() -> None:
 
 
 @virtual_time
+async def test_what_cannot_be_written_down_ends_the_recording_and_not_the_agent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, lines = World(), Lines()
+
+    async def odd() -> object:
+        return object()
+
+    world.runtime.status = odd  # type: ignore[method-assign, assignment]
+    async with recorded(world, lines) as node:
+        world.pods.apply(make_pod("web"))
+        await eventually(lambda: b"not be written down" in lines.all[-1])
+        await eventually(lambda: node.phase("uid-web") == "Running")
+    assert lines.all[-1] == b'{"end":"something could not be written down"}'
+    assert "the agent goes on without it" in caplog.text
+    assert replayed(lines.all).difference is None
+
+
+@virtual_time
 async def test_a_step_that_is_cancelled_ends_what_it_asked_for_before_the_next_begins() -> None:
     world, lines = World(), Lines()
     world.runtime.delays["pull_image"] = 60.0
