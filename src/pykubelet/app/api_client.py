@@ -19,6 +19,7 @@ from pykubelet.kube.before import Before
 from pykubelet.kube.bootstrap import bootstrap, rotating
 from pykubelet.kube.certificate_rotation import CertificateKeeper
 from pykubelet.kube.certificate_store import CLIENT, SERVING, CertificateStore
+from pykubelet.kube.claims import KubeClaims
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.csr import node_template, serving_template
@@ -49,6 +50,7 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     """Its host and port, as this node knows them."""
     pods: KubePods
     objects: KubeObjects
+    claims: KubeClaims
     services: ServiceView
     slices: SliceView | None
     """Where this node answers for services."""
@@ -97,6 +99,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known
         place=server.place,
         pods=KubePods(server),
         objects=objects,
+        claims=KubeClaims(server, before),
         services=services,
         slices=slices,
         classes=KubeRuntimeClasses(server, before),

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -65,6 +65,10 @@ async def machine_parts(
         known = node()
         return known.status.allocatable if known else {}
 
+    def this_node() -> tuple[str, Mapping[str, str]]:
+        known = node()
+        return config.node.name, known.metadata.labels if known else {}
+
     dirs = PodDirs(str(config.root_dir), str(config.pod_logs_dir))
     logs = PodLogs(str(config.pod_logs_dir), links=_LINKS if str(config.pod_logs_dir) == _LOGS else None)
     handler = next((each for each in status.handlers if not each.name), None)
@@ -81,6 +85,8 @@ async def machine_parts(
         users=users,
         logs=logs,
         objects=objects,
+        claims=base.api.claims if base.api else None,
+        node=this_node,
         allocatable=allocatable,
         recorder=base.recorder,
         journal=base.journal,

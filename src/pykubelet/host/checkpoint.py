@@ -17,7 +17,7 @@ from msgspec import Struct
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.pod import Pod
-from pykubelet.pod.container.references import object_uses
+from pykubelet.pod.container.references import claim_of, object_uses
 from pykubelet.pod.ports.machine import LastKind
 
 log = logging.getLogger(__name__)
@@ -202,6 +202,9 @@ def _uses(pod: Pod) -> Iterator[tuple[LastKind, tuple[str, ...]]]:
     meta = pod.metadata
     for kind, name in object_uses(pod.spec):
         yield kind, (meta.namespace, name)
+    for volume in pod.spec.volumes:
+        if (claim := claim_of(pod, volume)) is not None:
+            yield "claimedvolume", (meta.namespace, claim)
     yield "token", (meta.uid,)
     yield "runtimeclass", (pod.spec.runtime_class_name or "",)
     yield "services", ()

@@ -11,12 +11,13 @@ from pykubelet.host.etc_hosts import write_etc_hosts
 from pykubelet.host.logs import PodLogs
 from pykubelet.host.user_namespaces import UserNamespaces
 from pykubelet.host.volumes import Volumes
+from pykubelet.host.volumes.claims import ThisNode
 from pykubelet.pod.container.env import Environment
 from pykubelet.pod.container.failures import FoldersFailed
 from pykubelet.pod.container.mounts import container_mounts
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.moments import Journal
-from pykubelet.pod.ports.api import PodObjects, Recorder
+from pykubelet.pod.ports.api import PodObjects, Recorder, VolumeClaims
 from pykubelet.pod.ports.runtime import ContainerMounts
 
 
@@ -25,7 +26,7 @@ class LocalHost:
 
     `memory` is what the node has for pods, in bytes. `recursive_read_only` says whether the runtime can make what is
     mounted below a mount read-only too. `users` gives ranges of users to pods; None where pods have the machine's own.
-    `objects`, `allocatable` and `recorder` are for volumes made of other objects.
+    `objects`, `claims`, `node`, `allocatable` and `recorder` are for volumes made of other objects.
     """
 
     def __init__(
@@ -38,6 +39,8 @@ class LocalHost:
         users: UserNamespaces | None = None,
         logs: PodLogs | None = None,
         objects: PodObjects | None = None,
+        claims: VolumeClaims | None = None,
+        node: ThisNode = lambda: ("", {}),
         allocatable: Callable[[], ResourceList] = dict,
         recorder: Recorder | None = None,
         journal: Journal | None = None,
@@ -46,7 +49,14 @@ class LocalHost:
         self._users = users
         self._logs = logs
         self._volumes = Volumes(
-            dirs, memory=memory, objects=objects, allocatable=allocatable, recorder=recorder, journal=journal
+            dirs,
+            memory=memory,
+            objects=objects,
+            claims=claims,
+            node=node,
+            allocatable=allocatable,
+            recorder=recorder,
+            journal=journal,
         )
         self.volume_counts = self._volumes.counts
         self._cluster_domain = cluster_domain

@@ -31,6 +31,7 @@ from pykubelet.pod.container.container_moments import container_kind
 from pykubelet.pod.container.dns import missing_cluster_dns, pod_dns
 from pykubelet.pod.container.failures import missing_object
 from pykubelet.pod.container.field_path import field_path
+from pykubelet.pod.container.mounts import block_devices
 from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.pod.container.unenforced import unenforced_storage
 from pykubelet.pod.container.user_namespaces import IdMapping
@@ -328,6 +329,7 @@ class KubeRuntime:
         env = await container_environment(self._objects, pod, container, node, place.ips)
         prepared = await self._host.mounts(pod, container, attempt, place.volumes, env, place.ips)
         given = await self._devices.prepared(pod, container) if self._devices is not None else ContainerDevices()
+        blocks = block_devices(pod, container, place.volumes)
         config = container_config(
             pod,
             container,
@@ -335,7 +337,7 @@ class KubeRuntime:
             image=image,
             env=env,
             mounts=prepared.mounts,
-            devices=given,
+            devices=changed(given, devices=(*blocks, *given.devices)) if blocks else given,
             memory_capacity=node.memory,
             swap_capacity=node.swap,
             termination_log=prepared.termination_message_path,

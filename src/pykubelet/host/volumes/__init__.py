@@ -21,6 +21,7 @@ from pykubelet.host.dirs import PodDirs
 from pykubelet.host.removal import remove_tree
 from pykubelet.host.subpath import prepare_sub_path
 from pykubelet.host.threads import in_thread
+from pykubelet.host.volumes.claims import ClaimedVolumes, ThisNode
 from pykubelet.host.volumes.config_map import ConfigMapContent
 from pykubelet.host.volumes.downward_api import DownwardApiContent
 from pykubelet.host.volumes.empty_dir import EmptyDir
@@ -34,7 +35,7 @@ from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.mounts import VolumePart, sub_paths, used_volumes
 from pykubelet.pod.container.projected_volumes import needs_api
 from pykubelet.pod.moments import Journal, VolumeChanged
-from pykubelet.pod.ports.api import PodObjects, Recorder
+from pykubelet.pod.ports.api import PodObjects, Recorder, VolumeClaims
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +48,9 @@ _PROJECTED: Final = ("config_map", "secret", "downward_api", "service_account_to
 
 
 class Volumes:
-    """`memory` is what the node has for pods, in bytes, `allocatable` all that it has for them. `objects` is None on a
-    node without an API server. The `recorder` is told of volumes that cannot be brought up to date."""
+    """`memory` is what the node has for pods, in bytes, `allocatable` all that it has for them. `objects` and `claims`
+    are None on a node without an API server; `node` says which one this is. The `recorder` is told of volumes that
+    cannot be brought up to date."""
 
     def __init__(
         self,
@@ -56,6 +58,8 @@ class Volumes:
         *,
         memory: int,
         objects: PodObjects | None = None,
+        claims: VolumeClaims | None = None,
+        node: ThisNode = lambda: ("", {}),
         allocatable: Callable[[], ResourceList] = dict,
         recorder: Recorder | None = None,
         journal: Journal | None = None,
@@ -69,7 +73,9 @@ class Volumes:
         if objects is not None:
             contents += [ConfigMapContent(objects), SecretContent(objects)]
         written = (Written(dirs, content, memory, recorder) for content in contents)
-        kinds: tuple[Kind, ...] = (EmptyDir(dirs, memory), HostPath(), *written)
+        fields = ("persistent_volume_claim", "ephemeral") if claims is not None else ()
+        self._claimed = [ClaimedVolumes(field, dirs, claims, node) for field in fields if claims is not None]
+        kinds: tuple[Kind, ...] = (EmptyDir(dirs, memory), HostPath(), *written, *self._claimed)
         self._by_field = {kind.field: kind for kind in kinds}
         self._by_folder = {kind.plugin.replace("/", "~"): kind for kind in kinds}
 
@@ -161,6 +167,8 @@ class Volumes:
         if errors:
             raise Retry("; ".join(errors))
         self._made.pop(uid, None)
+        for each in self._claimed:
+            each.forget(uid)
 
     def _kind(self, volume: Volume) -> Kind:
         for field in msgspec.structs.fields(Volume):

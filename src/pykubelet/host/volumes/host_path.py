@@ -27,14 +27,15 @@ class HostPath:
 
     async def set_up(self, pod: Pod, volume: Volume) -> str:
         assert volume.host_path is not None
-        await in_thread(_check, volume.host_path)
+        await in_thread(check_host_path, volume.host_path)
         return volume.host_path.path
 
     async def tear_down(self, uid: str, name: str) -> None:
         """What belongs to the machine stays as it is."""
 
 
-def _check(source: HostPathVolumeSource) -> None:
+def check_host_path(source: HostPathVolumeSource) -> None:
+    """Whether what is there is what was asked for. Raises Invalid, Retry. Blocks."""
     path, kind = source.path, source.type or ""
     if ".." in path.split("/"):
         raise Invalid(f'invalid hostPath {path}: it must not contain ".."')

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from pykubelet.api.container import Container, VolumeMount
 from pykubelet.api.pod import Pod
+from pykubelet.api.volumes import Volume
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.env import Environment, expand, references
-from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.projected_volumes import is_written_by_us
-from pykubelet.pod.ports.runtime import Mount
+from pykubelet.pod.ports.runtime import Device, Mount
 
 HOSTS_FILE: Final = "/etc/hosts"
 
@@ -57,9 +57,7 @@ def container_mounts(
     `etc_hosts` and `termination_log` are files on this machine; None mounts nothing there. `recursive_read_only`
     says whether the runtime can make what is mounted below a mount read-only too.
     """
-    if container.volume_devices:
-        raise Unsupported(f'container "{container.name}"', f'the block device "{container.volume_devices[0].name}"')
-    ours = {volume.name for volume in pod.spec.volumes if is_written_by_us(volume)}
+    ours = {volume.name for volume in pod.spec.volumes if is_written_by_us(volume) or _is_read_only(volume)}
     parts = [
         _part(container, index, mount, volume_paths, sub_paths) for index, mount in enumerate(container.volume_mounts)
     ]
@@ -80,6 +78,24 @@ def container_mounts(
         inside = _absolute(container.termination_message_path)
         mounts.append(Mount(host_path=termination_log, container_path=inside))
     return tuple(mounts)
+
+
+def _is_read_only(volume: Volume) -> bool:
+    claim = volume.persistent_volume_claim
+    return claim is not None and bool(claim.read_only)
+
+
+def block_devices(pod: Pod, container: Container, volume_paths: Mapping[str, str]) -> tuple[Device, ...]:
+    """The volumes that a container wants as they are, without a file system. Raises Invalid."""
+    found = []
+    fixed = {volume.name for volume in pod.spec.volumes if _is_read_only(volume)}
+    for wanted in container.volume_devices:
+        if wanted.name not in volume_paths:
+            raise Invalid(f'cannot find volume "{wanted.name}" to pass into container "{container.name}"')
+        rights = "r" if wanted.name in fixed else "mrw"
+        path = _absolute(wanted.device_path)
+        found.append(Device(host_path=volume_paths[wanted.name], container_path=path, permissions=rights))
+    return tuple(found)
 
 
 def _part(

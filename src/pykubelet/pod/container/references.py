@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.api.codec import to_builtins
-from pykubelet.api.pod import PodSpec
+from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.rules.object_references import object_references
 from pykubelet.api.volumes import Volume
 from pykubelet.pod.container.env import wanted_objects
@@ -63,3 +63,10 @@ def api_references(spec: PodSpec) -> Iterator[ApiReference]:
         kind, what = found.kind, found.kind.plural
         beside = _BESIDE.get(kind.plural) if found.name and not kind.way else None
         yield ApiReference(found.path, f"{what} ({kind.way})" if kind.way else what, beside, found.name)
+
+
+def claim_of(pod: Pod, volume: Volume) -> str | None:
+    """The name of the claim that a volume is; None: it is something else."""
+    if volume.persistent_volume_claim is not None:
+        return volume.persistent_volume_claim.claim_name
+    return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else None

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.services import Service
+from pykubelet.api.storage import ClaimedVolume
 from pykubelet.pod.ports.runtime import PullCredentials
 
 
@@ -87,6 +88,12 @@ class PodObjects(Protocol):
 
     async def services(self, namespace: str, *, wait: bool = True) -> tuple[Service, ...]:
         """Those of a namespace, and the API server's own. With `wait`, Retry when they have never been read."""
+        ...
+
+
+class VolumeClaims(Protocol):
+    async def claimed(self, namespace: str, name: str) -> ClaimedVolume:
+        """A claim, with the volume that it is bound to. Raises base.errors; Retry while it is not bound."""
         ...
 
 

@@ -130,7 +130,7 @@ class Checkpoint(Protocol):
     def drop(self, uid: str) -> None: ...
 
 
-LastKind = Literal["configmap", "secret", "token", "runtimeclass", "services", "node"]
+LastKind = Literal["configmap", "secret", "token", "runtimeclass", "services", "node", "claimedvolume"]
 
 
 class LastKnown(Protocol):

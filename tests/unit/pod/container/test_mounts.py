@@ -5,12 +5,11 @@ import pytest
 from kit.pods import make_pod
 from pykubelet.api import codec
 from pykubelet.api.container import Container
-from pykubelet.api.pod import PodSpec
+from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.container.failures import Unsupported
-from pykubelet.pod.container.mounts import VolumePart, container_mounts, sub_paths, used_volumes
-from pykubelet.pod.ports.runtime import Mount
+from pykubelet.pod.container.mounts import VolumePart, block_devices, container_mounts, sub_paths, used_volumes
+from pykubelet.pod.ports.runtime import Device, Mount
 
 PATHS = {"data": "/pods/u/volumes/data", "conf": "/pods/u/volumes/conf"}
 POD = make_pod()
@@ -76,9 +75,31 @@ def test_an_unknown_propagation_is_refused() -> None:
         mounted(container({"name": "data", "mountPath": "/x", "mountPropagation": "Sideways"}))
 
 
-def test_block_devices_are_not_there_yet() -> None:
-    with pytest.raises(Unsupported, match='container "c" needs the block device "disk"'):
-        mounted(container(volumeDevices=[{"name": "disk", "devicePath": "/dev/x"}]))
+@pytest.mark.parametrize(("read_only", "rights"), [(None, "mrw"), (False, "mrw"), (True, "r")])
+def test_block_devices_are_passed_on_as_they_are(read_only: bool | None, rights: str) -> None:
+    source = {"claimName": "c", "readOnly": read_only} if read_only is not None else {"claimName": "c"}
+    pod = codec.convert(
+        Pod, {"spec": {"containers": [], "volumes": [{"name": "disk", "persistentVolumeClaim": source}]}}
+    )
+    wanted = container(volumeDevices=[{"name": "disk", "devicePath": "/dev/x"}])
+    found = block_devices(pod, wanted, {"disk": "/dev/sdb"})
+    assert found == (Device(host_path="/dev/sdb", container_path="/dev/x", permissions=rights),)
+    with pytest.raises(Invalid, match='cannot find volume "disk" to pass into container "c"'):
+        block_devices(pod, wanted, {})
+
+
+def test_a_claim_that_is_only_to_be_read_is_mounted_so() -> None:
+    source = {"name": "data", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}}
+    pod = codec.convert(Pod, {"spec": {"containers": [], "volumes": [source]}})
+    found = container_mounts(
+        pod,
+        container({"name": "data", "mountPath": "/x"}),
+        {"data": "/srv"},
+        sub_paths={},
+        etc_hosts=None,
+        termination_log=None,
+    )
+    assert [each.read_only for each in found] == [True]
 
 
 # --- read-only all the way down

@@ -1,0 +1,57 @@
+"""Persistent volumes and the claims to them, as far as a node needs them."""
+
+from pykubelet.api.meta import ObjectMeta
+from pykubelet.api.objects import ObjectReference
+from pykubelet.api.quantity import ResourceList
+from pykubelet.api.scheduling import NodeSelector
+from pykubelet.api.struct import Struct, written
+from pykubelet.api.volume_sources import ISCSIVolumeSource, NFSVolumeSource, PersistentVolumeClaimSpec
+from pykubelet.api.volumes import HostPathVolumeSource
+
+
+class LocalVolumeSource(Struct, frozen=True):
+    path: str = written(str)
+    fs_type: str | None = None
+
+
+class VolumeNodeAffinity(Struct, frozen=True):
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Struct, frozen=True):
+    """Where it is, is in one of the fields at the end; others there are kinds that this node knows nothing of."""
+
+    capacity: ResourceList = {}
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ObjectReference | None = None
+    storage_class_name: str = ""
+    mount_options: tuple[str, ...] = ()
+    volume_mode: str | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    host_path: HostPathVolumeSource | None = None
+    local: LocalVolumeSource | None = None
+    nfs: NFSVolumeSource | None = None
+    iscsi: ISCSIVolumeSource | None = None
+
+
+class PersistentVolume(Struct, frozen=True):
+    metadata: ObjectMeta = written(ObjectMeta)
+    spec: PersistentVolumeSpec = written(PersistentVolumeSpec)
+
+
+class PersistentVolumeClaimStatus(Struct, frozen=True):
+    phase: str = ""
+    capacity: ResourceList = {}
+
+
+class PersistentVolumeClaim(Struct, frozen=True):
+    metadata: ObjectMeta = written(ObjectMeta)
+    spec: PersistentVolumeClaimSpec = written(PersistentVolumeClaimSpec)
+    status: PersistentVolumeClaimStatus = written(PersistentVolumeClaimStatus)
+
+
+class ClaimedVolume(Struct, frozen=True):
+    """A claim and the volume that it is bound to."""
+
+    claim: PersistentVolumeClaim = written(PersistentVolumeClaim)
+    volume: PersistentVolume = written(PersistentVolume)

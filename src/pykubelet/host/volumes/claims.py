@@ -1,0 +1,166 @@
+"""Volumes that a pod claims: which one it is, is found out, and then it is set up by what it is."""
+
+import asyncio
+import os
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from pykubelet.api.pod import Pod
+from pykubelet.api.rules.node_affinity import term_holds
+from pykubelet.api.storage import ClaimedVolume, LocalVolumeSource, PersistentVolumeSpec
+from pykubelet.api.volume_sources import NFSVolumeSource
+from pykubelet.api.volumes import Volume
+from pykubelet.base.errors import Invalid, Retry
+from pykubelet.host import mount
+from pykubelet.host.dirs import PodDirs
+from pykubelet.host.threads import in_thread
+from pykubelet.host.volumes.host_path import check_host_path
+from pykubelet.host.volumes.ownership import give_to_group
+from pykubelet.pod.container.failures import Unsupported
+from pykubelet.pod.container.projected_volumes import fs_group
+from pykubelet.pod.container.references import claim_of
+from pykubelet.pod.ports.api import VolumeClaims
+
+LOCAL: Final = "kubernetes.io~local-volume"
+NFS: Final = "kubernetes.io~nfs"
+_MOUNTING: Final = 60.0
+
+ThisNode = Callable[[], tuple[str, Mapping[str, str]]]
+"""Its name and labels."""
+
+
+class ClaimedVolumes:
+    """`field` is that of a claim by name, or of one that is the pod's own."""
+
+    plugin = "kubernetes.io/persistent-claim"
+
+    def __init__(
+        self,
+        field: str,
+        dirs: PodDirs,
+        claims: VolumeClaims,
+        node: ThisNode,
+    ) -> None:
+        self.field = field
+        self._dirs = dirs
+        self._claims = claims
+        self._node = node
+        self._there: dict[tuple[str, str], str] = {}
+        """Where each is that this agent has set up, by uid and name: it is not asked for again."""
+
+    async def set_up(self, pod: Pod, volume: Volume) -> str:
+        key = pod.metadata.uid, volume.name
+        if key not in self._there:
+            found = await self._claims.claimed(pod.metadata.namespace, claim_of(pod, volume) or "")
+            self._check(pod, volume, found)
+            self._there[key] = await self._made(pod, volume, found)
+        return self._there[key]
+
+    async def tear_down(self, uid: str, name: str) -> None:
+        """What is mounted is found on disk, by whoever clears a pod's folder."""
+
+    def forget(self, uid: str) -> None:
+        for key in [each for each in self._there if each[0] == uid]:
+            del self._there[key]
+
+    def _check(self, pod: Pod, volume: Volume, found: ClaimedVolume) -> None:
+        claim, spec = found.claim.metadata, found.volume.spec
+        if volume.ephemeral is not None and not any(
+            owner.controller and owner.uid == pod.metadata.uid for owner in claim.owner_references
+        ):
+            where = f"{claim.namespace}/"
+            raise Invalid(
+                f"PVC {where}{claim.name} was not created for pod {where}{pod.metadata.name} (pod is not owner)"
+            )
+        is_block = spec.volume_mode == "Block"
+        containers = (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
+        mounted = any(each.name == volume.name for container in containers for each in container.volume_mounts)
+        if is_block and mounted:
+            raise Invalid(f"volume {volume.name} has volumeMode Block, but is specified in volumeMounts")
+        if not is_block and not mounted:
+            raise Invalid(f"volume {volume.name} has volumeMode Filesystem, but is specified in volumeDevices")
+        node, labels = self._node()
+        terms = spec.node_affinity.required if spec.node_affinity else None
+        if terms is not None and not any(term_holds(term, node, labels) for term in terms.node_selector_terms):
+            where = found.volume.metadata.name
+            raise Retry(f'MountVolume.NodeAffinity check failed for volume "{where}" : no matching NodeSelectorTerms')
+
+    async def _made(self, pod: Pod, volume: Volume, found: ClaimedVolume) -> str:
+        spec, name = found.volume.spec, found.volume.metadata.name
+        if "/" in name or name in ("", ".", ".."):
+            raise Invalid(f"{name!r} is no name of a volume")
+        if spec.host_path is not None:
+            await in_thread(check_host_path, spec.host_path)
+            return spec.host_path.path
+        if spec.local is not None:
+            return await self._local(pod, volume, spec, spec.local, name)
+        if spec.nfs is not None:
+            target = self._target(pod, NFS, name)
+            await _mount_nfs(spec.nfs, spec.mount_options, target)
+            return target
+        raise Unsupported(f'volume "{volume.name}"', f"the kind of persistent volume that {name} is")
+
+    async def _local(
+        self, pod: Pod, volume: Volume, spec: PersistentVolumeSpec, local: LocalVolumeSource, name: str
+    ) -> str:
+        mode = await in_thread(_mode_of, local.path)
+        if spec.volume_mode == "Block":
+            if not stat.S_ISBLK(mode):
+                raise Invalid(f'local volume "{name}" has volumeMode Block, and {local.path} is no block device')
+            return local.path
+        if not stat.S_ISDIR(mode):
+            raise Invalid(f'local volume "{name}": {local.path} is no folder; mount its file system and name that')
+        target = self._target(pod, LOCAL, name)
+        await in_thread(_bind, local.path, target)
+        claim = volume.persistent_volume_claim
+        group, context = fs_group(pod), pod.spec.security_context
+        if group is not None and not (claim is not None and claim.read_only):
+            gently = context is not None and context.fs_group_change_policy == "OnRootMismatch"
+            await in_thread(_give, target, group, gently)
+        return target
+
+    def _target(self, pod: Pod, plugin: str, name: str) -> str:
+        return os.path.join(self._dirs.volumes(pod.metadata.uid), plugin, name)
+
+
+def _mode_of(path: str) -> int:
+    try:
+        return os.stat(path).st_mode
+    except OSError as error:
+        raise Retry(f"local volume: {path}: {error.strerror}") from None
+
+
+def _bind(source: str, target: str) -> None:
+    os.makedirs(target, 0o750, exist_ok=True)
+    if not mount.is_mount_point(target):
+        mount.bind(source, target)
+
+
+def _give(path: str, group: int, gently: bool) -> None:
+    give_to_group(path, group, only_if_root_differs=gently)
+
+
+async def _mount_nfs(source: NFSVolumeSource, options: tuple[str, ...], target: str) -> None:
+    """By the system's own program: it alone knows what servers want."""
+    if await in_thread(mount.is_mount_point, target):
+        return
+    if shutil.which("mount.nfs") is None:
+        raise Retry("NFS volumes need mount.nfs, which is not installed on this node: install nfs-common or nfs-utils")
+    await in_thread(lambda: os.makedirs(target, 0o750, exist_ok=True))
+    wanted = [*options, *(["ro"] if source.read_only else [])]
+    command = ["mount", "-t", "nfs", *(["-o", ",".join(wanted)] if wanted else [])]
+    command += ["--", f"{source.server}:{source.path}", target]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        async with asyncio.timeout(_MOUNTING):
+            told, _ = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise Retry(f"{source.server}:{source.path} is not mounted: no answer within {_MOUNTING:g} s") from None
+    if process.returncode:
+        raise Retry(f"{source.server}:{source.path} is not mounted: {told.decode(errors='replace').strip()[-500:]}")

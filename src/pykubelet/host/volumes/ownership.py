@@ -1,0 +1,56 @@
+"""Giving a whole volume to the group that a pod's containers run with."""
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+_SHARED_FILE: Final = 0o660
+_SHARED_FOLDER: Final = 0o2770
+_OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def give_to_group(path: str, group: int, *, only_if_root_differs: bool = False) -> None:
+    """Everything below belongs to the group, which may read and write it, and so does what is made there later. Links
+    are not followed, and other file systems not entered. Raises OSError. Blocks."""
+    top = os.open(path, _OPEN)
+    try:
+        found = os.fstat(top)
+        if only_if_root_differs and _is_given(found, group):
+            return
+        for name, parent in _entries(top, found.st_dev):
+            _give(name, parent, group)
+        os.fchown(top, -1, group)  # last: whoever sees it given knows that all of it is
+        os.fchmod(top, stat.S_IMODE(found.st_mode) | _SHARED_FOLDER)
+    finally:
+        os.close(top)
+
+
+def _is_given(found: os.stat_result, group: int) -> bool:
+    return found.st_gid == group and stat.S_IMODE(found.st_mode) & _SHARED_FOLDER == _SHARED_FOLDER
+
+
+def _entries(top: int, device: int) -> Iterator[tuple[str, int]]:
+    """Each by its name in the folder that is open then, the inner ones first."""
+    for _, folders, files, folder in os.fwalk(".", topdown=False, dir_fd=top):
+        if os.fstat(folder).st_dev == device:
+            for name in (*folders, *files):
+                yield name, folder
+
+
+def _give(name: str, parent: int, group: int) -> None:
+    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    if stat.S_ISLNK(found.st_mode):
+        os.chown(name, -1, group, dir_fd=parent, follow_symlinks=False)
+        return
+    if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
+        return
+    flags = _OPEN if stat.S_ISDIR(found.st_mode) else os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    file = os.open(name, flags, dir_fd=parent)
+    try:
+        found = os.fstat(file)
+        os.fchown(file, -1, group)
+        more = _SHARED_FOLDER if stat.S_ISDIR(found.st_mode) else _SHARED_FILE
+        os.fchmod(file, stat.S_IMODE(found.st_mode) | more)
+    finally:
+        os.close(file)
