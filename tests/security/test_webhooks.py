@@ -62,7 +62,7 @@ async def test_the_endpoints_of_a_service_lead_to_nothing_that_is_the_machines_o
         port = world.port if address == "192.0.2.77" else hooks.port
         service = {"service": {"namespace": "default", "name": "hooks"}, "caBundle": hooks.bundle}
         configuration = {"metadata": {"name": "x"}, "webhooks": [hooks.hook("v", clientConfig=service)]}
-        (hook,) = hooks_of(configuration)
+        (hook,) = hooks_of("x", configuration)
         client = WebhookClient(Told(address, port), world.addresses.fault_at)
         try:
             with pytest.raises(CallFailed, match=why):

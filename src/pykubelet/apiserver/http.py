@@ -1,41 +1,36 @@
 """From a request to a verb and back: what every request goes through, whatever it is about."""
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Final, cast
 
-import msgspec
 from aiohttp import web
 
-from pykubelet.api.codec import DecodeError
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import LIGHT, Backend
 from pykubelet.apiserver.custom.definition import CustomResource
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
-from pykubelet.apiserver.objects import encode
 from pykubelet.apiserver.requests.audit_id import named
 from pykubelet.apiserver.requests.calls import Answer, Call
 from pykubelet.apiserver.requests.fair_turns import FairTurns
 from pykubelet.apiserver.requests.in_flight import LASTING, READING, WRITING, InFlight
-from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, Accept, accepted, content_type, is_for_people
+from pykubelet.apiserver.requests.media_types import JSON, PROTOBUF, YAML, Accept, accepted, content_type
 from pykubelet.apiserver.requests.request_body import read_body
 from pykubelet.apiserver.requests.request_info import RequestInfo, request_info
 from pykubelet.apiserver.requests.surrogates import whole
 from pykubelet.apiserver.requests.users import UNAUTHENTICATED, User
-from pykubelet.apiserver.schema.protobuf_writing import to_protobuf
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
-from pykubelet.apiserver.store.port import Expired
 from pykubelet.apiserver.telemetry.observer import Observer
 from pykubelet.apiserver.telemetry.seen import REASON, Seen
 from pykubelet.apiserver.verbs.bodies import read_ahead
 from pykubelet.apiserver.verbs.connect import admit_connection
 from pykubelet.apiserver.verbs.create import create
 from pykubelet.apiserver.verbs.delete import delete, delete_collection
+from pykubelet.apiserver.verbs.failures import failure
 from pykubelet.apiserver.verbs.handlers import Connect, Place, Verb
 from pykubelet.apiserver.verbs.patch import patch
 from pykubelet.apiserver.verbs.payload import Payload, payload, payload_weight
@@ -43,7 +38,6 @@ from pykubelet.apiserver.verbs.read import get, list_
 from pykubelet.apiserver.verbs.scale import scale
 from pykubelet.apiserver.verbs.update import update
 from pykubelet.apiserver.verbs.watch import watch
-from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.web.guests import recognised, turned_down
 
 log = logging.getLogger(__name__)
@@ -94,7 +88,8 @@ class RequestHandler:
         except (asyncio.CancelledError, web.HTTPException, ConnectionError):
             raise
         except Exception as error:  # the boundary: one request's failure is not the server's
-            response = _failure(request, _told(request, error))
+            deprecation = seen.resource.deprecation if seen.resource is not None else ""
+            response = failure(request, error, [*filter(None, [deprecation]), *seen.warnings])
         finally:
             self._observer.end(seen, response)
         return response
@@ -125,7 +120,7 @@ class RequestHandler:
         seen.resource = resource
         place = (resource.group, resource.plural, info.subresource)
         if place in self.connections:
-            call = _call(request, info, resource, user, b"", Accept(), seen.notes)
+            call = _call(request, info, resource, user, b"", Accept(), seen)
             with self.in_flight.enter(user, LASTING):
                 self._observer.lasts(seen)
                 await admit_connection(self._backend, call, request.query)
@@ -163,7 +158,7 @@ class RequestHandler:
         body = await read_body(request, self._backend.settings.most_body_bytes)
         body = seen.body = b"" if info.verb in _READING else body
         seen.content_type = request.content_type if body else ""
-        ask = partial(_call, request, info, resource, user, body, accept, seen.notes)
+        ask = partial(_call, request, info, resource, user, body, accept, seen)
         await self._turns.turn(user, info)
         done = await self._answer(self._verb(place, resource, info), ask, user.name, len(body), place, resource)
         if isinstance(done, Payload):
@@ -350,7 +345,7 @@ def _call(
     user: User,
     body: bytes,
     accept: Accept,
-    notes: dict[str, str],
+    seen: Seen,
 ) -> Call:
     media = content_type(request.headers.get("Content-Type", ""))
     return Call(
@@ -363,38 +358,6 @@ def _call(
         accept=accept,
         user=user,
         user_agent=request.headers.get("User-Agent", ""),
-        warnings=[],
-        notes=notes,
+        warnings=seen.warnings,
+        notes=seen.notes,
     )
-
-
-def _told(request: web.Request, error: Exception) -> ApiError:
-    """What a client is told of whatever went wrong."""
-    match error:
-        case ApiError():
-            return error
-        case Expired():
-            return status.gone_410(str(error))
-        case DecodeError():
-            return status.bad_request(f"the object provided cannot be read: {error}")
-        case Retry():
-            return status.unavailable(str(error), max(1, round(error.after or 1)))
-        case PykubeletError():
-            return status.internal(str(error))
-    log.error("%s %s failed", request.method, request.path, exc_info=error)
-    return status.internal("the server has a fault; its log says which")
-
-
-def _failure(request: web.Request, error: ApiError) -> web.Response:
-    headers = {"Content-Type": JSON, "Cache-Control": "no-cache, private", **error.headers}
-    with suppress(ApiError, UnicodeEncodeError):  # the first: what it accepts is what is wrong
-        if accepted(request.headers.get("Accept", "")).media == PROTOBUF:
-            data = to_protobuf(error.status())
-            return web.Response(status=error.code, body=data, headers={**headers, "Content-Type": PROTOBUF})
-    try:
-        body = encode(error.status())
-    except UnicodeEncodeError:  # it quotes what a client sent
-        body = json.dumps(error.status()).encode()
-    if is_for_people(request.query.get("pretty"), request.headers.get("User-Agent", "")):
-        body = msgspec.json.format(body, indent=2)
-    return web.Response(status=error.code, body=body + b"\n", headers=headers)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.api.selectors import Selector, from_json
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import UNREADABLE, Object, at
 
 GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = "mutatingwebhookconfigurations"
@@ -37,6 +37,10 @@ class Match(msgspec.Struct, frozen=True):
     takes_equivalents: bool = True
 
 
+_ANY: Final = frozenset("*")
+_ALL: Final = Match((HookRule(_ANY, _ANY, _ANY, frozenset(["*", "*/*"])),))
+
+
 class ServiceRef(msgspec.Struct, frozen=True):
     namespace: str
     name: str
@@ -63,12 +67,44 @@ class Hook(msgspec.Struct, frozen=True):
     """When it cannot be asked, nobody may."""
     wants_again: bool
     can_dry_run: bool
+    fault: str = ""
+    """Why it cannot be asked, whoever would want to."""
 
 
-def hooks_of(configuration: Object) -> tuple[Hook, ...]:
-    """Raises ValueError, KeyError, TypeError and AttributeError for what is none."""
-    name = configuration["metadata"]["name"]
-    return tuple(_hook(name, number, each) for number, each in enumerate(configuration.get("webhooks") or ()))
+def hooks_of(name: str, configuration: Object | None) -> tuple[Hook, ...]:
+    """Of a configuration of that name; None: one that nobody can read."""
+    webhooks = configuration.get("webhooks") or [] if configuration is not None else [None]
+    every = enumerate(webhooks if isinstance(webhooks, list) else [None])
+    return tuple(_hook_or_fault(name, number, each) for number, each in every)
+
+
+def _hook_or_fault(configuration: str, number: int, given: Any) -> Hook:
+    """Nobody knows what one that cannot be read would refuse: it is one that fails, for all that it may be meant by."""
+    try:
+        return _hook(configuration, number, given)
+    except UNREADABLE as error:
+        known = given if isinstance(given, dict) else {}
+        name = str(known.get("name") or f"{configuration}[{number}]")
+        try:
+            match = match_of(known, "rules") if known.get("rules") else _ALL
+        except UNREADABLE:
+            match = _ALL
+        return Hook(
+            key=f"{configuration}/{name}/{number}",
+            name=name,
+            configuration=configuration,
+            url="",
+            service=None,
+            authorities=b"",
+            match=match,
+            conditions=(),
+            versions=(),
+            seconds=10,
+            is_closed=known.get("failurePolicy") != "Ignore",
+            wants_again=False,
+            can_dry_run=True,
+            fault=f"the webhook configuration {configuration} cannot be read: {error!r}; delete it or write it anew",
+        )
 
 
 def conversion_hook(name: str, client: Mapping[str, Any]) -> Hook:

@@ -55,8 +55,8 @@ class Webhooks:
     def _tell(self, plural: str, prefix: str, key: str, entry: Entry | None) -> None:
         known, name = self._known[plural], key.removeprefix(prefix)
         known.pop(name, None)
-        if found := made_of(entry, hooks_of, "its webhooks are not called"):
-            known[name] = found
+        if entry is not None:
+            known[name] = hooks_of(name, made_of(entry, _map, "all that its webhooks may be meant by is refused"))
         self._hooks[plural] = tuple(hook for each in sorted(known) for hook in known[each])
 
     def has_any(self, *, mutating: bool) -> bool:
@@ -167,6 +167,8 @@ class Webhooks:
 
     async def _ask(self, hook: Hook, attempt: Attempt, seen_as: Resource, *, mutates: bool) -> Verdict:
         """Raises CallFailed, and 400 for a dry run that it does not know."""
+        if hook.fault:
+            raise CallFailed(hook.fault)
         if attempt.dry_run and not hook.can_dry_run:
             raise unfit_for_dry_run(hook.name)
         version, uid = review_version(hook), new_uid()
@@ -195,3 +197,9 @@ class Webhooks:
         if fault:
             raise status.forbidden(attempt.resource.plural, attempt.name, fault, attempt.resource.group)
         return seen_as
+
+
+def _map(obj: Object) -> Object:
+    if not isinstance(obj, dict):
+        raise TypeError("it is not an object")
+    return obj

@@ -99,6 +99,8 @@ def version_info(version: str) -> dict[str, str]:
         "minor": minor,
         "emulationMajor": major,
         "emulationMinor": minor,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(minor) - 1),
         "gitVersion": version,
         "gitCommit": "",
         "gitTreeState": "clean",

@@ -30,5 +30,7 @@ class Seen(msgspec.Struct):
     code: int = 0
     size: int = 0
     is_long: bool = False
+    warnings: list[str] = []
+    """What the client is told besides the answer, whether it gets what it asks for or not."""
     notes: dict[str, str] = {}
     """What those have to say of it who had a word in what is written."""

@@ -42,8 +42,7 @@ def payload_weight(call: Call, answer: Answer) -> int:
 
 def payload(backend: Backend, call: Call, answer: Answer) -> Payload:
     headers = [("Cache-Control", "no-cache, private"), ("Content-Type", call.accept.media)]
-    if told := dict.fromkeys(_warnings(call, answer)):
-        headers += [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(told)]
+    headers += warning_headers(_warnings(call, answer))
     if answer.data is not None and call.accept.media == JSON and not call.is_for_people:
         return Payload(answer.code, _ended(answer.data), headers)
     obj = answer.obj if answer.obj is not None else msgspec.json.decode(answer.data or b"{}")
@@ -98,6 +97,12 @@ def _transformed(backend: Backend, call: Call, obj: Object) -> Object:
         metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
         return table(call.resource, [obj], metadata, accept.version, wanted_objects(call.query), backend.now())
     return partial_metadata(obj, accept.version)
+
+
+def warning_headers(warnings: Iterable[str]) -> list[tuple[str, str]]:
+    """Each said once."""
+    told = dict.fromkeys(warnings)
+    return [("Warning", f'299 - "{_quoted(text)}"') for text in _shortened(told)] if told else []
 
 
 def _shortened(warnings: Iterable[str]) -> list[str]:

@@ -268,6 +268,54 @@ async def test_warnings_reach_the_client(api: Api, hooks: WebhookServer) -> None
         assert "mind the gap" in answer.headers["Warning"]
 
 
+async def test_warnings_reach_the_client_with_a_refusal_too(api: Api, hooks: WebhookServer) -> None:
+    warns = lambda _: {"allowed": False, "warnings": ["mind the gap"], "status": {"message": "no"}}  # noqa: E731
+    await configured(api, "Validating", "v", hooks.hook("v", warns))
+    async with api.session.post(api.url + MAPS, json=config_map("x")) as answer:
+        assert answer.status == 400
+        assert "mind the gap" in answer.headers["Warning"]
+
+
+RULE: Final = {"operations": ["*"], "apiGroups": [""], "apiVersions": ["*"], "resources": ["configmaps"]}
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "refuses_maps", "refuses_secrets"),
+    [
+        ([{"name": "a.b.c", "rules": [RULE], "clientConfig": {"caBundle": "!"}}], True, False),
+        ([{"name": "a.b.c", "rules": [RULE], "clientConfig": {"caBundle": "!"}, "failurePolicy": "Ignore"}], 0, 0),
+        ([{"name": "a.b.c", "rules": [RULE]}], True, False),
+        ([{"name": "a.b.c", "rules": [7], "clientConfig": {}}], True, True),
+        ([7], True, True),
+        ({"a": "b"}, True, True),
+        ([], False, False),
+    ],
+)
+async def test_a_configuration_that_cannot_be_read_refuses_what_it_may_be_meant_for(
+    api: Api, webhooks: Any, refuses_maps: bool, refuses_secrets: bool
+) -> None:
+    kind = "ValidatingWebhookConfiguration"
+    found = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "odd", "uid": "1"}, "webhooks": webhooks}
+    resource = api.backend.resources.of(GROUP, "validatingwebhookconfigurations")
+    await api.backend.store.create(resource.key("", "odd"), stored(found))  # as no server of ours would write it
+    await api.backend.cache.list_newest("/registry/")
+    for path, is_refused in ((MAPS, refuses_maps), (MAPS.replace("configmaps", "secrets"), refuses_secrets)):
+        code, told = await api.ask("POST", path, {"metadata": {"name": "x"}})
+        assert code == (500 if is_refused else 201), told
+        assert not is_refused or "odd cannot be read" in told["message"], told
+    assert (await api.ask("DELETE", f"{ROOT}/validatingwebhookconfigurations/odd"))[0] == 200
+    await api.backend.cache.list_newest("/registry/")
+    assert (await api.ask("POST", MAPS, {"metadata": {"name": "y"}}))[0] == 201
+
+
+async def test_a_configuration_that_is_no_object_at_all_refuses_everything(api: Api) -> None:
+    resource = api.backend.resources.of(GROUP, "mutatingwebhookconfigurations")
+    await api.backend.store.create(resource.key("", "odd"), b"\x00nonsense")
+    await api.backend.cache.list_newest("/registry/")
+    code, told = await api.ask("POST", MAPS, {"metadata": {"name": "x"}})
+    assert (code, "odd cannot be read" in told["message"]) == (500, True), told
+
+
 async def test_a_dry_run_asks_and_leaves_nothing(api: Api, hooks: WebhookServer) -> None:
     await configured(api, "Mutating", "m", hooks.hook("m", sets("/data", {"a": "1"})))
     code, made = await create(api, "x", "?dryRun=All")

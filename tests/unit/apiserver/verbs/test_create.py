@@ -37,6 +37,9 @@ async def test_unknown_fields_are_refused_warned_of_or_let_pass_as_the_client_wi
     ) as a:
         assert a.status == 201
         assert "Warning" not in a.headers
+    async with api.session.post(f"{api.url}{MAPS}", json=given) as answer:  # which is there already
+        assert answer.status == 409
+        assert answer.headers.getall("Warning") == ['299 - "unknown field \\"bogus\\""']
 
 
 async def test_a_name_that_is_given_twice_in_one_map_is_warned_of(api: Api) -> None:
