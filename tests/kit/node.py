@@ -19,6 +19,7 @@ from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.pinning import Pinning
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.journal_rule import rule
+from pykubelet.pod.lifecycle.pod_features import PodFeatures
 from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod
@@ -191,6 +192,7 @@ class World:
     """What outlives the agent: the runtime, the host, the sources, the API server."""
 
     def __init__(self, api: PodApi | None = None) -> None:
+        self.features = PodFeatures()
         self.now = loop_clock()
         self.journal = Journal(rule, now=self.now)
         self.runtime = FakeRuntime(now=self.now, journal=self.journal)
@@ -218,6 +220,7 @@ class World:
     def outside(self) -> Dependencies:
         machine = NodeInfo(facts=NodeFacts(host_ips=("192.0.2.1",), runtime_name="fake"), memory=16 << 30)
         return Dependencies(
+            features=self.features,
             sources={FILE_SOURCE: self.files, API_SOURCE: self.pods},
             runtime=self.runtime,
             host=self.host,

@@ -119,6 +119,7 @@ def dependencies(
         keyring=parts.keyring,
         image_pulls=config.image_pulls,
         restart_waits=config.restart_waits,
+        features=config.features,
         resync_period=config.resync_period,
         api_node=(lambda: api.view.node if reporter.ownership.is_ours else None) if api else (lambda: None),
         checkpoint=base.checkpoints.pods if base.checkpoints else None,
@@ -221,7 +222,12 @@ def _sources(base: Foundations, ownership: Ownership, objects: StaticObjects | N
     static, name = base.config.static_pods, base.config.node.name
     if static.path:
         sources[FILE_SOURCE] = FileSource(
-            static.path, name, period=static.file_check_period, objects=objects, lenient=static.lenient
+            static.path,
+            name,
+            period=static.file_check_period,
+            objects=objects,
+            lenient=static.lenient,
+            validation=static.validation,
         )
     if static.url:
         from pykubelet.sources.url import UrlSource  # an HTTP client takes long to load
@@ -232,6 +238,7 @@ def _sources(base: Foundations, ownership: Ownership, objects: StaticObjects | N
             headers=static.url_header,
             period=static.http_check_period,
             lenient=static.lenient,
+            validation=static.validation,
         )
     if base.api is not None:
         sources[API_SOURCE] = OwnPods(base.api.source, ownership)

@@ -16,7 +16,7 @@ from pykubelet.app.machine import MachineParts, machine_parts
 from pykubelet.app.pinning import ADMISSION_DURATION, pinning_gauges
 from pykubelet.app.recording import LivingAgent, living_agent, recording_file
 from pykubelet.app.stats import stats_reader
-from pykubelet.base.errors import Invalid, Retry
+from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.base.service_manager import keep_watchdog, tell_ready, watchdog_period
 from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
@@ -126,6 +126,7 @@ class Kubelet:
             "pods": lambda _: kubelet.pods(),
             "journal": kubelet._base.journal.of,
             "explain": kubelet.explainer.answer,
+            "restart": kubelet.restart,
             "flush": lambda _: kubelet._base.journal_files.flush(),
             "configuration": lambda _: {"configuration": config.configuration, "flags": config.flags},
         }
@@ -194,6 +195,16 @@ class Kubelet:
     def everything(self) -> "list[asyncio.Task[Any]]":
         """All that runs. Cancelling it stops the agent, and no pod."""
         return [*self._running, *(self._living.tasks() if self._living else [])]
+
+    def restart(self, question: str) -> dict[str, str]:
+        """Of the agent's socket: a namespace, a pod, and perhaps a container."""
+        namespace, name, container, *_ = (*question.split(), "", "", "")
+        try:
+            if self.agent is None:
+                raise Retry("the agent is still starting")
+            return {"container": self.agent.restart(namespace, name, container)}
+        except (Invalid, NotFound, Retry) as error:
+            return {"error": str(error), "kind": type(error).__name__}
 
     def pods(self) -> dict[str, Any]:
         """All pods of the node, as a PodList."""

@@ -17,6 +17,7 @@ from pykubelet.api.quantity import Quantity
 from pykubelet.api.rules.resources import CPU
 from pykubelet.api.scheduling import Taint
 from pykubelet.api.validation.names import dns_subdomain
+from pykubelet.api.validation.options import PodValidationOptions
 from pykubelet.base.errors import Invalid
 from pykubelet.config import feature_gates
 from pykubelet.config.configz import configz
@@ -34,6 +35,7 @@ from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.pod.eviction.thresholds import EvictionSettings, parse_thresholds
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
+from pykubelet.pod.lifecycle.pod_features import PodFeatures
 from pykubelet.pod.node.node_object import KUBELET_VERSION, NodeSettings
 from pykubelet.pod.pinning.settings import PinningSettings
 from pykubelet.runtime.endpoints import EMBEDDED
@@ -107,6 +109,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """Whether the service manager is told again and again that the agent is well, if it wants that."""
     machine: MachineSettings
     restart_waits: RestartWaits
+    features: PodFeatures = PodFeatures()
     feature_gates: Mapping[str, bool] = {}
     """All of upstream's, and whether each is on."""
     static_pods: StaticPodSettings
@@ -181,6 +184,7 @@ def make_config(
     made["machine.limited_swap"] = values["memorySwap.swapBehavior"] == "LimitedSwap"
     made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
     made["static_pods.lenient"] = is_kubelet
+    made["static_pods.validation"] = PodValidationOptions(container_restart_rules=gates["ContainerRestartRules"])
     made |= _thresholds(values) | pinning_settings(values, gates)
     if not values["tlsCertFile"] and not values["serverTLSBootstrap"]:  # then one is made there
         values |= {"tlsCertFile": f"{certificates}/kubelet.crt", "tlsPrivateKeyFile": f"{certificates}/kubelet.key"}

@@ -19,6 +19,8 @@ _EVERY: Final = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
 
 SWITCHES: Final[Mapping[str, str]] = {
     "ContainerCheckpoint": "server.checkpoints",
+    "ContainerRestartRules": "features.restart_rules",
+    "ContainerStopSignals": "features.stop_signals",
     "DisableCPUQuotaWithExclusiveCPUs": "pinning.unlimited_quota",
     "KubeletFineGrainedAuthz": "server.auth.fine_grained",
     "SystemdWatchdog": "watchdog",

@@ -13,8 +13,9 @@ from typing import Any, Final
 from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE, is_static, shown_pod
+from pykubelet.api.rules.restarts import has_own_policy
 from pykubelet.api.struct import changed
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.base.tasks import supervise
 from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.dead_containers import remove_dead
@@ -40,6 +41,7 @@ from pykubelet.node.workers import PodWorkers
 from pykubelet.pod.admission.admission import Admission
 from pykubelet.pod.admission.fit import NodeUsage
 from pykubelet.pod.eviction.thresholds import Pressure
+from pykubelet.pod.lifecycle.asked_restarts import to_restart
 from pykubelet.pod.lifecycle.pod_update import Restored
 from pykubelet.pod.lifecycle.table import PodTable
 from pykubelet.pod.ports.api import PodObjects
@@ -64,7 +66,9 @@ class Agent:
         self._tasks = tasks
         self._outside = outside
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._config = PodConfig(outside.sources, journal, now=now, on_duplicate=self._note_duplicate)
+        self._config = PodConfig(
+            outside.sources, journal, features=outside.features, now=now, on_duplicate=self._note_duplicate
+        )
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
         self._mirrors = MirrorPods(api, self.table, outside.api_node, journal) if api is not None else None
         self.pleg = Pleg(outside.runtime, self.inbox, journal)
@@ -86,7 +90,9 @@ class Agent:
         self.eviction = self._eviction(outside.eviction) if outside.eviction is not None else None
         self._qos = QosCgroups(outside.cgroups, self._active_pods) if outside.cgroups is not None else None
         own_syncer = outside.runtime.capabilities.syncer
-        syncer = own_syncer(self._reporter) if own_syncer else self._pod_sync(deadlines)
+        self._sync = None if own_syncer else self._pod_sync(deadlines)
+        syncer = own_syncer(self._reporter) if own_syncer else self._sync
+        assert syncer is not None
         self.workers = PodWorkers(syncer, journal, tasks, resync_period=outside.resync_period)
         self.handlers = PodHandlers(
             table=self.table,
@@ -172,6 +178,19 @@ class Agent:
         if pod is None or not _is_meant(pod, namespace, name, uid):
             return None
         return changed(pod, status=self.statuses.get(pod.metadata.uid) or pod.status)
+
+    def restart(self, namespace: str, name: str, container: str) -> str:
+        """Of one container, in place. -> its name. Raises Invalid, NotFound, Retry."""
+        pod = self.find_pod(namespace, name)
+        if pod is None:
+            raise NotFound(f"there is no pod {namespace}/{name} here")
+        if self._sync is None:
+            raise Invalid("this runtime runs pods as a whole: their containers cannot be restarted")
+        uid = pod.metadata.uid
+        newest = to_restart(pod, self._reporter.last_seen(uid), container)
+        self._sync.restart(uid, newest.id)
+        self.workers.wake(uid)
+        return newest.name
 
     def sandbox_id(self, uid: str) -> str:
         """Of a pod's ready sandbox; empty when it has none."""
@@ -274,7 +293,9 @@ class Agent:
 def _stays_known(pod: Pod) -> bool:
     """Whether the next agent can go on from what the runtime has of a stopped pod. Where an end counts, one that we
     have brought about must not be taken for the pod's own."""
-    return pod.spec.restart_policy == "Always" or is_terminal_phase(pod.status.phase)
+    spec = pod.spec
+    is_kept_up = spec.restart_policy == "Always" and not has_own_policy(spec)
+    return is_kept_up or is_terminal_phase(pod.status.phase)
 
 
 def _is_meant(pod: Pod, namespace: str, name: str, uid: str) -> bool:

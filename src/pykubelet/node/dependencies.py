@@ -14,6 +14,7 @@ from pykubelet.node.pinning import Pinning
 from pykubelet.pod.container.dns import DnsSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.lifecycle.plan import PodActions
+from pykubelet.pod.lifecycle.pod_features import PodFeatures
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses
@@ -59,6 +60,7 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     keyring: Keyring | None = None
     image_pulls: ImagePullSettings = ImagePullSettings()
     restart_waits: RestartWaits = RestartWaits()
+    features: PodFeatures = PodFeatures()
     resync_period: float = 60.0
     """Seconds after which a pod is looked at of which there is no news."""
     asking: Asking | None = None

@@ -1,6 +1,6 @@
 """Doing what the plan says: kill, make a sandbox, start containers."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -114,6 +114,8 @@ class KubeRuntime:
         self._measures_storage = outside.stats is not None
         self._crash_loops: dict[str, CrashLoops] = {}
         """By uid."""
+        self._asked: dict[str, set[str]] = {}
+        """By uid: the ids of containers that people want to see started anew."""
 
     async def act(self, pod: Pod, observed: ObservedPod, actions: PodActions, setup: PodSetup) -> Acted:
         """Raises what stops the whole pod; of a container that cannot be started the outcome tells."""
@@ -137,8 +139,17 @@ class KubeRuntime:
         acted = await self._start_all(pod, observed, actions, place)
         return changed(acted, again_in=min(acted.again_in or _SOON, _SOON)) if untold else acted
 
+    def restart(self, uid: str, container_id: str) -> None:
+        """At the next sync, whatever its crash-loop back-off says."""
+        self._asked.setdefault(uid, set()).add(container_id)
+
+    def asked(self, uid: str) -> Collection[str]:
+        """The ids of containers that are to be restarted."""
+        return self._asked.get(uid, ())
+
     def forget(self, uid: str) -> None:
         """The pod is gone."""
+        self._asked.pop(uid, None)
         self._crash_loops.pop(uid, None)
         self._images.forget(uid)
 
@@ -252,8 +263,10 @@ class KubeRuntime:
         key, before = crash_loop_key(container), last_exit(observed, container.name)
         loops = self._crash_loops.get(uid) or CrashLoops(self._waits)
         finished = loops.last_end(key, before.finished_at if before else None)
+        newest = observed.newest(container.name)
+        is_asked = newest is not None and newest.id in self.asked(uid)
         wait = loops.wait(key, finished, now)
-        if wait > 0:
+        if wait > 0 and not is_asked:
             message = crash_loop_message(pod, container.name, loops.length(key))
             what = f"Back-off restarting failed container {container.name} in pod {shown_pod(pod)}"
             self._tell(pod, container, "Warning", "BackOff", what)
@@ -263,7 +276,9 @@ class KubeRuntime:
         self._image_used(image.id)
         attempt = await self._attempt(pod, container, observed)
         container_id = await self._create(pod, container, attempt, image, place)
-        self._crash_loops[uid] = loops.started(key, finished, now)
+        self._crash_loops[uid] = loops.started(key, None if is_asked else finished, now)
+        if newest is not None and is_asked:
+            self._asked[uid].discard(newest.id)
         try:
             async with self._starts.turn(pod, "start", begun=True):
                 await self._runtime.start_container(container_id)

@@ -13,6 +13,7 @@ from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.base.tasks import supervise
 from pykubelet.node.messages import Message, Said
 from pykubelet.pod.lifecycle.merge import Merge
+from pykubelet.pod.lifecycle.pod_features import NO_FEATURES, PodFeatures
 from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate, Restored
 from pykubelet.pod.moments import Journal, Merged, Watched, about
 from pykubelet.pod.ports.syncer import PodSource
@@ -32,11 +33,13 @@ class PodConfig:
         sources: Mapping[str, PodSource],
         journal: Journal,
         *,
+        features: PodFeatures = NO_FEATURES,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         on_duplicate: Callable[[Pod, str], None] | None = None,
     ) -> None:
         self._sources = dict(sources)
         self._journal = journal
+        self._features = features
         self._now = now
         self.merge = Merge(sources=self._sources, on_duplicate=on_duplicate or _log_duplicate)
 
@@ -51,7 +54,7 @@ class PodConfig:
         if isinstance(said.event, Restored) and said.source in self.merge.seen:
             return ()  # the source has said itself what there is
         now = self._now()
-        updates = self.merge.apply(said.source, said.event, now)
+        updates = self.merge.apply(said.source, self._features.event(said.event), now)
         for update in updates:
             self._note(update, now)
         return updates

@@ -17,6 +17,7 @@ from pykubelet.api.container import Container
 from pykubelet.api.handlers import Probe
 from pykubelet.api.pod import ContainerStatus, Pod, PodStatus
 from pykubelet.api.rules.resources import is_sidecar
+from pykubelet.api.rules.restarts import is_restartable
 from pykubelet.base.chance import chance
 from pykubelet.node import messages
 from pykubelet.node.dependencies import Dependencies
@@ -195,7 +196,7 @@ class ProbeWorker:
         if seen.container_id != self._container_id:
             self._begin(seen)
         if seen.state.running is None:
-            is_final = seen.state.terminated is not None and self._pod.spec.restart_policy == "Never"
+            is_final = seen.state.terminated is not None and not is_restartable(self._pod.spec, self.container)
             return not is_final or is_sidecar(self.container)
         try:
             await self._ask_if_due(seen, status.pod_ip)

@@ -24,6 +24,7 @@ from pykubelet.node.qos_cgroups import QosCgroups
 from pykubelet.node.resizes import PodResizes
 from pykubelet.pod.container.failures import FoldersFailed, MountFailed, missing_object
 from pykubelet.pod.container.user_namespaces import IdMapping
+from pykubelet.pod.lifecycle.asked_restarts import with_restarts
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.moments import Awaiting, Step, StepBegun, StepEnded, about
 from pykubelet.pod.observed import ObservedPod, State
@@ -75,6 +76,9 @@ class PodSync:
         self._killer = PodKiller(outside)
         self._resizes = resizes
         self._kuberuntime = KubeRuntime(outside, self._killer, resizes)
+
+    def restart(self, uid: str, container_id: str) -> None:
+        self._kuberuntime.restart(uid, container_id)
 
     # --- the three lists
 
@@ -244,7 +248,8 @@ class PodSync:
         container waits for. -> what was seen last, and the seconds after which to try again."""
         uid, again_in = pod.metadata.uid, None
         for _ in range(_MOST_ROUNDS):
-            actions = plan(pod, observed, self._results.of(uid), self._resizes.actuated(pod))
+            planned = plan(pod, observed, self._results.of(uid), self._resizes.actuated(pod))
+            actions = with_restarts(planned, pod, observed, self._kuberuntime.asked(uid))
             self._planned(uid, actions)
             if actions.is_empty:
                 return observed, again_in

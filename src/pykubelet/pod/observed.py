@@ -47,6 +47,8 @@ class ObservedContainer(Struct, frozen=True, kw_only=True):
     """Of its end: Completed, Error, OOMKilled, or the runtime's own word."""
     message: str = ""
     """What it said of its end, or what the runtime said of its failure."""
+    stop_signal: str | None = None
+    """By which it is stopped, where the runtime says so."""
     peak: int = 0
     """Bytes of memory that it had at most, where it has ended for want of more and the runtime can tell."""
     grace_seconds: int | None = None

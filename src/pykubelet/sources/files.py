@@ -19,6 +19,7 @@ from pykubelet.api.documents import MAX_BYTES
 from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import FILE_SOURCE, full_name
+from pykubelet.api.validation.options import DEFAULT_OPTIONS, PodValidationOptions
 from pykubelet.pod.lifecycle.pod_update import Listed
 from pykubelet.sources.inotify import FolderWatch
 from pykubelet.sources.manifest import BadManifest, Manifest, Place, read_manifest
@@ -49,11 +50,13 @@ class FileSource:
         period: float = 20.0,
         objects: StaticObjects | None = None,
         lenient: bool = False,
+        validation: PodValidationOptions = DEFAULT_OPTIONS,
     ) -> None:
         self._path = path.rstrip("/") or "/"
         self._node_name = node_name
         self._period = period
         self._lenient = lenient
+        self._validation = validation
         self._objects = objects or StaticObjects()
         self._contents: dict[str, _Content] = {}
         self._reported: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -178,7 +181,7 @@ class FileSource:
         before = self._contents.get(path)
         place = Place(origin=_as_text(path), source=FILE_SOURCE, node_name=self._node_name)
         try:
-            manifest = read_manifest(data, place, lenient=self._lenient)
+            manifest = read_manifest(data, place, lenient=self._lenient, validation=self._validation)
             self._report("content", path, *manifest.ignored, level=logging.WARNING)
             return _Content(digest, manifest)
         except BadManifest as error:

@@ -22,6 +22,7 @@ from pykubelet.api.struct import changed
 from pykubelet.api.unknown_fields import unknown_fields
 from pykubelet.api.validation import validate_pod
 from pykubelet.api.validation.names import dns_subdomain
+from pykubelet.api.validation.options import DEFAULT_OPTIONS, PodValidationOptions
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container.references import api_references
 from pykubelet.pod.lifecycle.static_pod import static_pod, static_uid
@@ -82,7 +83,9 @@ _KINDS: Final[Mapping[str, type[ApiStruct]]] = {
 }
 
 
-def read_manifest(data: bytes, place: Place, *, lenient: bool = False) -> Manifest:
+def read_manifest(
+    data: bytes, place: Place, *, lenient: bool = False, validation: PodValidationOptions = DEFAULT_OPTIONS
+) -> Manifest:
     """A manifest: YAML or JSON, one document or several, each a Pod or a list of pods; in a file also config maps and
     secrets for them.
 
@@ -95,7 +98,7 @@ def read_manifest(data: bytes, place: Place, *, lenient: bool = False) -> Manife
         raise BadManifest((_fault(place, (error.line, error.column) if error.line else None, error.reason),)) from None
     if not documents:
         raise BadManifest((_fault(place, None, "holds no pod"),))
-    reader = _Reader(place)
+    reader = _Reader(place, validation)
     unknown: list[str] = []
     for document in documents:
         unknown += _unknown_fields(document, place)
@@ -114,8 +117,9 @@ def _unknown_fields(document: Document, place: Place) -> Iterator[str]:
 
 
 class _Reader:
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, validation: PodValidationOptions) -> None:
         self._place = place
+        self._validation = validation
         self.pods: list[Pod] = []
         self.objects: dict[ObjectKey, ConfigMap | Secret] = {}
         self.needs: dict[str, dict[ObjectKey, str]] = {}
@@ -171,7 +175,7 @@ class _Reader:
         dump = "" if written.metadata.uid else pod_dump(value, written)
         uid = written.metadata.uid or static_uid(dump, place.node_name, place.source, place.origin)
         pod = static_pod(default_pod(written), uid, place.node_name, place.source)
-        errors = [*validate_pod(pod), *self._references(document, path, pod)]
+        errors = [*validate_pod(pod, self._validation), *self._references(document, path, pod)]
         for each in errors:
             self._complain(document, path + each.field, f"{path}{each}")
         if not errors:

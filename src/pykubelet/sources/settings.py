@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from pykubelet.api.validation.options import PodValidationOptions
+
 
 class StaticPodSettings(Struct, frozen=True, kw_only=True):
     path: str = ""
@@ -16,3 +18,4 @@ class StaticPodSettings(Struct, frozen=True, kw_only=True):
     http_check_period: float = 20.0
     lenient: bool = False
     """Fields that no pod has are told of and ignored, as upstream does; else their manifest is refused."""
+    validation: PodValidationOptions = PodValidationOptions()

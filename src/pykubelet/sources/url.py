@@ -16,6 +16,7 @@ from yarl import URL
 from pykubelet.api.documents import MAX_BYTES
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import URL_SOURCE
+from pykubelet.api.validation.options import DEFAULT_OPTIONS, PodValidationOptions
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.lifecycle.pod_update import Listed
@@ -47,12 +48,14 @@ class UrlSource:
         headers: Mapping[str, Sequence[str]] | None = None,
         period: float = 20.0,
         lenient: bool = False,
+        validation: PodValidationOptions = DEFAULT_OPTIONS,
     ) -> None:
         """Raises Invalid when there is no way to ask that URL."""
         self._url = checked_url(url)
         self._headers = tuple((name, value) for name, values in (headers or {}).items() for value in values)
         self._period = period
         self._lenient = lenient
+        self._validation = validation
         self._place = Place(origin=url, source=URL_SOURCE, node_name=node_name, shown=_shown(self._url))
         self._etag = ""
         self._data = b""
@@ -94,7 +97,7 @@ class UrlSource:
             raise Retry(f"{self._place}: {type(error).__name__}: {self._clean(text)}") from None
         if data is not None and data != self._data:
             self._data = data
-            read = partial(read_manifest, data, self._place, lenient=self._lenient)
+            read = partial(read_manifest, data, self._place, lenient=self._lenient, validation=self._validation)
             manifest = await asyncio.to_thread(read)  # a large one takes seconds
             for ignored in manifest.ignored:
                 log.warning("%s", ignored)

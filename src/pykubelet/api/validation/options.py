@@ -1,6 +1,7 @@
 """What validation may know besides the object: the cluster's choices, and the pod around a container."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from msgspec import Struct
 
@@ -19,6 +20,9 @@ class PodValidationOptions(Struct, frozen=True, gc=False):
     resource_is_pod: bool = True  # False for a template, whose missing parts are filled in when a pod is made of it
     pod_level_resources: bool = True
     container_restart_rules: bool = False
+
+
+DEFAULT_OPTIONS: Final = PodValidationOptions()
 
 
 class Scope(Struct, frozen=True):

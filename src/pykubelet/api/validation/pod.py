@@ -29,7 +29,7 @@ from pykubelet.api.validation.network import (
     validate_host_network_ports,
     validate_hostname_override,
 )
-from pykubelet.api.validation.options import Errors, PodValidationOptions, Scope, scope_of
+from pykubelet.api.validation.options import DEFAULT_OPTIONS, Errors, PodValidationOptions, Scope, scope_of
 from pykubelet.api.validation.resources import validate_overhead, validate_pod_resources
 from pykubelet.api.validation.rules import needed_one_of, spelled
 from pykubelet.api.validation.scheduling import (
@@ -44,10 +44,9 @@ from pykubelet.api.validation.windows import validate_host_process, validate_os
 
 MOST_FAULTS: Final = 1000
 """That are told of one object: nobody reads more, and each takes time to find and to tell."""
-_DEFAULTS = PodValidationOptions()
 
 
-def validate_pod(pod: Pod, options: PodValidationOptions = _DEFAULTS) -> tuple[FieldError, ...]:
+def validate_pod(pod: Pod, options: PodValidationOptions = DEFAULT_OPTIONS) -> tuple[FieldError, ...]:
     """Everything that forbids the creation of this pod, which has its defaults already."""
     return tuple(islice(_pod(pod, options), MOST_FAULTS))
 
@@ -59,7 +58,7 @@ def check_pod(pod: Pod) -> None:
 
 
 def validate_pod_spec(
-    spec: PodSpec, meta: ObjectMeta | None, path: str, options: PodValidationOptions = _DEFAULTS
+    spec: PodSpec, meta: ObjectMeta | None, path: str, options: PodValidationOptions = DEFAULT_OPTIONS
 ) -> tuple[FieldError, ...]:
     """A pod's spec, or a template's, for which there is no metadata of the pod yet."""
     return tuple(islice(_spec(spec, meta, path, options), MOST_FAULTS))
@@ -67,8 +66,8 @@ def validate_pod_spec(
 
 def validate_ephemeral_containers(spec: PodSpec) -> tuple[FieldError, ...]:
     """The ephemeral containers that somebody adds to a pod that exists."""
-    volumes, _ = validate_volumes(spec, "spec.volumes", "", _DEFAULTS)
-    scope = scope_of(spec, volumes, _DEFAULTS)
+    volumes, _ = validate_volumes(spec, "spec.volumes", "", DEFAULT_OPTIONS)
+    scope = scope_of(spec, volumes, DEFAULT_OPTIONS)
     return tuple(validate_ephemeral_container_list(spec, "spec.ephemeralContainers", scope))
 
 

@@ -65,6 +65,7 @@ def container_config(
         stdin=bool(container.stdin),
         stdin_once=bool(container.stdin_once),
         tty=bool(container.tty),
+        stop_signal=(container.lifecycle.stop_signal if container.lifecycle else None) or "",
         termination_message_path=termination_log,
     )
 

@@ -13,6 +13,7 @@ from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.rules.pod_kinds import shown_pod
+from pykubelet.api.rules.restarts import restarts_after
 from pykubelet.api.struct import changed
 from pykubelet.pod.container.hash import container_hash
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
@@ -35,11 +36,11 @@ def restarts_on_failure(pod: Pod) -> bool:
     return pod.spec.restart_policy != "Never"
 
 
-def should_restart(pod: Pod, newest: ObservedContainer | None) -> bool:
+def should_restart(pod: Pod, container: Container, newest: ObservedContainer | None) -> bool:
     """Whether a container shall be started (again), given its latest attempt.
 
     Only an end that was seen is judged by the restart policy: what never got beyond `created`, or was lost sight of,
-    has not had its chance. The container's own restart policy and rules are an alpha feature in 1.34, off by default.
+    has not had its chance.
     """
     if pod.metadata.deletion_timestamp is not None:
         return False
@@ -51,7 +52,7 @@ def should_restart(pod: Pod, newest: ObservedContainer | None) -> bool:
         case State.UNKNOWN | State.CREATED:
             return True
         case State.EXITED:
-            return restarts_on_failure(pod) and not (pod.spec.restart_policy == "OnFailure" and newest.exit_code == 0)
+            return restarts_after(pod.spec, container, newest.exit_code)
 
 
 def last_exit(observed: ObservedPod, name: str) -> ObservedContainer | None:

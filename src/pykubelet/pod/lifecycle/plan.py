@@ -12,6 +12,7 @@ from msgspec import Struct
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.resources import is_sidecar
+from pykubelet.api.rules.restarts import restart_policy, restarts_after
 from pykubelet.api.struct import changed
 from pykubelet.pod.container.hash import container_hash
 from pykubelet.pod.lifecycle.crash_loop_backoff import restarts_on_failure, should_restart
@@ -127,7 +128,7 @@ def _from_the_beginning(pod: Pod, observed: ObservedPod, actions: PodActions) ->
 def _is_finished(pod: Pod, observed: ObservedPod, container: Container) -> bool:
     newest = observed.newest(container.name)
     succeeded = newest is not None and newest.state is State.EXITED and newest.exit_code == 0
-    return succeeded and pod.spec.restart_policy == "OnFailure"
+    return succeeded and restart_policy(pod.spec, container) == "OnFailure"
 
 
 def _was_initialized(pod: Pod, observed: ObservedPod) -> bool:
@@ -220,9 +221,10 @@ def _init_step(
                 return _Step(restart=True)
             if newest.exit_code == 0 and newest.reason != "OOMKilled":
                 return _Step(complete=True)
-            return _Step(restart=True) if restarts_on_failure(pod) else _Step(failed=True)
+            is_tried_again = restarts_after(pod.spec, container, newest.exit_code)
+            return _Step(restart=True) if is_tried_again else _Step(failed=True)
         case State.UNKNOWN:
-            if not is_sidecar(container) and not restarts_on_failure(pod):
+            if not is_sidecar(container) and restart_policy(pod.spec, container) == "Never":
                 return _Step(failed=True)
             return _Step(restart=True, kill=_kill_of_unknown(newest, "Init container"))
         case _:
@@ -273,13 +275,13 @@ def _main(
     for container in pod.spec.containers:
         newest = observed.newest(container.name)
         if newest is None or newest.state is not State.RUNNING:
-            if should_restart(pod, newest):
+            if should_restart(pod, container, newest):
                 starts.append(container.name)
                 if newest is not None and newest.state is State.UNKNOWN:
                     kills.append(_kill_of_unknown(newest, "Container"))
         elif kill := _kill_of_running(pod, container, newest, probes):
             kills.append(kill)
-            if _comes_back(pod, kill):
+            if _comes_back(pod, container, kill):
                 starts.append(container.name)
         elif needs_restart(container, actuated):
             kills.append(_kill_to_resize(newest))
@@ -302,16 +304,17 @@ def _kill_of_running(pod: Pod, container: Container, newest: ObservedContainer, 
     if not trouble:
         return None
     kill = Kill(newest.name, newest.id, reason, f"Container {container.name} {trouble}")
-    return changed(kill, message=f"{kill.message}, will be restarted") if _comes_back(pod, kill) else kill
+    return changed(kill, message=f"{kill.message}, will be restarted") if _comes_back(pod, container, kill) else kill
 
 
 def _kill_to_resize(newest: ObservedContainer) -> Kill:
     return Kill(newest.name, newest.id, "", f"Container {newest.name} resize requires restart")
 
 
-def _comes_back(pod: Pod, kill: Kill) -> bool:
-    """A changed container always does: its author wants the new one. After a failure the restart policy decides."""
-    return not kill.reason or restarts_on_failure(pod)
+def _comes_back(pod: Pod, container: Container, kill: Kill) -> bool:
+    """A changed container always does: its author wants the new one. After a failure the restart policy decides; what
+    has not ended yet has no code that rules could be about."""
+    return not kill.reason or restart_policy(pod.spec, container) != "Never"
 
 
 def _kill_of_unknown(newest: ObservedContainer, kind: str) -> Kill:

@@ -114,6 +114,8 @@ class ContainerConfig(Struct, frozen=True, kw_only=True):
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False
+    stop_signal: str = ""
+    """By its name; empty: what the image says, or else SIGTERM."""
     termination_message_path: str = ""
     """The file on this machine that holds what the container says of its end; empty: none."""
     sandbox: SandboxConfig | None = None

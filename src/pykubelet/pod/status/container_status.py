@@ -216,6 +216,7 @@ def _seen_status(
         resources=_resources(container, newest, old, facts),
         volume_mounts=old.volume_mounts if old is not None else (),
         user=newest.user,
+        stop_signal=newest.stop_signal if _asks_for_signal(container) else None,
     )
 
 
@@ -280,6 +281,11 @@ def _kept(wanted: ResourceList, known: ResourceList, shown: ResourceList) -> Res
 # --- a container that the runtime does not hold
 
 
+def _asks_for_signal(container: Container) -> bool:
+    """Who does not ask is not told: it is nothing that pods know of."""
+    return container.lifecycle is not None and container.lifecycle.stop_signal is not None
+
+
 def _unseen_status(container: Container, old: ContainerStatus | None, facts: _Facts) -> ContainerStatus:
     """Not made yet, or forgotten. One that was running when last reported must have ended meanwhile."""
     restarts = old.restart_count if old is not None else 0
@@ -326,7 +332,7 @@ def _noted(status: ContainerStatus, container: Container, facts: _Facts) -> Cont
     if note is None:
         return status
     seen = facts.attempts.get(container.name)
-    if not should_restart(facts.pod, seen[0] if seen else None):
+    if not should_restart(facts.pod, container, seen[0] if seen else None):
         return status
     return changed(
         status,

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import Final
 
-from pykubelet.api.pod import ContainerStatus, Pod
+from pykubelet.api.pod import ContainerStatus, Pod, PodSpec
 from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.api.rules.resources import is_sidecar
+from pykubelet.api.rules.restarts import has_own_policy, restarts_after
 
 PENDING: Final = "Pending"
 RUNNING: Final = "Running"
@@ -32,10 +33,11 @@ def pod_phase(
     container has been made in the sandbox that is in use, so sidecars that start again do not take the pod back to
     Pending.
     """
-    policy = pod.spec.restart_policy
+    spec = pod.spec
+    policy = spec.restart_policy
     initializing, failed, sidecar_running, sidecar_waiting = _initialization(pod, init)
     running, waiting, stopped, succeeded = _census(main)
-    if failed and policy == "Never":
+    if failed:
         return FAILED
     # A sidecar's startup probe has not been asked yet: a running one may still be starting.
     if initializing or ((sidecar_running or sidecar_waiting) and not has_begun) or sidecar_waiting or waiting:
@@ -47,13 +49,21 @@ def pod_phase(
     outcome = SUCCEEDED if stopped == succeeded else FAILED
     if is_terminal and not is_static(pod):
         return outcome
+    if has_own_policy(spec):
+        return RUNNING if _any_comes_back(spec, main) else outcome
     if policy == "Always" or (outcome == FAILED and policy != "Never"):
         return RUNNING
     return outcome
 
 
+def _any_comes_back(spec: PodSpec, main: tuple[ContainerStatus, ...]) -> bool:
+    ends = {each.name: each.state.terminated or each.last_state.terminated for each in main}
+    known = ((container, ends.get(container.name)) for container in spec.containers)
+    return any(end is not None and restarts_after(spec, container, end.exit_code) for container, end in known)
+
+
 def _initialization(pod: Pod, init: tuple[ContainerStatus, ...]) -> tuple[bool, bool, bool, bool]:
-    """-> (an init container has work to do, one failed, a sidecar runs, a sidecar has never run)."""
+    """-> (an init container has work to do, one failed for good, a sidecar runs, a sidecar has never run)."""
     initializing = failed = sidecar_running = sidecar_waiting = False
     for container, status in zip(pod.spec.init_containers, init, strict=True):
         ended = status.state.terminated
@@ -65,7 +75,7 @@ def _initialization(pod: Pod, init: tuple[ContainerStatus, ...]) -> tuple[bool, 
         elif ended is None:
             initializing = True
         elif ended.exit_code != 0:
-            failed = True
+            failed = failed or not restarts_after(pod.spec, container, ended.exit_code)
     return initializing, failed, sidecar_running, sidecar_waiting
 
 

@@ -12,10 +12,11 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.api.container import Container, ResourceRequirements
-from pykubelet.api.pod import ContainerState, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus
+from pykubelet.api.pod import ContainerState, ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodSpec, PodStatus
 from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.api.rules.qos import qos_class
 from pykubelet.api.rules.resources import is_sidecar
+from pykubelet.api.rules.restarts import restarts_after
 from pykubelet.api.struct import changed
 from pykubelet.pod.lifecycle.probe_results import NO_PROBES, ProbeResults
 from pykubelet.pod.observed import ObservedPod
@@ -199,18 +200,18 @@ def illegal_transition(pod: Pod, old: PodStatus, new: PodStatus) -> str:
 
     Such a report comes from a mistake, and must not be sent: others have already acted on the end.
     """
-    policy = pod.spec.restart_policy
-    if policy == "Always":
+    spec = pod.spec
+    if spec.restart_policy == "Always":
         return ""
     alive = {status.name for status in new.container_statuses if status.state.terminated is None}
     for status in old.container_statuses:
-        if _is_final(status, policy) and status.name in alive:
+        if _is_final(status, spec, spec.containers) and status.name in alive:
             return f"terminated container {status.name} attempted illegal transition to non-terminated state"
     alive = {status.name for status in new.init_container_statuses if status.state.terminated is None}
-    for container, status in _paired(pod.spec.init_containers, old.init_container_statuses):
+    for container, status in _paired(spec.init_containers, old.init_container_statuses):
         if container is None:
             return f"found mismatch between pod spec and status, container: {status.name}"
-        if not is_sidecar(container) and _is_final(status, policy) and status.name in alive:
+        if not is_sidecar(container) and _is_final(status, spec, (container,)) and status.name in alive:
             return f"terminated init container {status.name} attempted illegal transition to non-terminated state"
     return ""
 
@@ -345,9 +346,11 @@ def _paired(
         yield (container if container is not None and container.name == status.name else None), status
 
 
-def _is_final(status: ContainerStatus, policy: str) -> bool:
+def _is_final(status: ContainerStatus, spec: PodSpec, containers: tuple[Container, ...]) -> bool:
     ended = status.state.terminated
-    return ended is not None and not (ended.exit_code != 0 and policy == "OnFailure")
+    if ended is None or (ended.exit_code != 0 and spec.restart_policy == "OnFailure"):
+        return False
+    return not any(restarts_after(spec, each, ended.exit_code) for each in containers if each.name == status.name)
 
 
 # --- comparison

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pykubelet.api.durations import span
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.restarts import is_restartable
 from pykubelet.pod import moments as m
 from pykubelet.pod.story import causes as c
 from pykubelet.pod.story.advice import Next, advice, next_step
@@ -104,9 +105,9 @@ def _next(pod: Pod | None, facts: Sequence[ContainerFacts], cause: c.Cause, now:
     mine = [each for each in facts if each.name == getattr(cause, "container", each.name)]
     until = min((each.until for each in mine if each.until is not None), default=None)
     is_over = pod is not None and pod.status.phase in ("Failed", "Succeeded")
-    policy = pod.spec.restart_policy if pod else "Always"
+    comes_back = pod is None or any(is_restartable(pod.spec, each.spec) for each in mine if each.spec)
     runs = max((each.running_since for each in mine if each.running_since is not None), default=None)
-    return next_step(cause, until, now, restarts=not is_over and policy != "Never", runs_since=runs)
+    return next_step(cause, until, now, restarts=not is_over and comes_back, runs_since=runs)
 
 
 def _state(

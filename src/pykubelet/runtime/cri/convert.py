@@ -20,6 +20,7 @@ from pykubelet.pod.container.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPA
 from pykubelet.pod.ports.runtime import ContainerConfig, Limits, Mount, PortMapping, SandboxConfig
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
 from pykubelet.runtime.cri.security import SecurityDefaults, container_security, sandbox_security
+from pykubelet.runtime.cri.signals import signal_value
 
 _NOTHING: Final = cri.LinuxContainerResources()
 _PROTOCOLS: Final = {"TCP": cri.TCP, "UDP": cri.UDP, "SCTP": cri.SCTP}
@@ -118,6 +119,7 @@ def container_config(
         stdin=config.stdin,
         stdin_once=config.stdin_once,
         tty=config.tty,
+        stop_signal=signal_value(config.stop_signal),
         linux=cri.LinuxContainerConfig(
             resources=linux_resources(config.limits, pod, container, machine.kernel), security_context=security
         ),

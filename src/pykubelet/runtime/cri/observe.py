@@ -24,6 +24,7 @@ from pykubelet.pod.container.labels import (
 )
 from pykubelet.pod.observed import EnforcedLimits, ObservedContainer, ObservedPod, ObservedSandbox, State
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
+from pykubelet.runtime.cri.signals import signal_name
 from pykubelet.runtime.cri.termination import termination_message
 from pykubelet.web.grpc_channel import Channel
 
@@ -265,6 +266,7 @@ def observed_container(status: cri.ContainerStatus, listed: cri.Container) -> Ob
         message=status.message if exited else "",
         grace_seconds=int(grace) if grace.isdecimal() else None,
         user=_user(status.user) if status.HasField("user") else None,
+        stop_signal=signal_name(status.stop_signal),
         limits=_limits(status.resources.linux) if status.resources.HasField("linux") else None,
     )
 

@@ -135,7 +135,7 @@ class Assembly:
         image = self._images.used(image_id)
         self._program(sandbox, config, image_id)
         specs.root_spec(sandbox, config, image, self._abilities, "")
-        specs.stop_signal_of(sandbox, config, image)
+        specs.stop_signal_of(config, image)
 
     def container(self, container: Container) -> "ContainerSpec":
         config, sandbox, placement = container.record.config, container.sandbox, container.record.placement
@@ -167,7 +167,7 @@ class Assembly:
             "program": program,
             "tty": config.tty,
             "stdin": config.stdin,
-            "stop_signal": specs.stop_signal_of(sandbox.record.config, config, image),
+            "stop_signal": specs.stop_signal_of(config, image),
             "log": str(log),
             "log_size": self._logs.size,
             "log_files": self._logs.files,

@@ -89,6 +89,7 @@ class Container:
             reason=end.reason if end else "",
             message=self.last_words or (end.message if end else ""),
             peak=end.peak if end else 0,
+            stop_signal=config.stop_signal or None,
             grace_seconds=int(grace) if grace.lstrip("-").isdigit() else None,
             limits=self._limits if self.record.placement.folders else None,
         )

@@ -13,7 +13,7 @@ from pykubelet.pod.ports.runtime import ContainerConfig, Device, Mount, SandboxC
 from pykubelet.runtime.process.abilities import Abilities, plain_refusal
 from pykubelet.runtime.process.images.images import UsedImage
 from pykubelet.runtime.process.images.manifest import ImageConfig
-from pykubelet.runtime.process.security import capabilities_of, container_of, context_of, home_of, target_of, user_of
+from pykubelet.runtime.process.security import capabilities_of, context_of, home_of, target_of, user_of
 from pykubelet.runtime.process.unenforced import process_limits
 from pykubelet.runtime.process.unhonoured import refuse_unhonoured
 
@@ -137,15 +137,15 @@ def _arguments(config: ContainerConfig, used: UsedImage | None) -> list[str]:
     return found
 
 
-def stop_signal_of(sandbox: SandboxConfig, config: ContainerConfig, used: UsedImage | None) -> int:
-    lifecycle = container_of(sandbox.pod, config.name).lifecycle
-    own = used.config.stop_signal if used else ""
-    name = (lifecycle.stop_signal if lifecycle else "") or own or "SIGTERM"
+def stop_signal_of(config: ContainerConfig, used: UsedImage | None) -> int:
+    name = config.stop_signal or (used.config.stop_signal if used else "") or "SIGTERM"
     if name.isdigit():
         return int(name)
+    full = name if name.startswith("SIG") else f"SIG{name}"
+    base, sign, offset = full.partition("+" if "+" in full else "-")
     try:
-        return signal.Signals[name if name.startswith("SIG") else f"SIG{name}"].value
-    except KeyError:
+        return signal.Signals[base].value + (int(f"{sign}{offset}") if offset else 0)  # SIGRTMIN+3
+    except (KeyError, ValueError):
         raise Invalid(f"there is no signal {name}") from None
 
 

@@ -41,7 +41,8 @@ def after(seconds: float) -> datetime:
 def test_only_a_seen_end_is_judged_by_the_restart_policy(
     newest: ObservedContainer | None, restarts: bool, policy: str
 ) -> None:
-    assert should_restart(pod("c", restart=policy), newest) is restarts
+    made = pod("c", restart=policy)
+    assert should_restart(made, made.spec.containers[0], newest) is restarts
 
 
 @pytest.mark.parametrize(
@@ -58,12 +59,14 @@ def test_only_a_seen_end_is_judged_by_the_restart_policy(
     ],
 )
 def test_after_an_end_the_restart_policy_decides(policy: str, exit_code: int, restarts: bool) -> None:
-    assert should_restart(pod("c", restart=policy), exited("c", exit_code)) is restarts
+    made = pod("c", restart=policy)
+    assert should_restart(made, made.spec.containers[0], exited("c", exit_code)) is restarts
 
 
 @pytest.mark.parametrize("newest", [None, created("c"), exited("c", 1), unknown("c")])
 def test_nothing_starts_again_in_a_pod_that_is_being_deleted(newest: ObservedContainer | None) -> None:
-    assert not should_restart(pod("c", deleted=True), newest)
+    made = pod("c", deleted=True)
+    assert not should_restart(made, made.spec.containers[0], newest)
 
 
 def test_the_wait_is_counted_from_the_newest_end() -> None:

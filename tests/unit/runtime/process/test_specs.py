@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 
 from contract.runtime import sandbox_config
-from pykubelet.api.container import Container
-from pykubelet.api.handlers import Lifecycle
 from pykubelet.api.security import Capabilities, PodSecurityContext, SecurityContext
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.ports.runtime import ContainerConfig, SandboxConfig
+from pykubelet.pod.ports.runtime import ContainerConfig
 from pykubelet.runtime.process.abilities import Abilities, isolation, limitations
 from pykubelet.runtime.process.images.images import UsedImage
 from pykubelet.runtime.process.images.manifest import ImageConfig
@@ -205,29 +203,25 @@ def test_user_namespaces_are_refused_to_root_and_given_to_users() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "image", "number"),
+    ("own", "image", "number"),
     [
-        (None, "", signal.SIGTERM),
-        (None, "SIGQUIT", signal.SIGQUIT),
-        (None, "3", signal.SIGQUIT),
-        (None, "INT", signal.SIGINT),
-        (Lifecycle(stop_signal="SIGUSR1"), "SIGQUIT", signal.SIGUSR1),
+        ("", "", signal.SIGTERM),
+        ("", "SIGQUIT", signal.SIGQUIT),
+        ("", "3", signal.SIGQUIT),
+        ("", "INT", signal.SIGINT),
+        ("SIGUSR1", "SIGQUIT", signal.SIGUSR1),
+        ("SIGRTMIN+3", "", signal.SIGRTMIN + 3),
+        ("SIGRTMAX-1", "", signal.SIGRTMAX - 1),
     ],
 )
-def test_the_stop_signal_is_the_pods_or_the_images(lifecycle: Lifecycle | None, image: str, number: int) -> None:
+def test_the_stop_signal_is_the_pods_or_the_images(own: str, image: str, number: int) -> None:
     config = used(ImageConfig(stop_signal=image)) if image else None
-    assert stop_signal_of(with_lifecycle(lifecycle), ContainerConfig(name="c"), config) == number
+    assert stop_signal_of(ContainerConfig(name="c", stop_signal=own), config) == number
 
 
 def test_a_signal_that_does_not_exist_is_refused() -> None:
     with pytest.raises(Invalid, match="no signal SIGNAL"):
-        stop_signal_of(sandbox_config(), ContainerConfig(name="c"), used(ImageConfig(stop_signal="SIGNAL")))
-
-
-def with_lifecycle(lifecycle: Lifecycle | None) -> SandboxConfig:
-    config = sandbox_config()
-    containers = (Container(name="c", lifecycle=lifecycle),)
-    return changed(config, pod=changed(config.pod, spec=changed(config.pod.spec, containers=containers)))
+        stop_signal_of(ContainerConfig(name="c"), used(ImageConfig(stop_signal="SIGNAL")))
 
 
 def test_how_pods_are_kept_apart_is_told_in_a_line() -> None:

@@ -54,6 +54,75 @@ class CgroupDriver(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SYSTEMD: _ClassVar[CgroupDriver]
     CGROUPFS: _ClassVar[CgroupDriver]
+
+class Signal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RUNTIME_DEFAULT: _ClassVar[Signal]
+    SIGABRT: _ClassVar[Signal]
+    SIGALRM: _ClassVar[Signal]
+    SIGBUS: _ClassVar[Signal]
+    SIGCHLD: _ClassVar[Signal]
+    SIGCLD: _ClassVar[Signal]
+    SIGCONT: _ClassVar[Signal]
+    SIGFPE: _ClassVar[Signal]
+    SIGHUP: _ClassVar[Signal]
+    SIGILL: _ClassVar[Signal]
+    SIGINT: _ClassVar[Signal]
+    SIGIO: _ClassVar[Signal]
+    SIGIOT: _ClassVar[Signal]
+    SIGKILL: _ClassVar[Signal]
+    SIGPIPE: _ClassVar[Signal]
+    SIGPOLL: _ClassVar[Signal]
+    SIGPROF: _ClassVar[Signal]
+    SIGPWR: _ClassVar[Signal]
+    SIGQUIT: _ClassVar[Signal]
+    SIGSEGV: _ClassVar[Signal]
+    SIGSTKFLT: _ClassVar[Signal]
+    SIGSTOP: _ClassVar[Signal]
+    SIGSYS: _ClassVar[Signal]
+    SIGTERM: _ClassVar[Signal]
+    SIGTRAP: _ClassVar[Signal]
+    SIGTSTP: _ClassVar[Signal]
+    SIGTTIN: _ClassVar[Signal]
+    SIGTTOU: _ClassVar[Signal]
+    SIGURG: _ClassVar[Signal]
+    SIGUSR1: _ClassVar[Signal]
+    SIGUSR2: _ClassVar[Signal]
+    SIGVTALRM: _ClassVar[Signal]
+    SIGWINCH: _ClassVar[Signal]
+    SIGXCPU: _ClassVar[Signal]
+    SIGXFSZ: _ClassVar[Signal]
+    SIGRTMIN: _ClassVar[Signal]
+    SIGRTMINPLUS1: _ClassVar[Signal]
+    SIGRTMINPLUS2: _ClassVar[Signal]
+    SIGRTMINPLUS3: _ClassVar[Signal]
+    SIGRTMINPLUS4: _ClassVar[Signal]
+    SIGRTMINPLUS5: _ClassVar[Signal]
+    SIGRTMINPLUS6: _ClassVar[Signal]
+    SIGRTMINPLUS7: _ClassVar[Signal]
+    SIGRTMINPLUS8: _ClassVar[Signal]
+    SIGRTMINPLUS9: _ClassVar[Signal]
+    SIGRTMINPLUS10: _ClassVar[Signal]
+    SIGRTMINPLUS11: _ClassVar[Signal]
+    SIGRTMINPLUS12: _ClassVar[Signal]
+    SIGRTMINPLUS13: _ClassVar[Signal]
+    SIGRTMINPLUS14: _ClassVar[Signal]
+    SIGRTMINPLUS15: _ClassVar[Signal]
+    SIGRTMAXMINUS14: _ClassVar[Signal]
+    SIGRTMAXMINUS13: _ClassVar[Signal]
+    SIGRTMAXMINUS12: _ClassVar[Signal]
+    SIGRTMAXMINUS11: _ClassVar[Signal]
+    SIGRTMAXMINUS10: _ClassVar[Signal]
+    SIGRTMAXMINUS9: _ClassVar[Signal]
+    SIGRTMAXMINUS8: _ClassVar[Signal]
+    SIGRTMAXMINUS7: _ClassVar[Signal]
+    SIGRTMAXMINUS6: _ClassVar[Signal]
+    SIGRTMAXMINUS5: _ClassVar[Signal]
+    SIGRTMAXMINUS4: _ClassVar[Signal]
+    SIGRTMAXMINUS3: _ClassVar[Signal]
+    SIGRTMAXMINUS2: _ClassVar[Signal]
+    SIGRTMAXMINUS1: _ClassVar[Signal]
+    SIGRTMAX: _ClassVar[Signal]
 POD: NamespaceMode
 CONTAINER: NamespaceMode
 NODE: NamespaceMode
@@ -78,6 +147,72 @@ PROPAGATION_HOST_TO_CONTAINER: MountPropagation
 PROPAGATION_BIDIRECTIONAL: MountPropagation
 SYSTEMD: CgroupDriver
 CGROUPFS: CgroupDriver
+RUNTIME_DEFAULT: Signal
+SIGABRT: Signal
+SIGALRM: Signal
+SIGBUS: Signal
+SIGCHLD: Signal
+SIGCLD: Signal
+SIGCONT: Signal
+SIGFPE: Signal
+SIGHUP: Signal
+SIGILL: Signal
+SIGINT: Signal
+SIGIO: Signal
+SIGIOT: Signal
+SIGKILL: Signal
+SIGPIPE: Signal
+SIGPOLL: Signal
+SIGPROF: Signal
+SIGPWR: Signal
+SIGQUIT: Signal
+SIGSEGV: Signal
+SIGSTKFLT: Signal
+SIGSTOP: Signal
+SIGSYS: Signal
+SIGTERM: Signal
+SIGTRAP: Signal
+SIGTSTP: Signal
+SIGTTIN: Signal
+SIGTTOU: Signal
+SIGURG: Signal
+SIGUSR1: Signal
+SIGUSR2: Signal
+SIGVTALRM: Signal
+SIGWINCH: Signal
+SIGXCPU: Signal
+SIGXFSZ: Signal
+SIGRTMIN: Signal
+SIGRTMINPLUS1: Signal
+SIGRTMINPLUS2: Signal
+SIGRTMINPLUS3: Signal
+SIGRTMINPLUS4: Signal
+SIGRTMINPLUS5: Signal
+SIGRTMINPLUS6: Signal
+SIGRTMINPLUS7: Signal
+SIGRTMINPLUS8: Signal
+SIGRTMINPLUS9: Signal
+SIGRTMINPLUS10: Signal
+SIGRTMINPLUS11: Signal
+SIGRTMINPLUS12: Signal
+SIGRTMINPLUS13: Signal
+SIGRTMINPLUS14: Signal
+SIGRTMINPLUS15: Signal
+SIGRTMAXMINUS14: Signal
+SIGRTMAXMINUS13: Signal
+SIGRTMAXMINUS12: Signal
+SIGRTMAXMINUS11: Signal
+SIGRTMAXMINUS10: Signal
+SIGRTMAXMINUS9: Signal
+SIGRTMAXMINUS8: Signal
+SIGRTMAXMINUS7: Signal
+SIGRTMAXMINUS6: Signal
+SIGRTMAXMINUS5: Signal
+SIGRTMAXMINUS4: Signal
+SIGRTMAXMINUS3: Signal
+SIGRTMAXMINUS2: Signal
+SIGRTMAXMINUS1: Signal
+SIGRTMAX: Signal
 
 class StatusRequest(_message.Message):
     __slots__ = ("verbose",)
@@ -897,7 +1032,7 @@ class Container(_message.Message):
     def __init__(self, id: _Optional[str] = ..., pod_sandbox_id: _Optional[str] = ..., metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., image: _Optional[_Union[ImageSpec, _Mapping]] = ..., image_ref: _Optional[str] = ..., state: _Optional[_Union[ContainerState, str]] = ..., created_at: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., image_id: _Optional[str] = ...) -> None: ...
 
 class ContainerConfig(_message.Message):
-    __slots__ = ("metadata", "image", "command", "args", "working_dir", "envs", "mounts", "devices", "labels", "annotations", "log_path", "stdin", "stdin_once", "tty", "linux", "CDI_devices")
+    __slots__ = ("metadata", "image", "command", "args", "working_dir", "envs", "mounts", "devices", "labels", "annotations", "log_path", "stdin", "stdin_once", "tty", "linux", "CDI_devices", "stop_signal")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -928,6 +1063,7 @@ class ContainerConfig(_message.Message):
     TTY_FIELD_NUMBER: _ClassVar[int]
     LINUX_FIELD_NUMBER: _ClassVar[int]
     CDI_DEVICES_FIELD_NUMBER: _ClassVar[int]
+    STOP_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     metadata: ContainerMetadata
     image: ImageSpec
     command: _containers.RepeatedScalarFieldContainer[str]
@@ -944,7 +1080,8 @@ class ContainerConfig(_message.Message):
     tty: bool
     linux: LinuxContainerConfig
     CDI_devices: _containers.RepeatedCompositeFieldContainer[CDIDevice]
-    def __init__(self, metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., image: _Optional[_Union[ImageSpec, _Mapping]] = ..., command: _Optional[_Iterable[str]] = ..., args: _Optional[_Iterable[str]] = ..., working_dir: _Optional[str] = ..., envs: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., mounts: _Optional[_Iterable[_Union[Mount, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[Device, _Mapping]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., log_path: _Optional[str] = ..., stdin: _Optional[bool] = ..., stdin_once: _Optional[bool] = ..., tty: _Optional[bool] = ..., linux: _Optional[_Union[LinuxContainerConfig, _Mapping]] = ..., CDI_devices: _Optional[_Iterable[_Union[CDIDevice, _Mapping]]] = ...) -> None: ...
+    stop_signal: Signal
+    def __init__(self, metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., image: _Optional[_Union[ImageSpec, _Mapping]] = ..., command: _Optional[_Iterable[str]] = ..., args: _Optional[_Iterable[str]] = ..., working_dir: _Optional[str] = ..., envs: _Optional[_Iterable[_Union[KeyValue, _Mapping]]] = ..., mounts: _Optional[_Iterable[_Union[Mount, _Mapping]]] = ..., devices: _Optional[_Iterable[_Union[Device, _Mapping]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., log_path: _Optional[str] = ..., stdin: _Optional[bool] = ..., stdin_once: _Optional[bool] = ..., tty: _Optional[bool] = ..., linux: _Optional[_Union[LinuxContainerConfig, _Mapping]] = ..., CDI_devices: _Optional[_Iterable[_Union[CDIDevice, _Mapping]]] = ..., stop_signal: _Optional[_Union[Signal, str]] = ...) -> None: ...
 
 class ContainerFilter(_message.Message):
     __slots__ = ("id", "state", "pod_sandbox_id", "label_selector")
@@ -986,7 +1123,7 @@ class ContainerStateValue(_message.Message):
     def __init__(self, state: _Optional[_Union[ContainerState, str]] = ...) -> None: ...
 
 class ContainerStatus(_message.Message):
-    __slots__ = ("id", "metadata", "state", "created_at", "started_at", "finished_at", "exit_code", "image", "image_ref", "reason", "message", "labels", "annotations", "mounts", "log_path", "resources", "image_id", "user")
+    __slots__ = ("id", "metadata", "state", "created_at", "started_at", "finished_at", "exit_code", "image", "image_ref", "reason", "message", "labels", "annotations", "mounts", "log_path", "resources", "image_id", "user", "stop_signal")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -1019,6 +1156,7 @@ class ContainerStatus(_message.Message):
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     IMAGE_ID_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
+    STOP_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     id: str
     metadata: ContainerMetadata
     state: ContainerState
@@ -1037,7 +1175,8 @@ class ContainerStatus(_message.Message):
     resources: ContainerResources
     image_id: str
     user: ContainerUser
-    def __init__(self, id: _Optional[str] = ..., metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., state: _Optional[_Union[ContainerState, str]] = ..., created_at: _Optional[int] = ..., started_at: _Optional[int] = ..., finished_at: _Optional[int] = ..., exit_code: _Optional[int] = ..., image: _Optional[_Union[ImageSpec, _Mapping]] = ..., image_ref: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., mounts: _Optional[_Iterable[_Union[Mount, _Mapping]]] = ..., log_path: _Optional[str] = ..., resources: _Optional[_Union[ContainerResources, _Mapping]] = ..., image_id: _Optional[str] = ..., user: _Optional[_Union[ContainerUser, _Mapping]] = ...) -> None: ...
+    stop_signal: Signal
+    def __init__(self, id: _Optional[str] = ..., metadata: _Optional[_Union[ContainerMetadata, _Mapping]] = ..., state: _Optional[_Union[ContainerState, str]] = ..., created_at: _Optional[int] = ..., started_at: _Optional[int] = ..., finished_at: _Optional[int] = ..., exit_code: _Optional[int] = ..., image: _Optional[_Union[ImageSpec, _Mapping]] = ..., image_ref: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., mounts: _Optional[_Iterable[_Union[Mount, _Mapping]]] = ..., log_path: _Optional[str] = ..., resources: _Optional[_Union[ContainerResources, _Mapping]] = ..., image_id: _Optional[str] = ..., user: _Optional[_Union[ContainerUser, _Mapping]] = ..., stop_signal: _Optional[_Union[Signal, str]] = ...) -> None: ...
 
 class Device(_message.Message):
     __slots__ = ("container_path", "host_path", "permissions")
