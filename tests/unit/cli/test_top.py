@@ -93,7 +93,7 @@ def test_what_changes_is_seen_and_a_silent_agent_is_said_to_be_so(agent: ToldAge
 
 @pytest.mark.parametrize(("columns", "lines"), [(40, 10), (120, 40)])
 def test_the_window_changes_its_size(agent: ToldAgent, state: str, columns: int, lines: int) -> None:
-    with pty_screen("top", "--root-dir", state) as screen:
+    with pty_screen("top", "--root-dir", state, env={"COLUMNS": "80", "LINES": "24"}) as screen:
         screen.sees("enter why")
         screen.resize(columns, lines)
         wait_for(lambda: screen.lines[-1].startswith("enter why"), seconds=10, otherwise=lambda: screen.text)
