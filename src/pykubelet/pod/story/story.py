@@ -14,6 +14,7 @@ from pykubelet.pod.story import causes as c
 from pykubelet.pod.story.advice import Next, advice, next_step
 from pykubelet.pod.story.container_facts import ContainerFacts, container_facts, phase_of
 from pykubelet.pod.story.diagnosis import Evidence, NodeTrouble, cause_of
+from pykubelet.pod.story.resize import resize_note
 from pykubelet.pod.story.sentences import sentence
 from pykubelet.pod.story.timeline import Line, Span, critical_path, timeline
 
@@ -89,7 +90,7 @@ def story(
         node=node or (pod.spec.node_name if pod else ""),
         state=state,
         is_well=state in _WELL and (cause is None or state in ("Gone", "Stopping")),
-        sentence=_first_line(about.name, state, cause, comes_next, facts, moments, now),
+        sentence=_first_line(about.name, state, cause, comes_next, facts, moments, now, resize_note(pod)),
         cause=cause,
         next=comes_next,
         advice=advice(cause, about.name, about.namespace) if comes_next is not None and cause is not None else (),
@@ -146,7 +147,9 @@ def _first_line(
     facts: Sequence[ContainerFacts],
     moments: Sequence[m.Noted],
     now: datetime,
+    size: str,
 ) -> str:
+    """`size` says what is the matter with that, if anything."""
     if cause is not None:
         what = sentence(cause, now)
         if state == "Gone":
@@ -159,7 +162,8 @@ def _first_line(
             since = min((each.running_since for each in facts if each.running_since), default=None)
             restarts = sum(each.restarts for each in facts)
             again = f", after {restarts} restart{'s' if restarts > 1 else ''}" if restarts else ""
-            return f"{name} runs{f' for {span((now - since).total_seconds())}' if since else ''}{again}; all is well."
+            time = f" for {span((now - since).total_seconds())}" if since else ""
+            return f"{name} runs{time}{again}; {size or 'all is well'}."
         case "Succeeded":
             return f"{name} has done its work and ended well."
         case "Failed":

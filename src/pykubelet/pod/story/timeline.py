@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from pykubelet.pod import moments as m
+from pykubelet.pod.resize.moments import Resized
 
 Stage = Literal["waiting", "volumes", "sandbox", "pull", "init", "start", "ready"]
 
@@ -79,6 +80,9 @@ def _of_pod(moment: m.Moment) -> _Told | None:
             return _Told(f"makes room for {by}", is_trouble=True)
         case m.Evicted(message=message):
             return _Told(f"evicted: {message.strip()}", is_trouble=True)
+        case Resized(stage=stage, message=message):
+            told = f"resize: {stage.lower()}"
+            return _Told(f"{told}: {message}" if message else told, is_trouble=bool(message))
         case m.StopAsked(by=by, grace=grace):
             return _Told(f"is to stop ({by}), within {grace:g} s")
         case m.DeadlinePassed():
