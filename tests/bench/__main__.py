@@ -15,6 +15,7 @@ SUITES = (
     "crd",
     "config-maps",
     "freeze",
+    "page",
 )
 
 

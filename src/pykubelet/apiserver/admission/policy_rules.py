@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.apiserver.admission.policies import Denial
-from pykubelet.apiserver.cel.library_authorization import AUTHORIZER
 from pykubelet.apiserver.cel.program import Budget, CelError, CompileError, Program, TooExpensive, compile_expression
 from pykubelet.apiserver.cel.types import DYN
 
@@ -27,7 +26,7 @@ class Judgement(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=1024)
 def program(expression: str) -> Program:
     """Raises CompileError."""
-    return compile_expression(expression, {**dict.fromkeys(VARIABLES, DYN), **AUTHORIZER})
+    return compile_expression(expression, dict.fromkeys(VARIABLES, DYN))
 
 
 class _Evaluation:

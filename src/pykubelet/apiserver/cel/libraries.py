@@ -4,7 +4,6 @@ from typing import Final
 
 from pykubelet.apiserver.cel import (
     functions,
-    library_authorization,
     library_kubernetes,
     library_lists,
     library_net,
@@ -14,7 +13,6 @@ from pykubelet.apiserver.cel import (
 )
 
 _LIBRARIES: Final = (
-    library_authorization,
     library_kubernetes,
     library_lists,
     library_net,

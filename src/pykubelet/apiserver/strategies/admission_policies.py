@@ -8,7 +8,6 @@ from pykubelet.api.field_errors import FieldError, duplicate, forbidden, invalid
 from pykubelet.api.validation import names
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.strategies.admission_rules import (
-    AUTHORIZER,
     condition_faults,
     expression_fault,
     rule_faults,
@@ -49,7 +48,7 @@ class ValidatingAdmissionPolicyStrategy(Strategy):
             if not constraints.get("resourceRules"):
                 yield required("spec.matchConstraints.resourceRules")
         more = ("params",) if kind is not None else ()
-        seen = (*_SEEN, *AUTHORIZER, *more)
+        seen = (*_SEEN, *more)
         yield from condition_faults(spec.get("matchConditions") or (), "spec.matchConditions", "variables", *more)
         yield from _variable_faults(spec.get("variables") or (), seen)
         if not spec.get("validations") and not spec.get("auditAnnotations"):
@@ -127,8 +126,7 @@ def _validation_faults(validation: dict[str, Any], path: str, seen: tuple[str, .
     if "\n" in message.strip():
         yield invalid(f"{path}.message", message, "message must not contain line breaks")
     if validation.get("messageExpression"):
-        told = tuple(name for name in seen if name not in AUTHORIZER)
-        yield from _expression_faults(validation["messageExpression"], f"{path}.messageExpression", told, "string")
+        yield from _expression_faults(validation["messageExpression"], f"{path}.messageExpression", seen, "string")
     if validation.get("reason") not in (None, *_REASONS):
         yield not_supported(f"{path}.reason", validation["reason"], _REASONS)
 

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import re
+import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -13,6 +14,7 @@ from aiohttp import web
 
 from kit.kubelet_server import Inside
 from kit.pods import make_pod
+from kit.waiting import eventually
 from pykubelet.base.journal import About
 from pykubelet.base.tasks import supervise
 from pykubelet.pod import moments as m
@@ -21,6 +23,7 @@ from pykubelet.pod.ports.server import Decision, Identity
 from pykubelet.pod.story.diagnosis import NodeTrouble
 from pykubelet.server.application import Route, application
 from pykubelet.server.explainer import Explainer
+from pykubelet.server.page import visits
 from pykubelet.server.page.page import Page, Shown
 from pykubelet.server.page.page_auth import LOCAL
 from pykubelet.web.serving import serving
@@ -302,6 +305,30 @@ async def test_more_pages_than_a_few_are_refused() -> None:
         status, text = await server.get("/page/stream", **mine)
         assert status == 429
         assert "too many pages" in text
+
+
+async def test_who_takes_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is sent to him fills his buffers, and ours, which are small, and then his time runs."""
+    monkeypatch.setattr(visits, "_STALLED", 0.2)
+    crowd = tuple(make_pod(f"pod-{number}", image="x" * 2000) for number in range(3000))
+    async with served() as server:
+        mine = await server.enter()
+        server.page._shown.inside.known = crowd  # type: ignore[attr-defined]
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(deaf, ("127.0.0.1", server.port))
+        head = "".join(f"{name}: {value}\r\n" for name, value in mine.items())
+        await loop.sock_sendall(deaf, f"GET /page/stream HTTP/1.1\r\nHost: 127.0.0.1\r\n{head}\r\n".encode())
+        feed = server.page._loaded().feed
+        await eventually(lambda: len(feed._listeners) == 1)
+        await eventually(lambda: len(feed._listeners) == 0)
+        heard = 0
+        with deaf, suppress(ConnectionError):
+            while data := await loop.sock_recv(deaf, 1 << 20):
+                heard += len(data)
+        assert heard < 6_000_000, "he was not told all of it"
 
 
 async def test_a_pod_tells_all_that_is_known_of_it() -> None:

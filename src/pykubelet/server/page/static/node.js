@@ -60,10 +60,10 @@ export function nodeView() {
 
 function condition(of) {
   const isGood = (of.type === "Ready") === (of.status === "True");
-  const isOurs = of.type.includes("/");
+  const isKnown = of.type === "Ready" || /Pressure$|^NetworkUnavailable$/.test(of.type); // of others nobody knows which is good
   return el(
     "li", {},
-    el("span", { class: "dot", "data-tone": isGood ? "good" : isOurs ? "quiet" : "bad", "aria-hidden": "true" }),
-    el("span", {}, el("strong", {}, of.type), ` ${of.status}`, el("small", {}, `${of.message || of.reason}${of.since ? `, ${ago(of.since)}` : ""}`)),
+    el("span", { class: "dot", "data-tone": !isKnown ? "quiet" : isGood ? "good" : "bad", "aria-hidden": "true" }),
+    el("span", {}, el("strong", {}, of.type), ` ${of.status}`, of.since ? el("span", { class: "quiet" }, `, since ${ago(of.since)}`) : null, el("small", {}, of.message || of.reason)),
   );
 }

@@ -15,6 +15,7 @@ const COMMAND = /^(kubectl|pykubelet|crictl|docker|nerdctl) /;
 
 export function podView(namespace, name) {
   const sign = badge();
+  sign.element.hidden = true;
   const heading = el("h1", { tabindex: "-1" }, name);
   const sentence = el("p", { class: "lead" });
   const advice = el("ul", { class: "advice" });
@@ -29,11 +30,8 @@ export function podView(namespace, name) {
     ["events", "Events", eventsPanel],
     ["timeline", "Timeline", timelinePanel],
   ]);
-  const element = el(
-    "div", {},
-    el("p", { class: "back" }, el("a", { href: "#/" }, "← All pods")),
-    el("div", { class: "headline" }, heading, sign.element, el("span", { class: "quiet" }, namespace)),
-    sentence, advice, facts,
+  const rest = el(
+    "div", { hidden: true, class: "stack" },
     el(
       "div", { class: "columns" },
       el("section", { "aria-labelledby": "h-time" }, el("h2", { id: "h-time" }, "Where the time went"), path),
@@ -41,6 +39,12 @@ export function podView(namespace, name) {
     ),
     el("section", { "aria-labelledby": "h-containers" }, el("h2", { id: "h-containers" }, "Containers"), containers),
     panels.element,
+  );
+  const element = el(
+    "div", {},
+    el("p", { class: "back" }, el("a", { href: "#/" }, "← All pods")),
+    el("div", { class: "headline" }, heading, sign.element, el("span", { class: "quiet" }, namespace)),
+    sentence, advice, facts, rest,
   );
   let details = null;
   let history = { at: [], cpu: [], memory: [] };
@@ -81,6 +85,8 @@ export function podView(namespace, name) {
 
   function show() {
     const { story, pod } = details;
+    rest.hidden = sign.element.hidden = false;
+    containers.parentElement.hidden = !pod;
     sign.update(pod ?? { state: story.state, isWell: story.isWell, reason: story.state });
     write(sentence, story.sentence);
     mark(sentence, "data-tone", story.isWell ? "good" : "bad");
@@ -99,7 +105,7 @@ export function podView(namespace, name) {
 function told(story, pod) {
   if (!pod) return `on ${story.node}`;
   const from = { file: "a manifest on this machine", http: "a manifest at a URL", api: "the API server" }[pod.source] ?? pod.source;
-  return [`from ${from}`, pod.ip, pod.qos, pod.startedAt ? `since ${clock(pod.startedAt)}` : ""].filter(Boolean).join(" · ");
+  return [`from ${from}`, pod.ip, pod.qos].filter(Boolean).join(" · ");
 }
 
 function card(container, details, story) {
@@ -109,7 +115,7 @@ function card(container, details, story) {
   const toneOf = container.state === "running" ? (container.isReady ? "good" : "busy") : container.exitCode ? "bad" : "quiet";
   return el(
     "article", { class: "card" },
-    el("h3", {}, container.name, kind ? el("small", {}, kind) : null),
+    el("h3", {}, container.name, " ", kind ? el("small", {}, kind) : null),
     el("p", { class: "badge", "data-tone": toneOf }, containerWords(container)),
     el("dl", {}, ...facts([
       ["Image", container.image],

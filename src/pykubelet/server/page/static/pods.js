@@ -82,7 +82,7 @@ function made(row) {
   const cells = { ready: cell("Ready"), restarts: cell("Restarts"), cpu: cell("CPU"), memory: cell("Memory"), age: cell("Age") };
   const element = el(
     "tr", { role: "row" },
-    el("th", { scope: "row", role: "rowheader" }, link, el("span", { class: "namespace" }, row.namespace), sentence),
+    el("th", { scope: "row", role: "rowheader" }, link, " ", el("span", { class: "namespace" }, row.namespace), " ", sentence),
     cell("State", sign.element),
     ...Object.values(cells),
   );

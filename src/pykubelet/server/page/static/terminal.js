@@ -234,7 +234,8 @@ function drawn(line, cursor) {
     if (run) row.append(styled(run, style));
     run = "";
   };
-  for (const [x, cell] of line.entries()) {
+  const end = Math.max(line.findLastIndex((cell) => cell.text !== " " || cell.style.bg !== null || cell.style.inverse), cursor);
+  for (const [x, cell] of line.slice(0, end + 1).entries()) {
     if (x === cursor) {
       flush();
       const here = styled(cell.text || " ", cell.style);

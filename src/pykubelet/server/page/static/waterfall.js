@@ -59,7 +59,7 @@ function row(of, whole, isLongest) {
   place(path, of.start, of.end, whole);
   return el(
     "li", { class: isLongest ? "longest" : null },
-    el("span", { class: "stage" }, of.label, of.what ? el("small", { title: of.what }, of.what) : null),
+    el("span", { class: "stage" }, of.label, " ", of.what ? el("small", { title: of.what }, of.what) : null),
     el("span", { class: "track", "aria-hidden": "true" }, own, path),
     el("span", { class: "took" }, seconds(length(of))),
   );
