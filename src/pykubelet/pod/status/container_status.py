@@ -21,12 +21,12 @@ from pykubelet.api.pod import (
     PodStatus,
     VolumeMountStatus,
 )
-from pykubelet.api.quantity import ResourceList
-from pykubelet.api.rules.resources import CPU, MEMORY, is_sidecar
+from pykubelet.api.quantity import Quantity, ResourceList
+from pykubelet.api.rules.resources import MEMORY, is_sidecar
 from pykubelet.api.struct import changed
 from pykubelet.pod.lifecycle.crash_loop_backoff import should_restart
 from pykubelet.pod.lifecycle.probe_results import ProbeResults, Result
-from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
+from pykubelet.pod.observed import EnforcedLimits, ObservedContainer, ObservedPod, State
 from pykubelet.pod.resize.allocation import Allocation
 from pykubelet.pod.resize.shown import shown_resources
 
@@ -36,6 +36,8 @@ LONGEST_MESSAGES: Final = 12 * 1024
 """Bytes that the termination messages of one pod may take together."""
 
 _LOST: Final = "ContainerStatusUnknown"
+_ZERO: Final = Quantity(0)
+_NO_LIMITS: Final = EnforcedLimits()
 _NOTHING: Final = ContainerState()
 _WAITING: Final = ContainerState(waiting=ContainerStateWaiting())
 _CREATING: Final = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating"))
@@ -255,27 +257,27 @@ def _full_id(seen: ObservedContainer, facts: _Facts) -> str:
 def _resources(
     container: Container, seen: ObservedContainer, old: ContainerStatus | None, facts: _Facts
 ) -> ResourceRequirements:
-    """What the container has: as its runtime says; else what it was told; else, while it goes on running, what was
-    said of it before."""
-    wanted = container.resources
+    """What the container has, where it may have anything: as its runtime says; else as it was told; else, while it goes
+    on running, as was said of it before. Of memory requests no runtime knows."""
+    wanted, told = container.resources, facts.actuated.get(container.name)
     if seen.state is not State.RUNNING:
         return wanted
-    told = facts.actuated.get(container.name)
-    if told is None and _is_the_same(seen, old, facts) and old is not None:
-        told = old.resources
-    known = told or wanted
-    shown = shown_resources(seen.limits, wanted) if seen.limits is not None else ResourceRequirements()
+    known = told
+    if known is None and old is not None and _is_the_same(seen, old, facts):
+        known = old.resources
+    known = changed(known or ResourceRequirements(), requests=_without_memory(known))
+    if told is not None and MEMORY in wanted.requests:
+        known = changed(known, requests={**known.requests, MEMORY: told.requests.get(MEMORY, _ZERO)})
+    shown = shown_resources(seen.limits or _NO_LIMITS, wanted, known)
     return changed(
         wanted,
-        limits=_kept(wanted.limits, known.limits, shown.limits),
-        requests=_kept(wanted.requests, known.requests, shown.requests),
+        limits={**wanted.limits, **shown.limits} if wanted.limits else {},
+        requests={**wanted.requests, **shown.requests} if wanted.requests else {},
     )
 
 
-def _kept(wanted: ResourceList, known: ResourceList, shown: ResourceList) -> ResourceList:
-    if not wanted:
-        return wanted
-    return {**wanted, **{name: known[name] for name in (CPU, MEMORY) if known.get(name)}, **shown}
+def _without_memory(known: ResourceRequirements | None) -> ResourceList:
+    return {name: much for name, much in known.requests.items() if name != MEMORY} if known is not None else {}
 
 
 # --- a container that the runtime does not hold
