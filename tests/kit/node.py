@@ -16,7 +16,7 @@ from pykubelet.base.errors import Retry
 from pykubelet.node.agent import Agent
 from pykubelet.node.dependencies import Dependencies, NodeInfo
 from pykubelet.node.eviction import EvictionParts
-from pykubelet.node.pinning import Pinning
+from pykubelet.node.pinning import PinningParts
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.lifecycle.pod_features import PodFeatures
@@ -210,7 +210,7 @@ class World:
         self.eviction: EvictionParts | None = None
         self.allocations = RememberedAllocations()
         self.resize_rules = ResizeRules()
-        self.pinning: Callable[[], Pinning] | None = None
+        self.pinning: Callable[[], PinningParts] | None = None
         """Made for each agent."""
         self.memory_use = MemoryUse(pod=1 << 20, containers={"c": 1 << 20})
 

@@ -10,7 +10,7 @@ from pykubelet.api.rules.resources import CPU, MEMORY
 from pykubelet.api.struct import changed
 from pykubelet.app.foundations import Foundations
 from pykubelet.app.machine import MachineParts
-from pykubelet.app.pinning import make_pinning
+from pykubelet.app.pinning import pinning_parts
 from pykubelet.app.plugins import PluginParts, plugin_parts
 from pykubelet.app.stats import pods_group
 from pykubelet.base.tasks import Work
@@ -30,7 +30,7 @@ from pykubelet.node.log_rotation import LogRotation, RotationSettings
 from pykubelet.node.node_allocatable import enforce_node_allocatable
 from pykubelet.node.node_status import NodeReporter
 from pykubelet.node.ownership import Ownership, OwnPods
-from pykubelet.node.pinning import Pinning
+from pykubelet.node.pinning import PinningParts
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_cidr import tell_pod_cidr
 from pykubelet.pod.eviction.thresholds import Pressure
@@ -52,7 +52,7 @@ class AgentParts(Struct, frozen=True, kw_only=True):
     allocations: AllocationFiles
     image_gc: ImageGc
     keyring: Keyring | None
-    pinning: Pinning
+    pinning: PinningParts
     objects: PodObjects | None
     """What pods use besides themselves."""
     pod_addresses: dict[str, tuple[str, ...]] = {}
@@ -74,7 +74,7 @@ def agent_parts(
         sources=_sources(base, reporter.ownership, static),
         objects=static or objects,
         allocations=AllocationFiles(config.root_dir),
-        pinning=make_pinning(base),
+        pinning=pinning_parts(base),
         image_gc=ImageGc(base.runtime, base.recorder, config.image_gc, journal=base.journal),
         keyring=load_credential_providers(plugins.config, plugins.bin_dir) if plugins.config else None,
     )

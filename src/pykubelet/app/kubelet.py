@@ -143,9 +143,7 @@ class Kubelet:
         self._start(tasks, {"journal": base.journal_files.run})
         version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
-        local = self._local = await machine_parts(
-            base, status, lambda: reporter.node, parts.objects, parts.pinning.has_exclusive_cpus
-        )
+        local = self._local = await machine_parts(base, status, lambda: reporter.node, parts.objects)
         self._start(tasks, {"node status": reporter.run})
         await _until(lambda: reporter.node is not None)  # nothing can be admitted to a node that nobody knows
         outside = dependencies(base, parts, local, runtime_name=version.name, stats=self._stats)
@@ -238,14 +236,16 @@ class Kubelet:
             census=lambda: take_census(self.agent) if self.agent else None,
             gauges={
                 **(api.gauges if api else {}),
-                **pinning_gauges(self._parts.pinning),
+                **pinning_gauges(
+                    lambda: self._living.agent.pinning if self._living else None,
+                    lambda milliseconds: metrics.meters.observe(ADMISSION_DURATION, milliseconds),
+                ),
                 "kubernetes_feature_enabled": self._gates,
                 "volume_manager_total_volumes": self._volume_counts,
             },
             cgroup_version=self._base.facts.cgroup_version,
             booted=boot_time("/proc"),
         )
-        self._parts.pinning.on_admission = partial(metrics.meters.observe, ADMISSION_DURATION)
         self._base.journal.read_by(metrics.read)
         return metrics
 

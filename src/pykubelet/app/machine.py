@@ -51,14 +51,9 @@ class MachineParts(Struct, frozen=True, kw_only=True):
 
 
 async def machine_parts(
-    base: Foundations,
-    status: RuntimeStatus,
-    node: Callable[[], Node | None],
-    objects: PodObjects | None,
-    has_exclusive_cpus: Callable[[str], bool],
+    base: Foundations, status: RuntimeStatus, node: Callable[[], Node | None], objects: PodObjects | None
 ) -> MachineParts:
-    """Once the runtime has answered: much depends on what it can do. `node` is the newest known state of it, and
-    `has_exclusive_cpus` tells whether a pod has processors of its own."""
+    """Once the runtime has answered: much depends on what it can do. `node` is the newest known state of it."""
     config = base.config
 
     def allocatable() -> ResourceList:
@@ -95,7 +90,7 @@ async def machine_parts(
     if told := over_limits(config.dns.resolv_conf, dns.settings()):
         base.recorder.node_event("Warning", "CheckLimitsForResolvConf", told)
     _tell_of_swap(base)
-    cgroups, limitation = await _cgroups(base, has_exclusive_cpus)
+    cgroups, limitation = await _cgroups(base)
     return MachineParts(
         host=host,
         logs=logs,
@@ -113,7 +108,7 @@ async def _update_refusal(can: Capabilities) -> str:
     return await can.updates_containers()
 
 
-async def _cgroups(base: Foundations, has_exclusive_cpus: Callable[[str], bool]) -> tuple[PodCgroups | None, str]:
+async def _cgroups(base: Foundations) -> tuple[PodCgroups | None, str]:
     """None for a runtime that sees to it itself. With the one that the runtime says it has, not the one configured:
     otherwise no container would start."""
     if (ask := base.runtime.capabilities.cgroup_driver) is None:
@@ -130,8 +125,7 @@ async def _cgroups(base: Foundations, has_exclusive_cpus: Callable[[str], bool])
         driver="systemd" if (said or configured) == "systemd" else "cgroupfs",
     )
     await _enforce_reservations(base, settings.driver)
-    make = partial(pod_cgroups, settings, journal=base.journal, has_exclusive_cpus=has_exclusive_cpus)
-    made = await in_thread(make)
+    made = await in_thread(partial(pod_cgroups, settings, journal=base.journal))
     if isinstance(made, KernelPodCgroups):
         _tell_of_groups(base, made)
     return made, made.limitation

@@ -27,6 +27,7 @@ from pykubelet.node.local_storage import watch_storage
 from pykubelet.node.messages import Message, ObjectsChanged, Said
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.orphans import clean_up_orphans
+from pykubelet.node.pinning import Pinning
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_config import INBOX_SIZE, PodConfig
 from pykubelet.node.pod_reporter import PodReporter
@@ -63,8 +64,7 @@ class Agent:
         journal, api, now = outside.journal, outside.api, outside.now
         self.inbox: asyncio.Queue[Message] = asyncio.Queue(INBOX_SIZE)
         self.table = PodTable()
-        self._tasks = tasks
-        self._outside = outside
+        self._tasks, self._outside = tasks, outside
         self._running: dict[str, asyncio.Task[None]] = {}
         self._config = PodConfig(
             outside.sources, journal, features=outside.features, now=now, on_duplicate=self._note_duplicate
@@ -90,6 +90,7 @@ class Agent:
         self.eviction = self._eviction(outside.eviction) if outside.eviction is not None else None
         self._qos = QosCgroups(outside.cgroups, self._active_pods) if outside.cgroups is not None else None
         own_syncer = outside.runtime.capabilities.syncer
+        self.pinning = Pinning(outside.pinning, outside.runtime) if outside.pinning is not None else None
         self._sync = None if own_syncer else self._pod_sync(deadlines)
         syncer = own_syncer(self._reporter) if own_syncer else self._sync
         assert syncer is not None
@@ -109,7 +110,7 @@ class Agent:
             resizes=self._resizes,
             resize_rules=outside.resize_rules,
             checkpoint=outside.checkpoint,
-            pinning=outside.pinning,
+            pinning=self.pinning,
             mirrors=self._mirrors,
             devices=outside.devices,
             now=now,
@@ -146,8 +147,8 @@ class Agent:
             work["eviction"] = supervise("eviction", self.eviction.run)
         if self._qos is not None:
             work["QoS control groups"] = supervise("QoS control groups", self._qos.run)
-        if (pinning := self._outside.pinning) is not None and pinning.is_active:
-            keep = partial(pinning.run, lambda: self.pleg.seen, self.handlers.known_uids)
+        if self.pinning is not None and self.pinning.is_active:
+            keep = partial(self.pinning.run, lambda: self.pleg.seen, self.handlers.known_uids)
             work["processors and memory"] = supervise("processors and memory", keep)
         if self._mirrors is not None:
             work["mirror pods"] = supervise("mirror pods", self._mirrors.run)
@@ -271,6 +272,7 @@ class Agent:
             mirrors=self._mirrors,
             network_trouble=lambda: self.pleg.network_trouble,
             resizes=self._resizes,
+            pinning=self.pinning,
         )
 
     def _active_pods(self) -> list[Pod]:

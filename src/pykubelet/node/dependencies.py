@@ -10,7 +10,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
 from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.images import ImagePullSettings
-from pykubelet.node.pinning import Pinning
+from pykubelet.node.pinning import PinningParts
 from pykubelet.pod.container.dns import DnsSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.lifecycle.plan import PodActions
@@ -73,7 +73,7 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     image_used: Callable[[str], None] = lambda image_id: None
     """An image is about to be used: it must not be cleared away now."""
     cgroups: PodCgroups | None = None
-    pinning: Pinning | None = None
+    pinning: PinningParts | None = None
     """None: all containers share all processors."""
     logs: LogFiles | None = None
     devices: Devices | None = None

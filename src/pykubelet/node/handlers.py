@@ -242,7 +242,7 @@ class PodHandlers:
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
                 # An earlier agent ran what this one turns away.
                 self.workers.tell(pod, grace=pod_grace(pod), by="rejected")
-        if self._pinning is not None:
+        if self._pinning is not None and self._pinning.is_active:
             self._pinning.keep_only(self.known_uids())
         if self._mirrors is None:
             return

@@ -20,6 +20,7 @@ from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.hooks import RuntimeHooks
 from pykubelet.node.images import Images
 from pykubelet.node.not_started import NotStarted
+from pykubelet.node.pinning import Pinning
 from pykubelet.node.pod_killer import PodKiller, named_container, together
 from pykubelet.node.pull_secrets import fetch_pull_secrets
 from pykubelet.node.resizer import Resizer
@@ -81,7 +82,9 @@ class _Place(Struct, frozen=True, kw_only=True):
 class KubeRuntime:
     """Remembers how often containers have crashed and images could not be pulled."""
 
-    def __init__(self, outside: Dependencies, killer: PodKiller, resizes: PodResizes) -> None:
+    def __init__(
+        self, outside: Dependencies, killer: PodKiller, resizes: PodResizes, pinning: Pinning | None = None
+    ) -> None:
         self._runtime = outside.runtime
         self._hooks = outside.hooks or RuntimeHooks(outside.runtime)
         self._host = outside.host
@@ -95,7 +98,7 @@ class KubeRuntime:
         self._devices = outside.devices
         self._image_used = outside.image_used
         self._addressed = outside.addressed
-        self._pinning = outside.pinning
+        self._pinning = pinning
         self._images = Images(
             outside.runtime,
             outside.recorder,

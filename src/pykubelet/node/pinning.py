@@ -23,10 +23,12 @@ from pykubelet.pod.pinning.allocation_errors import AllocationError
 from pykubelet.pod.pinning.cpu_set import NO_CPUS, CpuSet, format_cpu_set
 from pykubelet.pod.pinning.cpu_state import CpuState
 from pykubelet.pod.pinning.cpu_static import StaticCpus
-from pykubelet.pod.pinning.memory_state import MemoryState
+from pykubelet.pod.pinning.machine_topology import CpuTopology, MachineTopology
+from pykubelet.pod.pinning.memory_state import MemoryState, Reserved
 from pykubelet.pod.pinning.memory_static import StaticMemory
 from pykubelet.pod.pinning.pinned_limits import pinned_limits
 from pykubelet.pod.pinning.pinning_counts import PinningCounts
+from pykubelet.pod.pinning.settings import PinningSettings
 from pykubelet.pod.pinning.state_files import CPU_STATE_FILE, MEMORY_STATE_FILE, cpu_state_file, memory_state_file
 from pykubelet.pod.pinning.topology_hints import HintProvider
 from pykubelet.pod.pinning.topology_policies import Alignment, Topology
@@ -46,33 +48,42 @@ class _Told(Struct, frozen=True):
     cpus: CpuSet
 
 
-class Pinning:
-    """`cpus` and `memory` are None for the policies none; `counts` is what they count with. `period` is how often
-    everybody is looked after without a change."""
+class PinningParts(Struct, frozen=True, kw_only=True):
+    """What it takes, checked: the policies can be made of it on this machine."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        cpus: StaticCpus | None,
-        memory: StaticMemory | None,
-        *,
-        runtime: Runtime,
-        store: PinningStore,
-        counts: PinningCounts,
-        period: float = 10.0,
-        unlimited_quota: bool = True,
-    ) -> None:
-        self.topology = topology
-        self.cpus = cpus
-        self.memory = memory
-        self.counts = counts
-        self.on_admission: Callable[[float], None] = lambda milliseconds: None
-        """How long the answer took."""
-        self._providers: list[HintProvider] = [each for each in (cpus, memory) if each is not None]
+    store: PinningStore
+    settings: PinningSettings = PinningSettings()
+    machine: MachineTopology = MachineTopology()
+    reserved_cpus: CpuSet = NO_CPUS
+    reserved_memory: Reserved = {}
+    cpus: CpuState | None = None
+    """Where an earlier agent was. None: there is no policy."""
+    memory: MemoryState | None = None
+
+
+class Pinning:
+    """`cpus` and `memory` are None for the policies none."""
+
+    def __init__(self, parts: PinningParts, runtime: Runtime) -> None:
+        settings = parts.settings
+        self.counts = counts = PinningCounts()
+        self.topology = topology = Topology(
+            parts.machine, settings.topology_policy, settings.topology_scope, settings.topology_options
+        )
+        self.cpus: StaticCpus | None = None
+        if parts.cpus is not None:
+            found = CpuTopology(parts.machine)
+            self.cpus = StaticCpus(found, parts.reserved_cpus, settings.cpu_options, counts=counts)
+            self.cpus.restore(parts.cpus)
+        self.memory: StaticMemory | None = None
+        if parts.memory is not None:
+            self.memory = StaticMemory(parts.machine, parts.reserved_memory, counts=counts)
+            self.memory.restore(parts.memory)
+        self._providers: list[HintProvider] = [each for each in (self.cpus, self.memory) if each is not None]
         self._runtime = runtime
-        self._store = store
-        self._period = period
-        self._unlimited_quota = unlimited_quota
+        self._store = parts.store
+        self._period = settings.reconcile_period
+        self._unlimited_quota = settings.unlimited_quota
         self._written = self._states
         if topology.policy != "none":  # series that nobody has counted yet are there all the same
             for scope in ("container", "pod"):
@@ -116,7 +127,7 @@ class Pinning:
             boundary = self.topology.scope, "numa_node"
             self.counts.aligned[boundary] += counted.aligned
             self.counts.failed[boundary] += counted.misaligned
-        self.on_admission((perf_counter() - began) * 1000)
+        self.counts.durations.append((perf_counter() - began) * 1000)
         self._look_again()
         return refusal
 

@@ -16,6 +16,7 @@ from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.kuberuntime import KubeRuntime, PodSetup
 from pykubelet.node.mirrors import MirrorPods
+from pykubelet.node.pinning import Pinning
 from pykubelet.node.pod_killer import PodKiller
 from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
@@ -57,7 +58,9 @@ class PodSync:
         mirrors: MirrorPods | None,
         network_trouble: Callable[[], str],
         resizes: PodResizes,
+        pinning: Pinning | None,
     ) -> None:
+        self._pinning = pinning
         self._runtime = outside.runtime
         self._host = outside.host
         self._cgroups = outside.cgroups
@@ -75,7 +78,7 @@ class PodSync:
         self._network_trouble = network_trouble
         self._killer = PodKiller(outside)
         self._resizes = resizes
-        self._kuberuntime = KubeRuntime(outside, self._killer, resizes)
+        self._kuberuntime = KubeRuntime(outside, self._killer, resizes, pinning)
 
     def restart(self, uid: str, container_id: str) -> None:
         self._kuberuntime.restart(uid, container_id)
@@ -205,7 +208,8 @@ class PodSync:
         try:
             if self._qos is not None and not observed.sandboxes:  # the classes make room before the pod comes
                 await self._qos.balance()
-            return await self._step("cgroup", self._cgroups.set_up(pod))
+            is_free = self._pinning is not None and self._pinning.has_exclusive_cpus(pod.metadata.uid)
+            return await self._step("cgroup", self._cgroups.set_up(pod, unlimited_quota=is_free))
         except PykubeletError as error:
             what = f"unable to ensure pod container exists: {error}"
             self._recorder.event(pod, "Warning", "FailedCreatePodContainer", what)

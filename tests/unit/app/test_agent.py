@@ -36,8 +36,7 @@ async def test_images_are_cleared_away_where_the_runtime_keeps_them_and_people_w
         runtime.capabilities = can
         base = changed(await lay_foundations(make_config(given), stack), runtime=runtime)
         parts = agent_parts(base, tuple, tuple)
-        status, is_pinned = await runtime.status(), parts.pinning.has_exclusive_cpus
-        local = await machine_parts(base, status, lambda: None, parts.objects, is_pinned)
+        local = await machine_parts(base, await runtime.status(), lambda: None, parts.objects)
         pleg = Pleg(runtime, asyncio.Queue(), base.journal)
         assert set(chores(base, parts, local, pleg, pleg.look)) == expected
         assert local.cgroups is None

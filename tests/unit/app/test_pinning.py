@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from kit.fake_runtime import FakeRuntime
 from kit.pinning import made_up
 from pykubelet.app import pinning as wiring
 from pykubelet.app.foundations import lay_foundations
-from pykubelet.app.pinning import make_pinning, pinning_gauges
+from pykubelet.app.pinning import pinning_gauges, pinning_parts
 from pykubelet.base.errors import Invalid
 from pykubelet.config.agent import make_config
 from pykubelet.node.pinning import Pinning
@@ -26,7 +27,8 @@ async def made(tmp_path: Path, given: Mapping[str, Any], monkeypatch: pytest.Mon
     monkeypatch.setattr(wiring, "read_machine_topology", lambda: machine)
     common = {"staticPodPath": str(tmp_path), "--root-dir": str(tmp_path / "state"), "evictionHard": {}}
     async with AsyncExitStack() as stack:
-        return make_pinning(await lay_foundations(make_config({**common, **given}), stack))
+        base = await lay_foundations(make_config({**common, **given}), stack)
+        return Pinning(pinning_parts(base), FakeRuntime())
 
 
 async def test_without_policies_this_machine_is_not_even_looked_at(
@@ -38,8 +40,8 @@ async def test_without_policies_this_machine_is_not_even_looked_at(
     monkeypatch.setattr(wiring, "read_machine_topology", read)
     given = {"staticPodPath": str(tmp_path), "--root-dir": str(tmp_path / "state")}
     async with AsyncExitStack() as stack:
-        pinning = make_pinning(await lay_foundations(make_config(given), stack))
-    assert not pinning.is_active
+        parts = pinning_parts(await lay_foundations(make_config(given), stack))
+    assert (parts.cpus, parts.memory) == (None, None)
     written = (tmp_path / "state/cpu_manager_state").read_bytes()
     assert written == b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
     assert (tmp_path / "state/memory_manager_state").exists()
@@ -51,7 +53,10 @@ async def test_the_reserved_processor_is_counted_up_to_a_whole_one(
     pinning = await made(tmp_path, STATIC, monkeypatch)
     assert pinning.cpus is not None
     assert (pinning.cpus.reserved, pinning.shared_cpus) == (frozenset({0}), 3)
-    values = {name: read() for name, read in pinning_gauges(pinning).items()}
+    pinning.counts.durations.append(0.5)
+    took: list[float] = []
+    values = {name: read() for name, read in pinning_gauges(lambda: pinning, took.append).items()}
+    assert took == [0.5]
     assert values["kubelet_cpu_manager_shared_pool_size_millicores"] == {(): 3000}
     assert values["kubelet_container_aligned_compute_resources_count"] == {
         ("container", "physical_cpu"): 0,

@@ -2,23 +2,23 @@
 
 import asyncio
 
-from kit.node import World
+from kit.node import Running, World
 from kit.pinning import container, guaranteed, made_up
 from kit.pods import make_pod
-from kit.virtual_time import virtual_time
+from kit.recorded import Lines, recorded
+from kit.virtual_time import VirtualTimeLoop, virtual_time
 from kit.waiting import eventually
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
-from pykubelet.node.pinning import Pinning
-from pykubelet.pod.pinning.cpu_static import StaticCpus
-from pykubelet.pod.pinning.machine_topology import CpuTopology
-from pykubelet.pod.pinning.memory_static import StaticMemory
-from pykubelet.pod.pinning.pinning_counts import PinningCounts
+from pykubelet.node.pinning import PinningParts
+from pykubelet.node.recording.replay import Replay
+from pykubelet.pod.pinning.cpu_state import CpuState
+from pykubelet.pod.pinning.memory_state import MemoryState
 from pykubelet.pod.pinning.policy_options import CpuOptions
+from pykubelet.pod.pinning.settings import PinningSettings
 from pykubelet.pod.pinning.state_files import CPU_STATE_FILE, read_cpu_state
-from pykubelet.pod.pinning.topology_policies import Topology
 from pykubelet.pod.ports.runtime import Capabilities
 
 MACHINE = made_up(cores_per_node=4, threads=2, memory=8 << 30)
@@ -43,18 +43,19 @@ class PinnedWorld(World):
         super().__init__()
         self.store = Store()
         self.options = options or CpuOptions()
-        self.made: list[Pinning] = []
-        self.pinning = self.make
+        self.pinning = self.parts
 
-    def make(self) -> Pinning:
-        counts = PinningCounts()
-        cpus = StaticCpus(CpuTopology(MACHINE), 1, self.options, counts=counts)
-        if CPU_STATE_FILE in self.store.files:
-            cpus.restore(read_cpu_state("static", self.store.files[CPU_STATE_FILE]))
-        memory = StaticMemory(MACHINE, {0: {"memory": 1 << 30}}, counts=counts)
-        topology = Topology(MACHINE)
-        self.made.append(Pinning(topology, cpus, memory, runtime=self.runtime, store=self.store, counts=counts))
-        return self.made[-1]
+    def parts(self) -> PinningParts:
+        written = self.store.files.get(CPU_STATE_FILE)
+        return PinningParts(
+            store=self.store,
+            settings=PinningSettings(cpu_policy="static", cpu_options=self.options, memory_policy="Static"),
+            machine=MACHINE,
+            reserved_cpus=frozenset({0}),
+            reserved_memory={0: {"memory": 1 << 30}},
+            cpus=read_cpu_state("static", written) if written else CpuState(),
+            memory=MemoryState(),
+        )
 
     def places(self) -> dict[str, str]:
         """Where each running container was told to run."""
@@ -74,6 +75,12 @@ def shared(name: str) -> Pod:
     pod = make_pod(name)
     one = changed(pod.spec.containers[0], name=name)
     return changed(pod, spec=changed(pod.spec, containers=(one,), restart_policy="Always"))
+
+
+def cpus_of(running: Running) -> CpuState:
+    assert running.agent.pinning is not None
+    assert running.agent.pinning.cpus is not None
+    return running.agent.pinning.cpus.state
 
 
 @virtual_time
@@ -97,7 +104,8 @@ async def test_processors_of_ones_own_have_no_quota_and_shared_ones_have() -> No
         await eventually(lambda: len(world.places()) == 2)
         quotas = {each.config.name: each.config.limits.cpu_quota for each in world.runtime._containers.values()}
         assert quotas == {"own": -1, "part": 150_000}
-        pinning = world.made[0]
+        pinning = running.agent.pinning
+        assert pinning is not None
         assert pinning.has_exclusive_cpus("own")
         assert not pinning.has_exclusive_cpus("part")
         memory = {each.config.name: each.config.limits.cpuset_mems for each in world.runtime._containers.values()}
@@ -113,14 +121,11 @@ async def test_nothing_is_restarted_or_moved_by_a_new_agent() -> None:
         world.pods.apply(shared("others"))
         await eventually(lambda: world.places() == {"others": "0,2-4,6-7", "own": "1,5"})
     before = {each.id for each in world.runtime._containers.values()}
-    world.store.files = dict(world.store.files)
-    async with world.agent():
+    async with world.agent() as running:
         await asyncio.sleep(60)
         assert world.places() == {"others": "0,2-4,6-7", "own": "1,5"}
         assert {each.id for each in world.runtime._containers.values()} == before
-        cpus = world.made[1].cpus
-        assert cpus is not None
-        assert cpus.cpus_of("own", "own") == {1, 5}
+        assert cpus_of(running).of_pod("own") == {1, 5}
 
 
 @virtual_time
@@ -134,10 +139,9 @@ async def test_a_pod_for_which_there_are_no_processors_fails_with_upstreams_word
         assert "requested 3 cpus not multiple cpus per core = 2" in running.status("odd").message
         assert "SMTAlignmentError" in world.events.reasons("odd")
         assert "not enough free physical CPUs" in running.status("large").message
-        cpus = world.made[0].cpus
-        assert cpus is not None
-        assert cpus.state.assigned == {}
-        assert world.made[0].counts.cpu_errors == 2
+        assert cpus_of(running).assigned == {}
+        assert running.agent.pinning is not None
+        assert running.agent.pinning.counts.cpu_errors == 2
 
 
 @virtual_time
@@ -147,9 +151,7 @@ async def test_a_pod_that_is_turned_away_for_another_reason_keeps_nothing() -> N
         pod = pinned("lost")
         world.pods.apply(changed(pod, spec=changed(pod.spec, node_selector={"disk": "ssd"})))
         await eventually(lambda: running.phase("lost") == "Failed")
-        cpus = world.made[0].cpus
-        assert cpus is not None
-        assert cpus.state.assigned == {}
+        assert cpus_of(running).assigned == {}
 
 
 @virtual_time
@@ -202,10 +204,11 @@ async def test_a_runtime_that_cannot_move_containers_starts_none_of_them() -> No
 @virtual_time
 async def test_memory_of_init_containers_is_free_once_they_have_ended() -> None:
     world = PinnedWorld()
-    async with world.agent():
+    async with world.agent() as running:
         world.pods.apply(pinned("own", init=(container("init", "1", "2Gi"),)))
         await eventually(lambda: "init" in world.places())
-        memory = world.made[0].memory
+        assert running.agent.pinning is not None
+        memory = running.agent.pinning.memory
         assert memory is not None
         assert memory.state.of("own", "init") is not None
         world.runtime.exit("own", "init", 0)
@@ -217,13 +220,33 @@ async def test_memory_of_init_containers_is_free_once_they_have_ended() -> None:
 @virtual_time
 async def test_with_the_policies_none_there_is_no_loop_and_nothing_is_told() -> None:
     world = World()
-    counts = PinningCounts()
-    nothing = Pinning(Topology(MACHINE), None, None, runtime=world.runtime, store=Store(), counts=counts)
-    world.pinning = lambda: nothing
+    world.pinning = lambda: PinningParts(store=Store())
     async with world.agent() as running:
         world.pods.apply(pinned("own"))
         await eventually(lambda: running.phase("own") == "Running")
         assert "processors and memory" not in running.agent._running
         assert [each.config.limits.cpuset_cpus for each in world.runtime._containers.values()] == [""]
+        assert running.agent.pinning is not None
+        counts = running.agent.pinning.counts
         assert (counts.admissions, counts.refusals) == (1, 0)
         assert world.runtime.updates == []
+
+
+async def _session(lines: Lines) -> None:
+    world = PinnedWorld()
+    async with recorded(world, lines) as running:
+        world.pods.apply(shared("others"))
+        world.pods.apply(pinned("own"))
+        world.pods.apply(pinned("large", "8"))
+        await eventually(lambda: world.places() == {"others": "0,2-4,6-7", "own": "1,5"})
+        await eventually(lambda: running.phase("large") == "Failed")
+
+
+def test_what_was_recorded_comes_out_the_same_when_it_is_replayed() -> None:
+    lines = Lines()
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        runner.run(_session(lines))
+    replay = Replay(iter(lines.all))
+    replay.run()
+    assert replay.difference is None
+    assert b"pinning.store.write" in b"".join(lines.all)

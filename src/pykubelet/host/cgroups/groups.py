@@ -96,7 +96,7 @@ class NoPodCgroups:
     def __init__(self, limitation: str = "") -> None:
         self.limitation = limitation
 
-    async def set_up(self, pod: Pod) -> str:
+    async def set_up(self, pod: Pod, *, unlimited_quota: bool = False) -> str:
         return ""
 
     async def remove(self, uid: str) -> None:
@@ -120,10 +120,8 @@ def pod_cgroups(
     machine: Machine | None = None,
     *,
     journal: Journal | None = None,
-    has_exclusive_cpus: Callable[[str], bool] = lambda uid: False,
 ) -> "KernelPodCgroups | NoPodCgroups":
-    """The groups of this machine, those above the pods made already; else what goes on without, and says why. The pods
-    with processors of their own have no quota.
+    """The groups of this machine, those above the pods made already; else what goes on without, and says why.
 
     Waits for the kernel or systemd. Raises Invalid for a `cgroup_root` that cannot be one.
     """
@@ -139,7 +137,7 @@ def pod_cgroups(
         systemd = Systemd(unified=found.unified, busctl=machine.busctl) if settings.driver == "systemd" else None
         _make(root, found, systemd)
         found = trees.narrow(found, path_of(node_group(root), settings.driver))
-        return KernelPodCgroups(settings, found, systemd, journal=journal, has_exclusive_cpus=has_exclusive_cpus)
+        return KernelPodCgroups(settings, found, systemd, journal=journal)
     except OSError as error:
         return NoPodCgroups(_without(sentence(error)))
     except PykubeletError as error:
@@ -168,10 +166,8 @@ class KernelPodCgroups:
         systemd: Systemd | None = None,
         *,
         journal: Journal | None = None,
-        has_exclusive_cpus: Callable[[str], bool] = lambda uid: False,
     ) -> None:
         self._journal = journal or Journal()
-        self._has_exclusive_cpus = has_exclusive_cpus
         self._settings = settings
         self._driver: CgroupDriver = "systemd" if systemd else "cgroupfs"
         self._root = group_of(settings.cgroup_root)
@@ -193,14 +189,14 @@ class KernelPodCgroups:
                 "the number of processes in a pod is not limited: the kernel has no control groups for pids"
             )
 
-    async def set_up(self, pod: Pod) -> str:
+    async def set_up(self, pod: Pod, *, unlimited_quota: bool = False) -> str:
         """Costs next to nothing when all is as it was left."""
         settings = self._settings
         group = pod_group(class_group(self._root, qos_class(pod)), pod.metadata.uid)
         limits = pod_limits(
             pod,
             pids=settings.pod_pids_limit if settings.pod_pids_limit > 0 else UNLIMITED,
-            cpu_cfs_quota=settings.cpu_cfs_quota and not self._has_exclusive_cpus(pod.metadata.uid),
+            cpu_cfs_quota=settings.cpu_cfs_quota and not unlimited_quota,
             period=round(settings.cpu_cfs_quota_period * 1_000_000),
         )
         with self._noted("update" if group in self._written else "create"):

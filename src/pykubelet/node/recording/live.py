@@ -299,7 +299,7 @@ class RecordedAgent:
             port_maps={name: tuple(getattr(outside, name)) for name in known.port_maps},
             capabilities={name: getattr(can, name) for name in capability_settings()},
             can=tuple(name for name in capability_functions() if getattr(can, name) is not None),
-            settings={name: Raw(codec.encode_canonical(each)) for name, each in settings.items()},
+            settings={name: Raw(codec.encode(each)) for name, each in settings.items()},
         )
 
 

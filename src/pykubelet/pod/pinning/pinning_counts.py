@@ -1,6 +1,6 @@
 """What is counted of pinning, for whoever asks for metrics."""
 
-from collections import Counter
+from collections import Counter, deque
 
 from msgspec import Struct, field
 
@@ -15,3 +15,5 @@ class PinningCounts(Struct):
     aligned: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By scope and boundary."""
     failed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    durations: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
+    """Milliseconds of the last admissions, for somebody to take away."""

@@ -55,8 +55,9 @@ class PodCgroups(Protocol):
     Everything may be called again. Raises base.errors.
     """
 
-    async def set_up(self, pod: Pod) -> str:
-        """Make the pod's group with its limits, or bring them up to date. -> what the runtime is told to be the parent
+    async def set_up(self, pod: Pod, *, unlimited_quota: bool = False) -> str:
+        """Make the pod's group with its limits, or bring them up to date; without a quota of processor time, if that is
+        not to be. -> what the runtime is told to be the parent
         of the pod's containers; empty where there are no groups."""
         ...
 
