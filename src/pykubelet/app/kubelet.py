@@ -16,6 +16,7 @@ from pykubelet.app.machine import MachineParts, machine_parts
 from pykubelet.app.pinning import ADMISSION_DURATION, pinning_gauges
 from pykubelet.app.recording import LivingAgent, living_agent, recording_file
 from pykubelet.app.stats import stats_reader
+from pykubelet.app.tracing import trace_pods
 from pykubelet.base.errors import Invalid, NotFound, Retry
 from pykubelet.base.service_manager import keep_watchdog, tell_ready, watchdog_period
 from pykubelet.base.tasks import Work, supervise, unless
@@ -98,6 +99,7 @@ class Kubelet:
         """The runtime has answered: from now on there may be something to stop."""
         self._local: MachineParts | None = None
         self._recording: RecordingFile | None = None
+        self._traces: dict[str, Work] = {}
         self._living: LivingAgent | None = None
         self.agent: Agent | None = None
         """Once everything has been started."""
@@ -119,6 +121,7 @@ class Kubelet:
         """Ready to `run`, until the stack is unwound: it answers those who ask already."""
         kubelet = cls(await lay_foundations(config, stack))
         kubelet._recording = recording_file(config.record, stack)
+        kubelet._traces = trace_pods(config.tracing, config.node.name, kubelet._base.journal, stack)
         if kubelet._stats is not None:
             stack.push_async_callback(kubelet._stats.close)
         answers: dict[str, Callable[[str], Any]] = {
@@ -140,7 +143,7 @@ class Kubelet:
         if self._watchdog:
             self._start(tasks, {"watchdog": partial(keep_watchdog, self._watchdog, self._troubles)})
         base, parts, reporter = self._base, self._parts, self._parts.reporter
-        self._start(tasks, {"journal": base.journal_files.run})
+        self._start(tasks, {"journal": base.journal_files.run} | self._traces)
         version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
         local = self._local = await machine_parts(base, status, lambda: reporter.node, parts.objects)

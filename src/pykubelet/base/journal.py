@@ -84,6 +84,8 @@ class Journal(Generic[M]):
         self._now = now
         self._pods: OrderedDict[str, _History[M]] = OrderedDict()
         self._readers: list[Reader[M]] = []
+        self.traceparent: Callable[[], str] = lambda: ""
+        """What others are told of the trace that goes on, so that they go on with it; empty: there is none."""
         self._under_way: dict[int, UnderWay] = {}
         self._begun = 0
 

@@ -43,6 +43,7 @@ from pykubelet.runtime.settings import RuntimeSettings
 from pykubelet.server.settings import ServerSettings
 from pykubelet.services.settings import ServiceSettings
 from pykubelet.sources.settings import StaticPodSettings
+from pykubelet.web.otlp import TracingSettings
 
 log = logging.getLogger(__name__)
 
@@ -125,6 +126,7 @@ class Config(Struct, frozen=True, kw_only=True):
     pinning: PinningSettings
     dns: HostDnsSettings
     services: ServiceSettings = ServiceSettings()
+    tracing: TracingSettings = TracingSettings()
     server: ServerSettings
     configuration: Mapping[str, Any] = {}
     """The KubeletConfiguration in force, as a file would have it, for people who ask."""

@@ -67,6 +67,10 @@ HEEDED: Final = (
     Option("logging.verbosity", K.NUMBER, 0, (), "v", "N", "4 and above show how things are done"),
     Option("logging.vmodule", K.VMODULE, (), (), "vmodule", "FILE=N,...",
            "Verbosity of single modules"),
+    Option("tracing.endpoint", K.TEXT, None, ("tracing.endpoint",),
+           help="Where traces go: a collector of OpenTelemetry's, over gRPC and without TLS", shown="localhost:4317"),
+    Option("tracing.samplingRatePerMillion", K.NUMBER, None, ("tracing.rate",),
+           help="Of a million pods that start: how many are traced", shown="0"),
     # where pods come from
     Option("staticPodPath", K.TEXT, "", ("static_pods.path",), "pod-manifest-path", "PATH",
            "Manifest file, or folder of them, for static pods"),

@@ -24,7 +24,6 @@ _QOS_MEMORY: Final = "memory is not throttled or kept back by QoS class"
 _IPTABLES: Final = "kube-proxy owns the packet filter's marks; upstream's kubelet ignores it, too"
 _BUFFERS: Final = "every line of the log is written at once, to standard error"
 _CADVISOR: Final = "statistics are read when somebody asks, without cAdvisor"
-_TRACING: Final = "no traces are exported; what happens to a pod is in the journal"
 _VERIFICATION: Final = "an image that is on the node is there for every pod of the node"
 _DEAD: Final = "dead containers go with their pod or when a newer one has ended, as upstream's defaults have it"
 
@@ -57,8 +56,6 @@ UNHEEDED: Final = (
     _field("logging.options.text.infoBufferSize", K.QUANTITY, "0", "log-text-info-buffer-size", _BUFFERS),
     _field("logging.options.json.splitStream", K.SWITCH, False, "", _BUFFERS),
     _field("logging.options.json.infoBufferSize", K.QUANTITY, "0", "", _BUFFERS),
-    _field("tracing.endpoint", K.TEXT, None, "", _TRACING),
-    _field("tracing.samplingRatePerMillion", K.NUMBER, None, "", _TRACING),
     _field("showHiddenMetricsForVersion", K.TEXT, "", "", "no metric is hidden here"),
     _field("enableContentionProfiling", K.SWITCH, False, "contention-profiling", "there are no locks to wait for"),
     # the way to the API server

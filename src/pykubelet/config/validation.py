@@ -4,6 +4,7 @@ import ipaddress
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pykubelet.api.durations import parse_duration
 from pykubelet.api.rules.well_known import KUBELET_LABELS
@@ -122,6 +123,8 @@ def _of_odd_values(values: Values) -> Iterator[str]:
             ipaddress.ip_network(cidr, strict=False)
         except ValueError:
             yield f"podCIDR: {cidr!r} is not a range of addresses, such as 10.244.0.0/24"
+    if (endpoint := values["tracing.endpoint"]) is not None and (fault := _endpoint_fault(endpoint)):
+        yield f"tracing.endpoint: {fault}, got {endpoint!r}"
     if values["runOnce"]:
         yield "runOnce: there is no such mode any more; run the pods with a runtime's own tools instead"
     if (logs := values["podLogsDir"]) and (not logs.startswith("/") or not logs.isascii()):
@@ -129,6 +132,17 @@ def _of_odd_values(values: Values) -> Iterator[str]:
     ids = values["userNamespaces.idsPerPod"]
     if ids is not None and (ids < 65536 or ids % 65536 or ids >= 1 << 32):
         yield f"userNamespaces.idsPerPod: must be a multiple of 65536 below {1 << 32}, got {ids}"
+
+
+def _endpoint_fault(endpoint: str) -> str:
+    try:
+        url = urlsplit(endpoint if "//" in endpoint else f"dns://{endpoint}")
+        _ = url.port if url.scheme == "dns" else None
+    except ValueError as error:
+        return f"is no address: {error}"
+    if url.scheme in ("dns", "unix", "unix-abstract"):
+        return ""
+    return f"unsupported scheme: {url.scheme}.  Options are none, dns, unix, or unix-abstract"
 
 
 def _of_gates(values: Values, gates: Mapping[str, bool]) -> Iterator[str]:

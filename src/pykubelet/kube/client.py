@@ -153,6 +153,8 @@ class ApiClient:
             headers["Accept-Encoding"] = "identity"
         if body is not None:
             headers["Content-Type"] = content_type
+        if context := self._journal.traceparent():
+            headers["traceparent"] = context
         deadline = aiohttp.ClientTimeout(total=self._timeout)
         data = body if isinstance(body, bytes | None) else codec.encode(body)
         url, began, received = self._full_url(path, params), now(), None

@@ -106,6 +106,8 @@ class Channel:
             )
         began, journal = asyncio.get_running_loop().time(), self._journal
         begun = journal.begin("call", method.rpartition("/")[2]) if journal is not None else 0
+        if journal is not None and (context := journal.traceparent()):
+            metadata = (*metadata, ("traceparent", context))
         try:
             answer: Reply = await ask(request, timeout=None if math.isinf(seconds) else seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:

@@ -189,6 +189,15 @@ def test_a_name_that_no_node_can_have_is_refused_with_a_way_out(name: str) -> No
         ("containerLogMaxSize: '0'\n", "containerLogMaxSize: must be positive"),
         ("clusterDNS: [ten]\n", "clusterDNS: 'ten' is not an address"),
         ("port: 70000\n", "port: must be from 0 to 65535, got 70000"),
+        (
+            "tracing: {samplingRatePerMillion: 1000001}\n",
+            "tracing.samplingRatePerMillion: must be from 0 to 1000000, got 1000001",
+        ),
+        (
+            "tracing: {endpoint: 'http://localhost:4317'}\n",
+            "tracing.endpoint: unsupported scheme: http.  Options are none, dns, unix, or unix-abstract",
+        ),
+        ("tracing: {endpoint: 'localhost:port'}\n", "tracing.endpoint: is no address"),
         ("address: here\n", "address: 'here' is not an address"),
         (
             "configMapAndSecretChangeDetectionStrategy: Guess\n",

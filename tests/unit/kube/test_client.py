@@ -20,6 +20,7 @@ from pykubelet.kube import errors
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
+from pykubelet.pod.moments import Journal
 
 PATH = "/api/v1/configmaps"
 
@@ -440,3 +441,18 @@ async def test_a_dead_peer_is_noticed_within_a_minute() -> None:
         )
         assert made.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
     assert idle + interval * count <= 60
+
+
+async def test_the_server_is_told_of_the_trace_that_goes_on() -> None:
+    told = []
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        told.append(request.headers.get("traceparent"))
+        return web.Response(body=b"{}")
+
+    journal = Journal()
+    async with talking_to(answer, journal=journal) as server:
+        await server.request("GET", PATH)
+        journal.traceparent = lambda: "00-aa-bb-01"
+        await server.request("GET", PATH)
+    assert told == [None, "00-aa-bb-01"]

@@ -12,6 +12,7 @@ import pytest
 
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry, as_it_came
+from pykubelet.base.journal import Journal
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.ports.runtime import SandboxConfig
 from pykubelet.runtime.cri import events
@@ -352,3 +353,20 @@ def test_failures_can_be_told_as_other_agents_tell_them(method: str, code: grpc.
     error = translated(grpc.aio.AioRpcError(code, nothing, nothing, "no room"), f"runtime.v1.RuntimeService/{method}")
     assert as_it_came(error) == spelled
     assert str(error) == "no room"
+
+
+async def test_the_other_side_is_told_of_the_trace_that_goes_on(tmp_path: Path) -> None:
+    told = []
+
+    async def answer(request: bytes, context: Any) -> bytes:
+        told.append(dict(context.invocation_metadata()).get("traceparent"))
+        return await version(request, context)
+
+    journal: Journal[object] = Journal()
+    async with server(tmp_path / "s", Version=answer):
+        channel = Channel(f"unix://{tmp_path / 's'}", journal=journal)
+        await ask(channel)
+        journal.traceparent = lambda: "00-aa-bb-01"
+        await ask(channel)
+        await channel.close()
+    assert told == [None, "00-aa-bb-01"]
