@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install what the tests on a real containerd and a real Prometheus need. Quick when all is there; says plainly what will not be tested.
 
-PACKAGES="busybox-static chromium containerd containernetworking-plugins docker-registry groff-base iproute2 iptables nftables prometheus runc systemd"
+PACKAGES="busybox-static chromium containerd containernetworking-plugins dbus docker-registry groff-base iproute2 iptables nftables prometheus runc systemd"
 
 missing=""
 for package in $PACKAGES; do

@@ -14,7 +14,7 @@ from pykubelet.api.quantity import parse
 from pykubelet.api.rules.pod_kinds import API_SOURCE, FILE_SOURCE
 from pykubelet.base.errors import Retry
 from pykubelet.node.agent import Agent
-from pykubelet.node.dependencies import Dependencies, NodeInfo
+from pykubelet.node.dependencies import Dependencies, NodeInfo, ShutdownParts
 from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.pinning import PinningParts
 from pykubelet.pod.container.user_namespaces import IdMapping
@@ -207,6 +207,7 @@ class World:
         self.objects: PodObjects | None = None
         self.asking: Asking | None = None
         self.stats: StorageStats | None = None
+        self.shutdown: ShutdownParts | None = None
         self.eviction: EvictionParts | None = None
         self.allocations = RememberedAllocations()
         self.resize_rules = ResizeRules()
@@ -238,6 +239,7 @@ class World:
             memory_use=self._memory_use,
             allocations=self.allocations,
             resize_rules=self.resize_rules,
+            shutdown=self.shutdown,
             checkpoint=self.checkpoint,
             restored=tuple(self.checkpoint.pods.values()),
             now=self.now,

@@ -19,11 +19,13 @@ from pykubelet.host.allocation_files import AllocationFiles
 from pykubelet.host.cgroups.groups import KernelPodCgroups
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.host.iptables import keep_chains
+from pykubelet.host.logind import Logind
 from pykubelet.host.memory_notice import memory_notice
 from pykubelet.host.oom_kills import watch_oom_kills
 from pykubelet.host.prepare import keep_processes_sorted
+from pykubelet.host.shutdown_state import ShutdownState
 from pykubelet.host.stats import StatsReader
-from pykubelet.node.dependencies import Dependencies, NodeInfo
+from pykubelet.node.dependencies import Dependencies, NodeInfo, ShutdownParts
 from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.image_gc import ImageGc, Look
 from pykubelet.node.log_rotation import LogRotation, RotationSettings
@@ -122,6 +124,7 @@ def dependencies(
         features=config.features,
         resync_period=config.resync_period,
         api_node=(lambda: api.view.node if reporter.ownership.is_ours else None) if api else (lambda: None),
+        shutdown=_shutdown(base, reporter),
         checkpoint=base.checkpoints.pods if base.checkpoints else None,
         restored=base.checkpoints.restored if base.checkpoints else (),
         memory_use=stats.memory_use if stats else None,
@@ -142,6 +145,19 @@ def _eviction(base: Foundations, parts: AgentParts, stats: StatsReader) -> Evict
         recorder=base.recorder,
         remove_images=images,
         notice=partial(memory_notice, group) if settings.kernel_notice else lambda: None,
+    )
+
+
+def _shutdown(base: Foundations, reporter: NodeReporter) -> ShutdownParts | None:
+    config = base.config
+    if not config.shutdown_periods or config.remove_pods:
+        return None
+    return ShutdownParts(
+        periods=config.shutdown_periods,
+        notice=None if config.shutdown_on_term else Logind(),
+        times=ShutdownState(config.root_dir),
+        recorder=base.recorder,
+        changed=reporter.changed,
     )
 
 

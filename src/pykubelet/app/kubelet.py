@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -72,16 +72,26 @@ async def _run(kubelet: "Kubelet", config: Config, signals: "asyncio.Queue[int]"
         if not config.remove_pods:
             await signals.get()
         stops_pods = config.stop_pods_on_exit or config.remove_pods
+        if config.shutdown_on_term:
+            log.info("stopping; so do the pods, as if this machine went down")
+            await _unless_told_again(tasks, kubelet.end_pods(running), signals)
+            stops_pods = False
         log.info("stopping; %s", "so do the pods" if stops_pods else "pods go on without the agent")
         if stops_pods:
-            stopping = tasks.create_task(kubelet.stop_pods(running))
-            another = tasks.create_task(signals.get())
-            await asyncio.wait([stopping, another], return_when=asyncio.FIRST_COMPLETED)
-            stopping.cancel()
-            another.cancel()
+            await _unless_told_again(tasks, kubelet.stop_pods(running), signals)
         running.cancel()
         for task in kubelet.everything():
             task.cancel()
+
+
+async def _unless_told_again(
+    tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, None], signals: "asyncio.Queue[int]"
+) -> None:
+    """A second signal ends the wait."""
+    both = tasks.create_task(work), tasks.create_task(signals.get())
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    for task in both:
+        task.cancel()
 
 
 class Kubelet:
@@ -91,7 +101,7 @@ class Kubelet:
         self._base = base
         self._parts = agent_parts(
             base,
-            lambda: self.agent.pleg.silence() if self.agent else (),
+            lambda: self.agent.troubles() if self.agent else (),
             lambda: self.agent.pressures() if self.agent else (),
         )
         self._stats = stats_reader(base, lambda: self.agent.pods() if self.agent else ())
@@ -193,6 +203,16 @@ class Kubelet:
         if self._local is not None and self._local.cgroups is not None:
             await self._local.cgroups.clear()
 
+    async def end_pods(self, start: "asyncio.Task[None]") -> None:
+        """In the order in which they end when the machine goes down; what was only about to start is not waited for."""
+        if not start.done() or self.agent is None or self.agent.shutdown is None:
+            return
+        await self.agent.shutdown.end_pods()
+
+    def _shutdown_time(self, which: int) -> Mapping[tuple[str, ...], float]:
+        moment = self.agent.shutdown.times[which] if self.agent and self.agent.shutdown else None
+        return {(): moment.timestamp() // 1} if moment else {}
+
     def everything(self) -> "list[asyncio.Task[Any]]":
         """All that runs. Cancelling it stops the agent, and no pod."""
         return [*self._running, *(self._living.tasks() if self._living else [])]
@@ -245,6 +265,8 @@ class Kubelet:
                 ),
                 "kubernetes_feature_enabled": self._gates,
                 "volume_manager_total_volumes": self._volume_counts,
+                "kubelet_graceful_shutdown_start_time_seconds": partial(self._shutdown_time, 0),
+                "kubelet_graceful_shutdown_end_time_seconds": partial(self._shutdown_time, 1),
             },
             cgroup_version=self._base.facts.cgroup_version,
             booted=boot_time("/proc"),

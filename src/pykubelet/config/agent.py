@@ -35,6 +35,7 @@ from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.pod.eviction.thresholds import EvictionSettings, parse_thresholds
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
+from pykubelet.pod.lifecycle.node_shutdown import ShutdownPeriod, shutdown_periods
 from pykubelet.pod.lifecycle.pod_features import PodFeatures
 from pykubelet.pod.node.node_object import KUBELET_VERSION, NodeSettings
 from pykubelet.pod.pinning.settings import PinningSettings
@@ -102,6 +103,10 @@ class Config(Struct, frozen=True, kw_only=True):
     """Of a pod with a user namespace of its own."""
     user_namespaces: bool = True
     """Whether pods may have their own, where the runtime can do that."""
+    shutdown_periods: tuple[ShutdownPeriod, ...] = ()
+    """How long pods have when the machine goes down; none: they are not ended before it."""
+    shutdown_on_term: bool = False
+    """SIGTERM means that, not systemd's word."""
     pod_cidr: str = ""
     """What the runtime is told without an API server."""
     resync_period: float = 60.0
@@ -183,6 +188,11 @@ def make_config(
     gates = made["feature_gates"]
     made |= {path: gates[name] for name, path in feature_gates.SWITCHES.items() if path}
     made |= _restart_waits(gates, read.get("crashLoopBackOff.maxContainerRestartPeriod"))
+    made["shutdown_periods"] = shutdown_periods(
+        read["shutdownGracePeriod"],
+        read["shutdownGracePeriodCriticalPods"],
+        values["shutdownGracePeriodByPodPriority"] if gates["GracefulNodeShutdownBasedOnPodPriority"] else (),
+    )
     made["machine.limited_swap"] = values["memorySwap.swapBehavior"] == "LimitedSwap"
     made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
     made["static_pods.lenient"] = is_kubelet

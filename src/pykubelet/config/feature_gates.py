@@ -29,6 +29,7 @@ SWITCHES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions"), ""),
     **dict.fromkeys(("TopologyManagerPolicyBetaOptions", "TopologyManagerPolicyOptions"), ""),
     **dict.fromkeys(("CustomCPUCFSQuotaPeriod", "ImageMaximumGCAge", "KubeletCrashLoopBackOffMax"), ""),
+    **dict.fromkeys(("GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority"), ""),
     **dict.fromkeys(("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs"), ""),
     **dict.fromkeys(("InPlacePodVerticalScalingExclusiveMemory",), ""),
     **dict.fromkeys(("NodeLogQuery", "ReduceDefaultCrashLoopBackOffDecay", "RotateKubeletServerCertificate"), ""),

@@ -130,6 +130,13 @@ HEEDED: Final = (
            help="How long a container waits at most that keeps failing", shown="5m"),
     Option("volumeStatsAggPeriod", K.SIGNED_DURATION, "1m", ("volume_stats_period",), "volume-stats-agg-period", "",
            "How often volumes are measured; negative: never"),
+    # shutdown of the machine
+    Option("shutdownGracePeriod", K.DURATION, "0s", (),
+           help="How long the machine's shutdown waits for pods; 0s: they are not ended before it"),
+    Option("shutdownGracePeriodCriticalPods", K.DURATION, "0s", (), help="The part of it that is for critical pods"),
+    Option("shutdownGracePeriodByPodPriority", K.GRACE_PERIODS, (), (), help="Or how long for pods of each priority"),
+    Option("", K.TRUTH, False, ("shutdown_on_term",), "shutdown-on-term", "BOOL",
+           "SIGTERM means that the machine goes down, where there is no systemd to say so", is_ours=True),
     # this machine
     Option("failSwapOn", K.TRUTH, False, ("machine.fail_swap_on",), "fail-swap-on", "", "Refuse to run with swap"),
     Option("memorySwap.swapBehavior", K.TEXT, "", (),

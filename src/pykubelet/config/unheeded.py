@@ -19,7 +19,6 @@ def _flag(flag: str, why: str, kind: Kind = K.TEXT, default: Any = "", *, is_old
     return Option("", kind, default, (), flag, vain=why, is_old=is_old)
 
 
-_SHUTDOWN: Final = "the machine's shutdown is not held up for pods"
 _QOS_MEMORY: Final = "memory is not throttled or kept back by QoS class"
 _IPTABLES: Final = "kube-proxy owns the packet filter's marks; upstream's kubelet ignores it, too"
 _BUFFERS: Final = "every line of the log is written at once, to standard error"
@@ -29,10 +28,6 @@ _DEAD: Final = "dead containers go with their pod or when a newer one has ended,
 
 # fmt: off
 UNHEEDED: Final = (
-    # shutdown of the machine
-    _field("shutdownGracePeriod", K.DURATION, "0s", "", _SHUTDOWN),
-    _field("shutdownGracePeriodCriticalPods", K.DURATION, "0s", "", _SHUTDOWN),
-    _field("shutdownGracePeriodByPodPriority", K.GRACE_PERIODS, (), "", _SHUTDOWN),
     # memory by class of service
     _field("qosReserved", K.PAIRS, {}, "qos-reserved", _QOS_MEMORY),
     _field("memoryThrottlingFactor", K.FLOAT, 0.9, "", _QOS_MEMORY),

@@ -201,6 +201,8 @@ def _of_durations(values: Values, gates: Mapping[str, bool]) -> Iterator[str]:
     for name in ("shutdownGracePeriod", "shutdownGracePeriodCriticalPods"):
         if 0 < parse_duration(values[name]) < 1:
             yield f"{name}: must be 0s, or 1s or more, got {values[name]}"
+    if values["--shutdown-on-term"] and not parse_duration(all_pods) and not values["shutdownGracePeriodByPodPriority"]:
+        yield "--shutdown-on-term: needs shutdownGracePeriod or shutdownGracePeriodByPodPriority"
     if values["shutdownGracePeriodByPodPriority"] and parse_duration(all_pods):
         yield "shutdownGracePeriodByPodPriority: cannot be given together with shutdownGracePeriod"
 

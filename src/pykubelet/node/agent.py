@@ -5,7 +5,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any, Final
@@ -19,7 +19,7 @@ from pykubelet.base.errors import Invalid, NotFound, PykubeletError
 from pykubelet.base.tasks import supervise
 from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.dead_containers import remove_dead
-from pykubelet.node.dependencies import Dependencies
+from pykubelet.node.dependencies import Dependencies, ShutdownParts
 from pykubelet.node.eviction import EvictionParts, NodeEviction
 from pykubelet.node.handlers import PodHandlers
 from pykubelet.node.housekeeping import keep_house
@@ -35,6 +35,7 @@ from pykubelet.node.probe_results import ProbeResultsStore
 from pykubelet.node.prober import Prober
 from pykubelet.node.qos_cgroups import QosCgroups
 from pykubelet.node.resizes import PodResizes
+from pykubelet.node.shutdown import Shutdown
 from pykubelet.node.status_manager import StatusManager
 from pykubelet.node.sync_loop import SyncLoop
 from pykubelet.node.sync_pod import PodSync
@@ -46,6 +47,7 @@ from pykubelet.pod.lifecycle.asked_restarts import to_restart
 from pykubelet.pod.lifecycle.pod_update import Restored
 from pykubelet.pod.lifecycle.table import PodTable
 from pykubelet.pod.ports.api import PodObjects
+from pykubelet.pod.stats.loop_picture import StatusQueue
 from pykubelet.pod.status.phase import is_terminal_phase
 
 log = logging.getLogger(__name__)
@@ -66,9 +68,8 @@ class Agent:
         self.table = PodTable()
         self._tasks, self._outside = tasks, outside
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._config = PodConfig(
-            outside.sources, journal, features=outside.features, now=now, on_duplicate=self._note_duplicate
-        )
+        self._restored = asyncio.Event()
+        self._config = self._pod_config(outside)
         self.statuses = StatusManager(api, now=now, journal=journal, could_be_running=self._could_be_running)
         self._mirrors = MirrorPods(api, self.table, outside.api_node, journal) if api is not None else None
         self.pleg = Pleg(outside.runtime, self.inbox, journal)
@@ -88,7 +89,7 @@ class Agent:
         )
         deadlines = ActiveDeadlines(self.statuses, self._reporter, outside.recorder, journal, now=now)
         self.eviction = self._eviction(outside.eviction) if outside.eviction is not None else None
-        self._qos = QosCgroups(outside.cgroups, self._active_pods) if outside.cgroups is not None else None
+        self._qos = QosCgroups(outside.cgroups, self.active_pods) if outside.cgroups is not None else None
         own_syncer = outside.runtime.capabilities.syncer
         self.pinning = Pinning(outside.pinning, outside.runtime) if outside.pinning is not None else None
         self._sync = None if own_syncer else self._pod_sync(deadlines)
@@ -120,6 +121,7 @@ class Agent:
         self.workers.comes_back = lambda uid: uid in self.table
         self.loop = SyncLoop(self.inbox, self._config, self.handlers)
         self.handlers.is_ready = lambda: self.loop.all_sources_ready
+        self.shutdown = self._shutdown(outside.shutdown) if outside.shutdown is not None else None
 
     def start(self) -> list["asyncio.Task[None]"]:
         """Everything that runs as long as the agent does. Cancelling them stops the agent, and no pod."""
@@ -136,12 +138,14 @@ class Agent:
             "status manager": supervise("status manager", self.statuses.run),
             "probes": supervise("probes", self.prober.run),
         }
+        if self.shutdown is not None:
+            work["shutdown of the machine"] = supervise("shutdown of the machine", self.shutdown.follow)
         if self._outside.restored:
             work["restored pods"] = self._restore(self._outside.restored)
         if (objects := self._outside.objects) is not None:
             work["changed objects"] = supervise("changed objects", partial(self._follow, objects))
         if (stats := self._outside.stats) is not None:
-            watch = partial(watch_storage, self._active_pods, self.pleg, stats, self.inbox)
+            watch = partial(watch_storage, self.active_pods, self.pleg, stats, self.inbox)
             work["limits on files"] = supervise("limits on files", watch)
         if self.eviction is not None:
             work["eviction"] = supervise("eviction", self.eviction.run)
@@ -154,6 +158,12 @@ class Agent:
             work["mirror pods"] = supervise("mirror pods", self._mirrors.run)
         self._running = {name: self._tasks.create_task(part, name=name) for name, part in work.items()}
         return list(self._running.values())
+
+    def troubles(self) -> Iterator[str]:
+        """What keeps the node from being ready."""
+        yield from self.pleg.silence()
+        if self.shutdown is not None:
+            yield from self.shutdown.troubles()
 
     def pressures(self) -> tuple[Pressure, ...]:
         """What the node is short of."""
@@ -230,13 +240,15 @@ class Agent:
         return list(self.workers.tasks)
 
     async def _restore(self, pods: tuple[Pod, ...]) -> None:
-        """After the static pods, if these are there at once: the node and others depend on them."""
+        """After the static pods, if these are there at once: the node and others depend on them. And before the API
+        server's word, which may be older: not all of what became of a pod has always been told."""
         static = self._outside.sources.keys() - {API_SOURCE}
         with suppress(TimeoutError):
             async with asyncio.timeout(_STATIC_FIRST):
                 while not static <= self._config.merge.seen:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
         await self.inbox.put(Said(API_SOURCE, Restored(pods)))
+        self._restored.set()
 
     async def _follow(self, objects: PodObjects) -> None:
         async with aclosing(objects.changes()) as changes:
@@ -254,7 +266,7 @@ class Agent:
 
         return NodeEviction(
             parts,
-            pods=self._active_pods,
+            pods=self.active_pods,
             workers=lambda: self.workers.workers,
             remove_dead=clear,
             look=self.pleg.look,
@@ -275,7 +287,7 @@ class Agent:
             pinning=self.pinning,
         )
 
-    def _active_pods(self) -> list[Pod]:
+    def active_pods(self) -> list[Pod]:
         """Those that have not ended, with what they were given."""
         told = (
             (self._resizes.allocated(pod), self.statuses.get(pod.metadata.uid) or pod.status)
@@ -286,6 +298,26 @@ class Agent:
     def _note_duplicate(self, pod: Pod, source: str) -> None:
         what = f"Error validating pod {shown_pod(pod)} from {source} due to duplicate pod name "
         self._outside.recorder.event(pod, "Warning", "FailedValidation", f'{what}"{pod.metadata.name}", ignoring')
+
+    def _pod_config(self, outside: Dependencies) -> PodConfig:
+        return PodConfig(
+            outside.sources,
+            outside.journal,
+            features=outside.features,
+            now=outside.now,
+            on_duplicate=self._note_duplicate,
+            after={API_SOURCE: self._restored} if outside.restored else {},
+        )
+
+    def _shutdown(self, parts: ShutdownParts) -> Shutdown:
+        return Shutdown(
+            parts,
+            self.inbox,
+            pods=self.active_pods,
+            is_over=lambda uid: not self._could_be_running(uid),
+            is_told=lambda: self.statuses.queue() == StatusQueue(),
+            now=self._outside.now,
+        )
 
     def _could_be_running(self, uid: str) -> bool:
         worker = self.workers.workers.get(uid)

@@ -13,13 +13,23 @@ from pykubelet.node.images import ImagePullSettings
 from pykubelet.node.pinning import PinningParts
 from pykubelet.pod.container.dns import DnsSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
+from pykubelet.pod.lifecycle.node_shutdown import ShutdownPeriod
 from pykubelet.pod.lifecycle.plan import PodActions
 from pykubelet.pod.lifecycle.pod_features import PodFeatures
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses
 from pykubelet.pod.ports.devices import Devices
-from pykubelet.pod.ports.machine import AllocationStore, Checkpoint, LogFiles, PodCgroups, PodHost
+from pykubelet.pod.ports.machine import (
+    AllocationStore,
+    Checkpoint,
+    LogFiles,
+    PodCgroups,
+    PodHost,
+    ShutdownNotice,
+    ShutdownTimes,
+)
+from pykubelet.pod.ports.node import NodeRecorder
 from pykubelet.pod.ports.probing import Asking, Hooks
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.pod.ports.syncer import PodSource
@@ -27,6 +37,18 @@ from pykubelet.pod.resize.actions import MemoryUse
 from pykubelet.pod.resize.feasibility import ResizeRules
 from pykubelet.pod.stats.stats import StorageStats
 from pykubelet.pod.status.container_status import NodeFacts
+
+
+class ShutdownParts(Struct, frozen=True, kw_only=True):
+    """What ending pods before the machine goes down takes."""
+
+    periods: tuple[ShutdownPeriod, ...]
+    notice: ShutdownNotice | None
+    """None: nobody tells of it but the signal that ends the agent."""
+    times: ShutdownTimes
+    recorder: NodeRecorder
+    changed: Callable[[], None] = lambda: None
+    """The node is ready no more, or again."""
 
 
 class NodeInfo(Struct, frozen=True, kw_only=True):
@@ -88,6 +110,8 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     """Of one pod, now. None: nobody counts it, and limits on memory cannot be lowered."""
     allocations: AllocationStore | None = None
     resize_rules: ResizeRules = ResizeRules()
+    shutdown: ShutdownParts | None = None
+    """None: pods are not ended before the machine goes down."""
     checkpoint: Checkpoint | None = None
     restored: tuple[Pod, ...] = ()
     """The pods that an earlier agent had admitted."""

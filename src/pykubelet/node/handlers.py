@@ -1,11 +1,12 @@
 """What becomes of each update: the pod table, admission, and a wish for the pod's worker. No handler waits."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import API_SOURCE, is_critical, is_mirror, is_static, source_of
+from pykubelet.api.struct import changed
 from pykubelet.node.active_deadline import ActiveDeadlines
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.orphans import clean_up_orphans
@@ -22,6 +23,7 @@ from pykubelet.pod.admission.admission import Admission, Rejected
 from pykubelet.pod.admission.fit import NodeUsage
 from pykubelet.pod.eviction.eviction import Eviction
 from pykubelet.pod.lifecycle.mirror_pod import is_mirror_of
+from pykubelet.pod.lifecycle.node_shutdown import FAILURE, REJECTED
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.lifecycle.table import PodTable
 from pykubelet.pod.lifecycle.termination_grace import pod_grace
@@ -95,6 +97,8 @@ class PodHandlers:
             tell=self._tell,
             preempt=self._preempt,
         )
+        self.is_closing = False
+        """The machine is about to go down: nobody is let in."""
         self._rejected: set[str] = set()
         self._preempted: dict[str, tuple[Pod, datetime]] = {}
         """By uid: those that make room, and when they should have ended."""
@@ -206,12 +210,30 @@ class PodHandlers:
         self._reporter.note_failure(uid, Failure("Evicted", found.message, disruption=disruption))
         self.workers.tell(self._resizes.allocated(pod), grace=found.grace, by="evicted")
 
+    def going_down(self, is_near: bool, graces: Mapping[str, int]) -> None:
+        """The machine is about to go down, and these pods before it; or it is not any more, and others may come. A pod
+        that stops anyway has its reason already, and no more time."""
+        self.is_closing = is_near
+        for uid, grace in graces.items():
+            pod, worker = self.table.get(uid), self.workers.workers.get(uid)
+            if pod is None or worker is None:
+                continue
+            if worker.wish.grace is None:
+                self._reporter.note_failure(uid, FAILURE)
+            self.workers.tell(self._resizes.allocated(pod), grace=grace, by="shutdown")
+
     def released(self, pod: Pod) -> None:
         """A pod has ended and gives its share of the node back."""
         self._preempted.pop(pod.metadata.uid, None)
         self.usage.remove(pod.metadata.uid)
         if self._checkpoint is not None:
-            self._checkpoint.drop(pod.metadata.uid)  # it must not run again, whatever the checkpoint remembers of it
+            status = self._statuses.get(pod.metadata.uid)
+            if self.is_closing and status is not None:
+                # Perhaps nobody is told of its end before the machine is up: no server has shown it like that.
+                metadata = changed(pod.metadata, resource_version="")
+                self._save(changed(pod, metadata=metadata, status=status))
+            else:
+                self._checkpoint.drop(pod.metadata.uid)  # it must not run again, whatever is remembered of it
         self._release(pod.metadata.uid)
         self._statuses.terminated(pod)
         self._resizes.ended(pod.metadata.uid)
@@ -262,7 +284,8 @@ class PodHandlers:
 
     def _admit(self, pod: Pod) -> None:
         asked, pod = pod, self._resizes.allocated(pod)  # what an earlier agent gave it, it has
-        answer = self._allocate(pod) or self._admission().admit(pod, self.usage)
+        closed = Rejected(*REJECTED) if self.is_closing else None
+        answer = closed or self._allocate(pod) or self._admission().admit(pod, self.usage)
         displaced = answer.preempt if isinstance(answer, Rejected) else ()
         if isinstance(answer, Rejected) and not displaced:
             self._reject(pod, answer)

@@ -1,5 +1,7 @@
 """What the sync loop hears. A message says which pod, never what to do about it."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from pykubelet.pod.eviction.eviction import Eviction
@@ -53,4 +55,12 @@ class OverLimit(Struct, frozen=True):
     found: Eviction
 
 
-Message = Said | RuntimeChanged | ObjectsChanged | Tick | Housekeep | Probed | OverLimit
+class GoingDown(Struct, frozen=True):
+    """The machine is about to go down, or is not any more."""
+
+    is_near: bool
+    graces: Mapping[str, int] = {}
+    """By uid: pods that have to end now, and the seconds that each has."""
+
+
+Message = Said | RuntimeChanged | ObjectsChanged | Tick | Housekeep | Probed | OverLimit | GoingDown

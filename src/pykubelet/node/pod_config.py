@@ -14,7 +14,7 @@ from pykubelet.base.tasks import supervise
 from pykubelet.node.messages import Message, Said
 from pykubelet.pod.lifecycle.merge import Merge
 from pykubelet.pod.lifecycle.pod_features import NO_FEATURES, PodFeatures
-from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate, Restored
+from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
 from pykubelet.pod.moments import Journal, Merged, Watched, about
 from pykubelet.pod.ports.syncer import PodSource
 from pykubelet.pod.stats.startup_latency import watched
@@ -36,8 +36,11 @@ class PodConfig:
         features: PodFeatures = NO_FEATURES,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         on_duplicate: Callable[[Pod, str], None] | None = None,
+        after: Mapping[str, asyncio.Event] | None = None,
     ) -> None:
+        """`after` has what sources, by name, wait for before they may speak."""
         self._sources = dict(sources)
+        self._after = after or {}
         self._journal = journal
         self._features = features
         self._now = now
@@ -47,12 +50,11 @@ class PodConfig:
         """Until cancelled. Each source has a task of its own, and its events arrive in their order."""
         async with asyncio.TaskGroup() as tasks:
             for name, source in self._sources.items():
-                tasks.create_task(supervise(f"pod source {name}", partial(_follow, name, source, inbox)))
+                follow = partial(_follow, name, source, inbox, self._after.get(name))
+                tasks.create_task(supervise(f"pod source {name}", follow))
 
     def handle(self, said: Said) -> tuple[PodUpdate, ...]:
         """What becomes of one event, in the order of delivery."""
-        if isinstance(said.event, Restored) and said.source in self.merge.seen:
-            return ()  # the source has said itself what there is
         now = self._now()
         updates = self.merge.apply(said.source, self._features.event(said.event), now)
         for update in updates:
@@ -72,7 +74,11 @@ class PodConfig:
         return any(isinstance(noted.moment, Watched) for noted in self._journal.of(uid))
 
 
-async def _follow(name: str, source: PodSource, inbox: "asyncio.Queue[Message]") -> None:
+async def _follow(
+    name: str, source: PodSource, inbox: "asyncio.Queue[Message]", after: asyncio.Event | None = None
+) -> None:
+    if after is not None:
+        await after.wait()
     async with aclosing(source.watch()) as events:
         async for event in events:
             await inbox.put(Said(name, event))

@@ -11,7 +11,17 @@ from typing import Final, assert_never
 
 from pykubelet.base.tasks import every
 from pykubelet.node.handlers import PodHandlers
-from pykubelet.node.messages import Housekeep, Message, ObjectsChanged, OverLimit, Probed, RuntimeChanged, Said, Tick
+from pykubelet.node.messages import (
+    GoingDown,
+    Housekeep,
+    Message,
+    ObjectsChanged,
+    OverLimit,
+    Probed,
+    RuntimeChanged,
+    Said,
+    Tick,
+)
 from pykubelet.node.pod_config import PodConfig
 from pykubelet.pod.lifecycle.pod_update import Op, PodUpdate
 
@@ -94,6 +104,8 @@ class SyncLoop:
                 self._handlers.probed(kind, uid, container_id, result)
             case OverLimit(uid, found):
                 self._handlers.evict(uid, found)
+            case GoingDown(is_near, graces):
+                self._handlers.going_down(is_near, graces)
             case _:
                 assert_never(message)
 

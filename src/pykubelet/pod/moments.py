@@ -20,9 +20,9 @@ from pykubelet.pod.resize.moments import Resized
 ContainerKind = Literal["container", "init_container", "ephemeral_container"]
 Operation = Literal["create", "update", "sync", "kill", "terminated", "remove"]
 Step = Literal["look", "devices", "network", "mirror pod", "cgroup", "volumes", "containers", "tidy"]
-StopReason = Literal["deleted", "removed", "preempted", "evicted", "rejected", "ended", "orphaned"]
-"""Who asks: the API server's pod is deleted; no source has the pod any more; a critical pod needs its room; it uses too
-much; an earlier agent ran what this one turned away; it has run to its end or past its deadline; nobody knew it."""
+StopReason = Literal["deleted", "removed", "preempted", "evicted", "rejected", "ended", "orphaned", "shutdown"]
+"""Who asks: the API server's pod is deleted; no source has it now; a critical pod needs its room; it uses too much; an
+earlier agent ran what this one turned away; it ran to its end or deadline; nobody knew it; the machine goes down."""
 Awaited = Literal["pod", "network", "volume", "configmap", "secret", "mirror pod", "pull", "pull slot"]
 """A pull: of the same image for another pod."""
 LONGEST_MESSAGE: Final = 1024

@@ -22,6 +22,7 @@ from pykubelet.node.log_rotation import RotationSettings
 from pykubelet.pod.eviction.thresholds import EvictionSettings, parse_thresholds
 from pykubelet.pod.images.image_gc import ImageGcSettings
 from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
+from pykubelet.pod.lifecycle.node_shutdown import ShutdownPeriod
 from pykubelet.pod.node.node_object import NodeSettings
 from pykubelet.pod.pinning.settings import PinningSettings
 from pykubelet.pod.ports.node import MachineFacts
@@ -369,6 +370,18 @@ def test_an_agent_that_is_called_kubelet_does_as_kubelets_do_to_a_machine() -> N
     assert kubelet.image_pulls.most_at_once == 1
     assert make_config({"maxParallelImagePulls": 3}, is_kubelet=True).image_pulls.most_at_once == 3
     assert not kubelet.server.auth.anonymous  # nobody is let in for want of a file
+
+
+def test_who_has_how_long_when_the_machine_goes_down() -> None:
+    assert made({}).shutdown_periods == ()
+    both = {"shutdownGracePeriod": "30s", "shutdownGracePeriodCriticalPods": "10s"}
+    assert made(both).shutdown_periods == (ShutdownPeriod(0, 20), ShutdownPeriod(2_000_000_000, 10))
+    crowds = ({"priority": 5, "shutdownGracePeriodSeconds": 7}, {"priority": 1, "shutdownGracePeriodSeconds": 9})
+    by_priority = {"shutdownGracePeriodByPodPriority": crowds}
+    assert made(by_priority).shutdown_periods == (ShutdownPeriod(1, 9), ShutdownPeriod(5, 7))
+    with pytest.raises(Invalid, match="--shutdown-on-term: needs shutdownGracePeriod or shutdownGracePeriodByPodPrior"):
+        made({"--shutdown-on-term": True})
+    assert made({"--shutdown-on-term": True, **both}).shutdown_on_term
 
 
 def test_swap_is_shared_only_where_people_want_that() -> None:

@@ -272,7 +272,13 @@ def test_the_empty_word_of_a_source_is_nobodys_moment() -> None:
     assert journal.of("") == ()
 
 
-def test_a_checkpoint_that_comes_after_the_sources_own_word_says_nothing() -> None:
-    config = PodConfig({API_SOURCE: Script()}, Journal())
-    config.handle(Said(API_SOURCE, Listed(())))
-    assert config.handle(Said(API_SOURCE, Restored((make_pod(),)))) == ()
+@virtual_time
+async def test_a_source_that_has_to_wait_is_silent_until_then() -> None:
+    event, inbox = asyncio.Event(), asyncio.Queue[Message]()
+    config = PodConfig({API_SOURCE: Script(Listed(()))}, Journal(), after={API_SOURCE: event})
+    pumping = asyncio.create_task(config.pump(inbox))
+    await asyncio.sleep(60)
+    assert inbox.empty()
+    event.set()
+    await eventually(lambda: not inbox.empty())
+    pumping.cancel()

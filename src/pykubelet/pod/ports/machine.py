@@ -1,6 +1,8 @@
 """What a pod needs on this machine besides its containers, as contracts."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from typing import Literal, Protocol
 
 from pykubelet.api.container import Container
@@ -129,6 +131,40 @@ class Checkpoint(Protocol):
     def save(self, pod: Pod) -> None: ...
 
     def drop(self, uid: str) -> None: ...
+
+
+class ShutdownNotices(Protocol):
+    """As long as the machine is listened to."""
+
+    async def hold(self) -> None:
+        """The machine does not go down before `let_go`, or before its patience ends. Raises Retry."""
+        ...
+
+    def let_go(self) -> None: ...
+
+    def told(self) -> AsyncGenerator[bool, None]:
+        """Whether it is about to go down, each time that this is said. Ends when nothing more can be heard."""
+        ...
+
+
+class ShutdownNotice(Protocol):
+    """Who knows that the machine is about to go down."""
+
+    def notices(self, seconds: float) -> AbstractAsyncContextManager[ShutdownNotices]:
+        """Listen, with the machine held for that long. Raises NotFound where nobody knows, Retry."""
+        ...
+
+
+class ShutdownTimes(Protocol):
+    """When the last shutdown that was waited for began and ended, kept over the reboot."""
+
+    async def load(self) -> tuple[datetime | None, datetime | None]:
+        """Never raises."""
+        ...
+
+    async def save(self, began: datetime, ended: datetime | None) -> None:
+        """Raises OSError."""
+        ...
 
 
 LastKind = Literal["configmap", "secret", "token", "runtimeclass", "services", "node", "claimedvolume"]

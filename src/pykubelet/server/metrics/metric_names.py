@@ -58,6 +58,8 @@ _ALIGNED: Final = ("scope", "boundary")
 _CLAIM: Final = ("namespace", "persistentvolumeclaim")
 
 PODS: Final = (
+    _gauge("kubelet_graceful_shutdown_start_time_seconds", "When pods last began to end before the machine went down."),
+    _gauge("kubelet_graceful_shutdown_end_time_seconds", "When they had all ended, or were given up."),
     _gauge("kubelet_node_name", "The name of this node; the value is always 1.", "node"),
     _gauge("kubelet_running_pods", "Pods that have a running sandbox."),
     _gauge("kubelet_running_containers", "Containers in the runtime, by state.", "container_state"),

@@ -33,7 +33,6 @@ NOT_SERVED = {
     "kubelet_container_requested_resizes_total|kubelet_pod_(pending|in_progress)_resizes": "conditions tell it",
     "kubelet_pod_resize_duration_milliseconds": "the story of a pod tells it",
     "kubelet_image_volume_.*": "there are no image volumes",
-    "kubelet_graceful_shutdown_.*": "the machine's shutdown is not waited for yet",
     "kubelet_evented_pleg_connection_latency_seconds": "a hint of the runtime names a pod, and no time",
     "kubelet_volume_metric_collection_duration_seconds": "one walk measures all volumes",
     "volume_manager_selinux_.*": "volumes are mounted without SELinux labels",
