@@ -19,6 +19,7 @@ _ATTACKS = (
     "secrets_at_rest",
     "hostile_images",
     "abstract_sockets",
+    "pressure",
 )
 
 

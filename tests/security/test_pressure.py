@@ -35,9 +35,9 @@ def api(tmp_path: Path) -> Iterator[LoopbackApi]:
         yield running
 
 
-def pod(name: str, *command: str) -> dict[str, Any]:
+def pod(name: str, *command: str, grace: int = 600) -> dict[str, Any]:
     container = {"name": "c", "image": "machine", "command": list(command)}
-    spec = {"nodeName": NODE_NAME, "containers": [container], "terminationGracePeriodSeconds": 600}
+    spec = {"nodeName": NODE_NAME, "containers": [container], "terminationGracePeriodSeconds": grace}
     return {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}, "spec": spec}
 
 
@@ -54,7 +54,7 @@ def test_neither_threads_nor_deaf_ears_have_the_polite_go(api: LoopbackApi, tmp_
 
     with node.agent("--stop-pods-on-exit") as agent:
         for number in range(2):
-            api.apply(pod(f"polite-{number}", "sh", "-c", POLITE))
+            api.apply(pod(f"polite-{number}", "sh", "-c", POLITE, grace=1))
         wait_for(lambda: len(node.containers()) == 2, seconds=30, otherwise=told)
         api.apply(pod("threads", "python3", "-c", THREADS))
         api.apply(pod("deaf", "sh", "-c", DEAF))
