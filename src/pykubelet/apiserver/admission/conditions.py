@@ -4,13 +4,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from pykubelet.apiserver.admission.review import GROUP, review_of
+from pykubelet.apiserver.cel.library_authorization import AUTHORIZER
 from pykubelet.apiserver.cel.program import Budget, CelError, CompileError, Program, TooExpensive, compile_expression
 from pykubelet.apiserver.cel.types import BOOL, DYN, Type
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.admission import Attempt
 from pykubelet.apiserver.schema.resources import Resource
 
-VARIABLES: Final[dict[str, Type]] = {"object": DYN, "oldObject": DYN, "request": DYN}
+VARIABLES: Final[dict[str, Type]] = {"object": DYN, "oldObject": DYN, "request": DYN, **AUTHORIZER}
 
 
 @lru_cache(maxsize=1024)

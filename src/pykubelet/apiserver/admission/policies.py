@@ -155,14 +155,17 @@ class ValidatingPolicies:
         # Only now: few write expressions, and what reads them takes a tenth of a second to load.
         from pykubelet.apiserver.admission.conditions import values_of
         from pykubelet.apiserver.admission.policy_rules import judged
+        from pykubelet.apiserver.admission.verdicts import Verdicts
 
         values = values_of(attempt, seen_as, *await self._sight.both(attempt, seen_as))
         is_namespace = attempt.resource.plural == "namespaces" and not attempt.resource.group
         namespace = None
         if attempt.namespace and not is_namespace:
             namespace = await self._backend.find("", "namespaces", "", attempt.namespace)
-        told = {**values, "params": parameter, "namespaceObject": namespace}
-        judgement = await self._expressions.evaluated(attempt.user.name, partial(judged, definition.spec, told))
+        verdicts = Verdicts(self._backend.access, attempt)
+        told = {**values, **verdicts.values(seen_as), "params": parameter, "namespaceObject": namespace}
+        work = partial(judged, definition.spec, told)
+        judgement = await self._expressions.evaluated(attempt.user.name, verdicts, work)
         for key, value in judgement.notes.items():
             attempt.notes[f"{definition.name}/{key}"] = value
         refusals = [_refused(definition, binding, attempt, each) for each in judgement.errors]

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from pykubelet.apiserver.admission.policies import Denial
+from pykubelet.apiserver.cel.library_authorization import AUTHORIZER
 from pykubelet.apiserver.cel.program import Budget, CelError, CompileError, Program, TooExpensive, compile_expression
 from pykubelet.apiserver.cel.types import DYN
 
@@ -26,7 +27,7 @@ class Judgement(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=1024)
 def program(expression: str) -> Program:
     """Raises CompileError."""
-    return compile_expression(expression, dict.fromkeys(VARIABLES, DYN))
+    return compile_expression(expression, {**dict.fromkeys(VARIABLES, DYN), **AUTHORIZER})
 
 
 class _Evaluation:

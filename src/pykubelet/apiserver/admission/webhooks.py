@@ -188,10 +188,13 @@ class Webhooks:
             return seen_as
         # Only now: few write expressions, and what reads them takes a tenth of a second to load.
         from pykubelet.apiserver.admission.conditions import unmet, values_of
+        from pykubelet.apiserver.admission.verdicts import Verdicts
 
         obj, old = await self._sight.both(attempt, seen_as)
-        asked = partial(unmet, hook.conditions, values_of(attempt, seen_as, obj, old))
-        is_unmet, fault = await self._expressions.evaluated(attempt.user.name, asked)
+        verdicts = Verdicts(self._backend.access, attempt)
+        values = values_of(attempt, seen_as, obj, old) | verdicts.values(seen_as)
+        asked = partial(unmet, hook.conditions, values)
+        is_unmet, fault = await self._expressions.evaluated(attempt.user.name, verdicts, asked)
         if is_unmet or (fault and not hook.is_closed):
             return None
         if fault:

@@ -161,6 +161,10 @@ class Compiler:
         return ""
 
     def _select(self, tree: Select) -> Part:
+        if isinstance(tree.operand, Ident) and not tree.is_test:
+            dotted = f"{tree.operand.name}.{tree.field}"
+            if dotted in self._scope:
+                return self._ident(Ident(at=tree.at, name=dotted))
         qualified = self._qualified(tree)
         if qualified in _TYPES:
             return Part(Type("type"), _constant(TypeValue(qualified)).run)

@@ -4,6 +4,7 @@ from typing import Final
 
 from pykubelet.apiserver.cel import (
     functions,
+    library_authorization,
     library_kubernetes,
     library_lists,
     library_net,
@@ -13,6 +14,7 @@ from pykubelet.apiserver.cel import (
 )
 
 _LIBRARIES: Final = (
+    library_authorization,
     library_kubernetes,
     library_lists,
     library_net,

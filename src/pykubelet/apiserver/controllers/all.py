@@ -24,6 +24,7 @@ from pykubelet.apiserver.controllers.leader_election import LeaderElection, iden
 from pykubelet.apiserver.controllers.namespaces import NamespaceController
 from pykubelet.apiserver.controllers.nodes import NodeLifecycle
 from pykubelet.apiserver.controllers.pods import PodGarbageCollector
+from pykubelet.apiserver.controllers.policy_status import PolicyStatus
 from pykubelet.apiserver.controllers.protection import CLAIM, CLASS, VOLUME, Protection
 from pykubelet.apiserver.controllers.resource_quotas import ResourceQuotaController
 from pykubelet.apiserver.controllers.root_ca import RootCa
@@ -98,6 +99,7 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "statefulset-controller": lambda its: StatefulSetController(its.client),
     "token-cleaner-controller": lambda its: TokenCleaner(its.client),
     "ttl-after-finished-controller": lambda its: TtlAfterFinished(its.client),
+    "validatingadmissionpolicy-status-controller": lambda its: PolicyStatus(its.client),
     "volumeattributesclass-protection-controller": lambda its: Protection(its.client, CLASS),
 }
 

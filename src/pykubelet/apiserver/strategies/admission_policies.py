@@ -8,6 +8,7 @@ from pykubelet.api.field_errors import FieldError, duplicate, forbidden, invalid
 from pykubelet.api.validation import names
 from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.strategies.admission_rules import (
+    AUTHORIZER,
     condition_faults,
     expression_fault,
     rule_faults,
@@ -48,7 +49,7 @@ class ValidatingAdmissionPolicyStrategy(Strategy):
             if not constraints.get("resourceRules"):
                 yield required("spec.matchConstraints.resourceRules")
         more = ("params",) if kind is not None else ()
-        seen = (*_SEEN, *more)
+        seen = (*_SEEN, *AUTHORIZER, *more)
         yield from condition_faults(spec.get("matchConditions") or (), "spec.matchConditions", "variables", *more)
         yield from _variable_faults(spec.get("variables") or (), seen)
         if not spec.get("validations") and not spec.get("auditAnnotations"):
@@ -126,7 +127,8 @@ def _validation_faults(validation: dict[str, Any], path: str, seen: tuple[str, .
     if "\n" in message.strip():
         yield invalid(f"{path}.message", message, "message must not contain line breaks")
     if validation.get("messageExpression"):
-        yield from _expression_faults(validation["messageExpression"], f"{path}.messageExpression", seen, "string")
+        told = tuple(name for name in seen if name not in AUTHORIZER)
+        yield from _expression_faults(validation["messageExpression"], f"{path}.messageExpression", told, "string")
     if validation.get("reason") not in (None, *_REASONS):
         yield not_supported(f"{path}.reason", validation["reason"], _REASONS)
 

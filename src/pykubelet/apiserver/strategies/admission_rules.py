@@ -12,7 +12,8 @@ from pykubelet.api.validation.meta import validate_label_selector
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
 _MOST_CONDITIONS: Final = 64
-_VARIABLES: Final = ("object", "oldObject", "request")
+AUTHORIZER: Final = ("authorizer", "authorizer.requestResource")
+_VARIABLES: Final = ("object", "oldObject", "request", *AUTHORIZER)
 
 
 def rule_faults(rule: dict[str, Any], path: str) -> Iterator[FieldError]:
@@ -92,11 +93,13 @@ def condition_faults(conditions: Sequence[dict[str, Any]], path: str, *variables
 def expression_fault(expression: str, variables: Sequence[str], result: str = "") -> str:
     """Why an expression cannot be used; empty: it can."""
     # Only now: few write expressions, and what reads them takes a tenth of a second to load.
+    from pykubelet.apiserver.cel import library_authorization
     from pykubelet.apiserver.cel.program import CompileError, compile_expression
     from pykubelet.apiserver.cel.types import DYN, Type
 
     try:
-        found = compile_expression(expression, dict.fromkeys(variables, DYN)).type
+        types = {name: library_authorization.AUTHORIZER.get(name, DYN) for name in variables}
+        found = compile_expression(expression, types).type
     except CompileError as error:
         return f"compilation failed: {error}"
     return f"must evaluate to {result} but got {found}" if result and found not in (DYN, Type(result)) else ""
