@@ -200,3 +200,20 @@ async def test_without_a_word_on_the_disk_nothing_goes_and_one_without_any_room_
         await node.collect()
     assert node.events.all == [("Warning", "InvalidDiskCapacity")]
     assert await node.names() == ["a"]
+
+
+@virtual_time
+async def test_for_a_node_that_runs_short_all_go_that_may_however_much_room_there_is() -> None:
+    node = Node("a", "b", "used", available=90)
+    node.add("pinned", pinned=True)
+    await node.use("used")
+    await node.gc.remove_unused(node.runtime.pods)
+    assert await node.names() == ["a", "b", "pinned", "used"], "they are new to this agent"
+    await asyncio.sleep(121)
+    node.add("new")
+    node.runtime.failures["remove_image"] = [Retry("it is busy")]
+    with pytest.raises(Retry, match="it is busy"):
+        await node.gc.remove_unused(node.runtime.pods)
+    assert len(await node.names()) == 4, "one could not be removed, the other was"
+    await node.gc.remove_unused(node.runtime.pods)
+    assert await node.names() == ["new", "pinned", "used"]
