@@ -1,5 +1,5 @@
 #!/bin/sh
-# Install what the tests on a real containerd and a real Prometheus need. Quick when all is there; says plainly what will not be tested.
+# Install what the tests on a real containerd, Prometheus and browser need. Quick when all is there; says plainly what will not be tested.
 
 PACKAGES="busybox-static chromium containerd containernetworking-plugins dbus docker-registry groff-base iproute2 iptables nftables prometheus runc systemd"
 
@@ -10,7 +10,7 @@ done
 [ -z "$missing" ] && exit 0
 
 skipped() {
-	echo "The tests on a real containerd (tests/integration, tests/contract/test_cri_runtime.py) will not run: $1." >&2
+	echo "The tests on a real containerd (tests/integration, tests/contract/test_cri_runtime.py) or browser (test_page.py) will not run: $1." >&2
 	exit 0
 }
 

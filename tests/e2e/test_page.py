@@ -59,6 +59,8 @@ def test_the_link_of_up_leads_in_once_and_leaves_nothing_of_itself_behind(cluste
         second = anna.tab()
         second.goto(f"{anna.origin}/page/")
         expect(second.locator("#live")).to_have_text("live")
+        second.get_by_role("button", name="Sign out").click()
+        expect(second.get_by_role("heading", name="You are not signed in here")).to_be_visible()
 
 
 def test_the_certificate_that_is_shown_is_the_one_that_was_named(cluster: UpCluster) -> None:

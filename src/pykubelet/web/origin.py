@@ -27,7 +27,8 @@ def is_foreign(request: web.BaseRequest) -> bool:
 
 def is_from_elsewhere(request: web.BaseRequest) -> bool:
     """Whether it is a page of another origin that asks, in whosever name."""
-    here = _place(f"{request.scheme}://{request.host}")
+    # Not `request.host`: without the header, the library would ask the name service who we are, and all would wait.
+    here = _place(f"{request.scheme}://{request.headers.get(hdrs.HOST, '')}")
     return not all(here is not None and _place(origin) == here for origin in request.headers.getall(hdrs.ORIGIN, []))
 
 

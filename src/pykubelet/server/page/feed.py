@@ -155,6 +155,7 @@ class Feed:
             if known is not None and uid not in dirty and (known.is_well or not all_unwell):
                 continue
             row = pod_row(pod, await self._told(pod))
+            await asyncio.sleep(0)  # of many pods none is to wait for the page
             if row != known:
                 self._rows[uid] = row
                 changed.append(row)

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from msgspec import Struct
@@ -87,7 +87,7 @@ class Page:
         async def only_as_ourselves(request: web.Request, handler: Handler) -> web.StreamResponse:
             if not is_page(request):
                 return await handler(request)
-            if not self._names.is_ours(request.host):
+            if not self._names.is_ours(request.headers.get(hdrs.HOST, "")):
                 text = "The page is not served under this name: use the address or the name of the node.\n"
                 return web.Response(status=421, text=text)
             answer = await handler(request)

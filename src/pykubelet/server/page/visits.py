@@ -13,7 +13,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from pykubelet.api import codec
-from pykubelet.base.errors import NotFound, Retry
+from pykubelet.base.errors import NotFound, PykubeletError, Retry
 from pykubelet.server.application import ASKING, plain
 from pykubelet.server.page.feed import Feed, Listener
 from pykubelet.server.page.node_state import (
@@ -152,17 +152,21 @@ class Visits:
         )
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         try:
             with self.feed.listen(request[ASKING].name) as listener:
-                return await self._send(request, listener)
+                await self._send(request, response, listener)
         except Retry as error:
             return web.Response(status=429, text=f"{error}\n", headers={"Retry-After": "5"})
+        except ConnectionError:
+            pass  # who has gone needs no more
+        return response
 
-    async def _send(self, request: web.Request, listener: Listener) -> web.StreamResponse:
+    async def _send(self, request: web.Request, response: web.StreamResponse, listener: Listener) -> None:
+        """Until he goes, is cut off, or may listen no longer."""
         transport = request.transport
         if transport is not None:
             listener.on_cut_off = transport.abort
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         await response.prepare(request)
         await self.feed.greet(listener)
         loop = asyncio.get_running_loop()
@@ -176,7 +180,7 @@ class Visits:
             if loop.time() >= due:
                 if not await self._may_listen(request):
                     await response.write(b"event: end\ndata: {}\n\n")
-                    return response
+                    return
                 due = loop.time() + _LOOK_AGAIN
             try:
                 async with asyncio.timeout(_STALLED):
@@ -184,12 +188,15 @@ class Visits:
             except TimeoutError:
                 if transport is not None:
                     transport.abort()
-                return response
+                return
 
     async def _may_listen(self, request: web.Request) -> bool:
-        """Sessions end, and rights are taken back."""
-        identity = await self._auth.identify(request)
-        return identity is not None and (await self._auth.check(identity, request.method, request.path)).allowed
+        """Sessions end, and rights are taken back. While nobody can say, he may not."""
+        try:
+            identity = await self._auth.identify(request)
+            return identity is not None and (await self._auth.check(identity, request.method, request.path)).allowed
+        except PykubeletError:
+            return False
 
 
 def _json(value: Any) -> web.Response:

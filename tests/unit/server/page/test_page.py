@@ -15,6 +15,7 @@ from aiohttp import web
 from kit.kubelet_server import Inside
 from kit.pods import make_pod
 from kit.waiting import eventually
+from pykubelet.base.errors import Retry
 from pykubelet.base.journal import About
 from pykubelet.base.tasks import supervise
 from pykubelet.pod import moments as m
@@ -40,6 +41,7 @@ class Auth:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.is_withdrawn = False
+        self.is_away = False
 
     async def identify(self, request: web.Request) -> Identity | None:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -48,6 +50,8 @@ class Auth:
         return {"annas": ANNA, "rivals": RIVAL}.get(token)
 
     async def check(self, identity: Identity, method: str, path: str) -> Decision:
+        if self.is_away:
+            raise Retry("the API server does not answer")
         return Decision(allowed=path.startswith("/page") and not self.is_withdrawn, reason="no")
 
 
@@ -295,6 +299,39 @@ async def test_the_stream_tells_what_happens() -> None:
             server.journal.note(m.PodDeleted(), About("u1", "default", "web"))
             name, change = await _event(answer)
             assert (name, change["gone"]) == ("change", ["u1"])
+
+
+async def test_the_stream_ends_with_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visits, "_LOOK_AGAIN", 0.1)
+    async with served() as server:
+        mine = await server.enter()
+        async with server.session.get("/page/stream", headers=mine) as answer:
+            assert (await _event(answer))[0] == "state"
+            assert (await server.get("/page/leave", method="POST", **mine))[0] == 204
+            async with asyncio.timeout(10):
+                assert (await answer.content.read()).endswith(b"event: end\ndata: {}\n\n")
+
+
+async def test_the_stream_ends_when_a_right_is_taken_back_or_nobody_can_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visits, "_LOOK_AGAIN", 0.1)
+    anna = {"Authorization": "Bearer annas"}
+    for trouble in ("is_withdrawn", "is_away"):
+        async with served() as server, server.session.get("/page/stream", headers=anna) as answer:
+            assert (await _event(answer))[0] == "state"
+            setattr(server.auth, trouble, True)
+            async with asyncio.timeout(10):
+                assert (await answer.content.read()).endswith(b"event: end\ndata: {}\n\n")
+
+
+async def test_who_does_not_say_whom_he_means_gets_nothing() -> None:
+    """And the name service is not asked who we are."""
+    async with served() as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /page/ HTTP/1.0\r\n\r\n")
+        async with asyncio.timeout(10):
+            assert b" 421 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
 
 
 async def test_more_pages_than_a_few_are_refused() -> None:

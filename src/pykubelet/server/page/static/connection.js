@@ -25,6 +25,8 @@ export async function ask(path, signal) {
   return (await request(path, { signal })).json();
 }
 
+export const hasSession = () => localStorage.getItem(KEY) !== null;
+
 export async function leave() {
   await request("leave", { method: "POST" });
   localStorage.removeItem(KEY);

@@ -1,6 +1,6 @@
 // Which view is shown, and what keeps it up to date.
 
-import { follow, SignedOut } from "./connection.js";
+import { follow, hasSession, leave, SignedOut } from "./connection.js";
 import { el, mark, write } from "./dom.js";
 import { loopView } from "./loop.js";
 import { nodeView } from "./node.js";
@@ -14,6 +14,7 @@ const content = document.getElementById("content");
 const announcer = document.getElementById("announcer");
 const trouble = document.getElementById("trouble");
 const live = document.getElementById("live");
+const leaving = document.getElementById("leave");
 let view = null;
 let isDrawn = true;
 let unwell = null;
@@ -76,6 +77,7 @@ function connected(how) {
 }
 
 function signedOut() {
+  leaving.hidden = true;
   view?.close();
   view = null;
   content.replaceChildren(
@@ -99,6 +101,8 @@ addEventListener("keydown", (event) => {
     view.focus.focus();
   }
 });
+leaving.hidden = !hasSession();
+leaving.addEventListener("click", () => leave().finally(() => location.reload()));
 show({ moveFocus: false });
 setInterval(announce, ANNOUNCE);
 setInterval(() => document.hidden || soon(), 1000);
