@@ -121,6 +121,16 @@ def test_a_container_restarts_where_its_policy_says_so(cluster: UpCluster) -> No
     assert status(cluster, "restarts")["containerStatuses"][0]["restartCount"] == 1
 
 
+def test_an_editor_does_it_too(cluster: UpCluster) -> None:
+    made, program = sized("edited", SMALL)
+    cluster.apply(made)
+    cluster.ready("edited")
+    (pid,) = pids_of(program)
+    editor = {"KUBE_EDITOR": "sed -i s/cpu:.200m/cpu:\\ 300m/"}
+    assert "edited" in cluster.kubectl("edit", "pod", "edited", "--subresource", "resize", env=editor)
+    wait_for(lambda: Group(pid).quota() == 30_000, seconds=10)
+
+
 def test_more_than_the_node_has_is_infeasible_and_changes_nothing(cluster: UpCluster) -> None:
     made, program = sized("greedy", SMALL)
     cluster.apply(made)

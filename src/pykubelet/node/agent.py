@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from pykubelet.api.node import Node
-from pykubelet.api.pod import Pod
+from pykubelet.api.pod import Pod, PodCondition
 from pykubelet.api.rules.pod_kinds import API_SOURCE, is_static, shown_pod
 from pykubelet.api.rules.restarts import has_own_policy
 from pykubelet.api.struct import changed
@@ -202,6 +202,10 @@ class Agent:
         self._sync.restart(uid, newest.id)
         self.workers.wake(uid)
         return newest.name
+
+    def resizing(self) -> list[PodCondition]:
+        """What is said of pods that ask for another size."""
+        return [each for pod in self.table.pods() for each in self._resizes.conditions(pod.metadata.uid)]
 
     def sandbox_id(self, uid: str) -> str:
         """Of a pod's ready sandbox; empty when it has none."""

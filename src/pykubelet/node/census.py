@@ -30,4 +30,5 @@ def take_census(agent: "Agent") -> Census:
         ],
         seen=agent.pleg.seen.values(),
         lateness=agent.loop.lateness,
+        resizing=agent.resizing(),
     )

@@ -4,7 +4,7 @@ import logging
 from typing import assert_never
 
 from pykubelet.pod import moments as m
-from pykubelet.pod.resize.moments import Resized
+from pykubelet.pod.resize.moments import ResizeAsked, Resized
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,16 @@ def is_worth_a_line(moment: m.Moment) -> bool:
             return False
         case m.ApiRetried() | m.EventsFollowed():
             return False
-        case m.Watched() | m.Merged() | m.Admitted() | m.Rejected() | m.Preempted() | m.Evicted() | Resized():
+        case (
+            m.Watched()
+            | m.Merged()
+            | m.Admitted()
+            | m.Rejected()
+            | m.Preempted()
+            | m.Evicted()
+            | Resized()
+            | ResizeAsked()
+        ):
             return True
         case m.PhaseEntered() | m.Began() | m.Awaiting() | m.StopAsked() | m.DeadlinePassed():
             return True

@@ -10,7 +10,7 @@ from pykubelet.node.resizes import PodResizes
 from pykubelet.pod.admission.admission import Admission, Rejected
 from pykubelet.pod.admission.fit import NodeUsage
 from pykubelet.pod.lifecycle.table import PodTable
-from pykubelet.pod.resize.allocation import allocation_of, is_resize_asked
+from pykubelet.pod.resize.allocation import allocation_of, asked_resizes
 from pykubelet.pod.resize.feasibility import Pending, ResizeRules, resize_order, too_large, unchangeable
 
 Trigger = Literal["pod_resized", "pod_updated", "pods_added", "pods_removed", "periodic_retry"]
@@ -56,8 +56,10 @@ class PendingResizes:
 
     def updated(self, before: Pod | None, pod: Pod) -> None:
         """A new version of a pod that is here."""
-        if not is_resize_asked(before, pod):
+        asked = list(asked_resizes(before, pod)) if before is not None else []
+        if before is not None and not asked:
             return
+        self._resizes.asked(pod, asked)
         if self._resizes.allocated(pod) is pod:
             self._resizes.withdraw(pod.metadata.uid)
         else:

@@ -1,5 +1,6 @@
 """Telling running containers what their pod was allocated, one after the other."""
 
+import asyncio
 import logging
 
 from pykubelet.api.pod import Pod
@@ -34,6 +35,8 @@ class Resizer:
         anything is done: an agent that comes later goes on from there."""
         if resizes.is_empty:
             return ""
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             await self._resizes.saved()
             failure = await self._refusal(pod, observed, resizes)
@@ -43,7 +46,9 @@ class Resizer:
             failure = as_it_came(error)
         if failure:
             log.warning("pod %s is not resized yet: %s", about(pod), failure)
-            self._resizes.fail(pod, failure)
+            self._resizes.fail(pod, failure, clock() - began)
+        else:
+            self._resizes.told_all(pod, clock() - began)
         return failure
 
     async def _refusal(self, pod: Pod, observed: ObservedPod, resizes: Resizes) -> str:

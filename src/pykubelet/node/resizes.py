@@ -28,7 +28,7 @@ from pykubelet.pod.resize.allocation import (
 )
 from pykubelet.pod.resize.conditions import ResizeConditions
 from pykubelet.pod.resize.feasibility import Pending
-from pykubelet.pod.resize.moments import Resized
+from pykubelet.pod.resize.moments import ResizeAsked, Resized
 from pykubelet.pod.status.container_status import whole_seconds
 
 _NOTHING: Final[Allocation] = {}
@@ -136,6 +136,10 @@ class PodResizes:
         if self._enabled and pod.metadata.uid not in self._conditions:
             self._set(pod.metadata.uid, said.told_before(pod))
 
+    def asked(self, pod: Pod, what: Iterable[ResizeAsked]) -> None:
+        for each in what:
+            self._journal.note(each, about(pod))
+
     def defer(self, pod: Pod, why: Pending) -> bool:
         """It does not get what it asks for, now or ever. -> whether that is news"""
         uid, before = pod.metadata.uid, self._said(pod.metadata.uid)
@@ -161,13 +165,17 @@ class PodResizes:
         self._set(uid, said.without_pending(before))
         return before.pending is not None
 
-    def fail(self, pod: Pod, message: str) -> None:
-        """Containers could not be told."""
+    def told_all(self, pod: Pod, seconds: float) -> None:
+        """All containers that run were told; that took so long."""
+        self._journal.note(Resized("Told", seconds=seconds), about(pod))
+
+    def fail(self, pod: Pod, message: str, seconds: float) -> None:
+        """Containers could not be told; that took so long."""
         before = self._said(pod.metadata.uid)
         now = said.in_progress(before, said.ERROR, message, pod.metadata.generation, self._second())
         self._set(pod.metadata.uid, now)
-        if before.in_progress is None or before.in_progress.message != message:
-            self._journal.note(Resized("Error", message), about(pod))
+        is_news = before.in_progress is None or before.in_progress.message != message
+        self._journal.note(Resized("Error", message if is_news else "", seconds=seconds), about(pod))
 
     def saw(self, pod: Pod, observed: ObservedPod) -> None:
         """Somebody has looked at a pod, as it was allocated: all containers that run may have been told by now."""

@@ -15,7 +15,7 @@ from pykubelet.base import journal
 from pykubelet.base.journal import About
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
-from pykubelet.pod.resize.moments import Resized
+from pykubelet.pod.resize.moments import ResizeAsked, Resized
 
 ContainerKind = Literal["container", "init_container", "ephemeral_container"]
 Operation = Literal["create", "update", "sync", "kill", "terminated", "remove"]
@@ -382,7 +382,7 @@ class CertificateRenewalFailed(Struct, frozen=True, tag=True):
     kind: Literal["client", "server"]
 
 
-Arrival = Watched | Merged | Admitted | Rejected | Preempted | Evicted | OrphanFound | Resized
+Arrival = Watched | Merged | Admitted | Rejected | Preempted | Evicted | OrphanFound | Resized | ResizeAsked
 Work = (PhaseEntered | Began | Awaiting | WorkBegun | WorkEnded | Resting | StepBegun | StepEnded
         | StopAsked | DeadlinePassed | CgroupChanged)  # fmt: skip
 Containers = (SandboxMade | PullBegun | PullProgressed | PullEnded | ContainerCreated | ContainerStarted

@@ -13,9 +13,11 @@ from pykubelet.api.pod import Pod, PodCondition
 from pykubelet.api.quantity import parse
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
+from pykubelet.node.census import take_census
 from pykubelet.pod.ports.runtime import Limits
 from pykubelet.pod.resize.actions import MemoryUse
 from pykubelet.pod.resize.feasibility import ResizeRules
+from pykubelet.pod.resize.moments import ResizeAsked, Resized
 
 Sizes = Mapping[str, str]
 MI = 1 << 20
@@ -313,3 +315,27 @@ async def test_what_was_given_is_forgotten_with_the_pod() -> None:
         await eventually(lambda: node.idle)
         world.allocations.settle()
     assert world.allocations.on_disk.allocated == world.allocations.on_disk.actuated == {}
+
+
+@virtual_time
+async def test_what_is_asked_for_and_what_becomes_of_it_is_noted_and_counted() -> None:
+    world = World()
+    told: list[object] = []
+    world.journal.read_by(lambda noted: told.append(noted.moment))
+    async with world.agent() as node:
+        await started(world, node, sized("web", SMALL))
+        world.pods.apply(sized("web", LARGE, 2))
+        await eventually(lambda: shown(node, "uid-web") == LARGE)
+        world.pods.apply(sized("web", resources({"cpu": "9", "memory": "128Mi"}, {"memory": "256Mi"}), 3))
+        await eventually(lambda: condition(node, "uid-web", "PodResizePending") is not None)
+        counted = take_census(node.agent)
+        assert (counted.pending_resizes, counted.resizes_in_progress) == ({"infeasible": 1}, 0)
+    assert {(each.resource, each.requirement, each.operation) for each in told if isinstance(each, ResizeAsked)} == {
+        ("cpu", "requests", "increase"),
+        ("cpu", "limits", "increase"),
+        ("memory", "requests", "increase"),
+        ("memory", "limits", "increase"),
+        ("cpu", "limits", "remove"),
+    }
+    stages = [(each.stage, each.seconds is not None) for each in told if isinstance(each, Resized)]
+    assert stages == [("Begun", False), ("Told", True), ("Completed", False), ("Infeasible", False)]

@@ -4,7 +4,7 @@ Only processor time and memory change while a container runs, and only of those 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from pykubelet.api.quantity import Quantity, ResourceList
 from pykubelet.api.rules.resources import CPU, MEMORY, is_sidecar, largest
 from pykubelet.api.struct import changed
 from pykubelet.pod.observed import ObservedPod, State
+from pykubelet.pod.resize.moments import Operation, ResizeAsked
 
 Allocation = Mapping[str, ResourceRequirements]
 """By container: what it may use."""
@@ -30,6 +31,7 @@ class Allocations(Struct, frozen=True, kw_only=True):
 
 _NOTHING: Final = ResourceRequirements()
 _ZERO: Final = Quantity(0)
+_RESIZABLE: Final[tuple[Literal["cpu", "memory"], ...]] = ("memory", "cpu")
 
 
 class Amounts(Struct, frozen=True):
@@ -94,15 +96,26 @@ def _both(name: str, before: ResourceRequirements, now: ResourceRequirements) ->
     return bool(before.limits.get(name, _ZERO)) and bool(now.limits.get(name, _ZERO))
 
 
-def is_resize_asked(before: Pod | None, now: Pod) -> bool:
-    """Whether a new version of a pod asks for other resources than the one before."""
-    if before is None:
-        return True
+def asked_resizes(before: Pod, now: Pod) -> Iterator[ResizeAsked]:
+    """What a new version of a pod asks for that the one before did not."""
     known = allocation_of(before)
-    return any(
-        container.name in known and amounts_of(known[container.name]) != amounts_of(container.resources)
-        for container in resizable_containers(now)
-    )
+    for container in resizable_containers(now):
+        if container.name not in known:
+            continue
+        old, new = known[container.name], container.resources
+        for name in _RESIZABLE:
+            for part, was, wanted in (("requests", old.requests, new.requests), ("limits", old.limits, new.limits)):
+                operation = _operation(was.get(name, _ZERO), wanted.get(name, _ZERO))
+                if operation is not None:
+                    yield ResizeAsked(container.name, name, "requests" if part == "requests" else "limits", operation)
+
+
+def _operation(was: Quantity, wanted: Quantity) -> Operation | None:
+    if was == wanted:
+        return None
+    if not wanted or not was:
+        return "add" if wanted else "remove"
+    return "increase" if wanted > was else "decrease"
 
 
 def is_in_progress(pod: Pod, observed: ObservedPod, actuated: Allocation) -> bool:

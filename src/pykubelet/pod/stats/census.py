@@ -6,9 +6,10 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from pykubelet.api.pod import Pod
+from pykubelet.api.pod import Pod, PodCondition
 from pykubelet.api.rules.pod_kinds import is_static
 from pykubelet.pod.observed import ObservedPod, State
+from pykubelet.pod.resize.conditions import IN_PROGRESS, PENDING
 
 Lifecycle = Literal["sync", "terminating", "terminated"]
 LIFECYCLES: Final[tuple[Lifecycle, ...]] = ("sync", "terminating", "terminated")
@@ -41,6 +42,9 @@ class Census(Struct, frozen=True, kw_only=True):
     """By state."""
     lateness: float
     """For how many seconds the sync loop has not come round."""
+    pending_resizes: Mapping[str, int] = {}
+    """By reason, in small letters."""
+    resizes_in_progress: int = 0
 
 
 def census(
@@ -51,8 +55,11 @@ def census(
     working: Iterable[Working],
     seen: Iterable[ObservedPod],
     lateness: float,
+    resizing: Iterable[PodCondition] = (),
 ) -> Census:
-    """`desired` are the pods of all sources, `seen` those that the runtime was last seen to hold."""
+    """`desired` are the pods of all sources, `seen` those that the runtime was last seen to hold, `resizing` what is
+    said of those that ask for another size."""
+    resizing = tuple(resizing)
     desired, seen = tuple(desired), tuple(seen)
     wanted = {pod.metadata.uid for pod in desired}
     counts = Counter((each.lifecycle, *_config(each.pod, wanted)) for each in working)
@@ -66,6 +73,8 @@ def census(
         running_pods=sum(any(sandbox.ready for sandbox in pod.sandboxes) for pod in seen),
         containers={state.value: states[state] for state in State},
         lateness=lateness,
+        pending_resizes=Counter(each.reason.lower() for each in resizing if each.type == PENDING),
+        resizes_in_progress=sum(each.type == IN_PROGRESS for each in resizing),
     )
 
 

@@ -80,7 +80,7 @@ def _of_pod(moment: m.Moment) -> _Told | None:
             return _Told(f"makes room for {by}", is_trouble=True)
         case m.Evicted(message=message):
             return _Told(f"evicted: {message.strip()}", is_trouble=True)
-        case Resized(stage=stage, message=message):
+        case Resized(stage=stage, message=message) if message or stage not in ("Told", "Error"):
             told = f"resize: {stage.lower()}"
             return _Told(f"{told}: {message}" if message else told, is_trouble=bool(message))
         case m.StopAsked(by=by, grace=grace):

@@ -46,6 +46,7 @@ _LIFETIME: Final = (
 )
 
 _STORAGE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0)
+_RESIZES: Final = (10.0, 50.0, 100.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 3e4, 6e4, 12e4, 3e5, 6e5)
 _DELEGATED: Final = (0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0)
 _EXPIRATION: Final = (
     *(0.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0, 86400.0, 172800.0, 345600.0, 604800.0, 2592000.0, 7776000.0),
@@ -112,6 +113,18 @@ PODS: Final = (
         *("container_type", "code"),
     ),
     _counter("kubelet_admission_rejections_total", "Pods that were not admitted, by reason.", "reason"),
+    _counter(
+        "kubelet_container_requested_resizes_total",
+        "Changes of size that containers were asked for.",
+        "resource",
+        "requirement",
+        "operation",
+    ),
+    _histogram(
+        "kubelet_pod_resize_duration_milliseconds", _RESIZES, "How long telling a pod's containers took.", "success"
+    ),
+    _gauge("kubelet_pod_pending_resizes", "Pods that have not the size they ask for, by reason.", "reason"),
+    _gauge("kubelet_pod_in_progress_resizes", "Pods whose containers are being told."),
     _counter("kubelet_pod_infeasible_resizes_total", "Sizes that pods asked for in vain, by reason.", "reason_detail"),
     _counter(
         "kubelet_pod_deferred_accepted_resizes_total", "Sizes that pods waited for, by what made room.", "retry_trigger"

@@ -166,6 +166,8 @@ class Metrics:
         replace("kubelet_desired_pods", {(static,): count for static, count in census.desired.items()})
         replace("kubelet_active_pods", {(static,): count for static, count in census.active.items()})
         replace("kubelet_mirror_pods", {(): census.mirrors})
+        replace("kubelet_pod_pending_resizes", {(reason,): count for reason, count in census.pending_resizes.items()})
+        replace("kubelet_pod_in_progress_resizes", {(): census.resizes_in_progress})
         replace("kubelet_working_pods", {(*labels,): count for labels, count in census.working.items()})
         replace("kubelet_managed_ephemeral_containers", {(): census.ephemeral_containers})
         replace("kubelet_running_pods", {(): census.running_pods})

@@ -12,7 +12,7 @@ from typing import Final, Literal, assert_never
 from pykubelet.pod import moments as m
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import Result
-from pykubelet.pod.resize.moments import Resized
+from pykubelet.pod.resize.moments import ResizeAsked, Resized
 from pykubelet.pod.stats.startup_latency import PodStarts
 from pykubelet.server.metrics.meters import Meters
 
@@ -122,7 +122,14 @@ class NodeMetrics:
         if moment.stats_age is not None:
             self._meters.observe("kubelet_eviction_stats_age_seconds", moment.stats_age, moment.signal)
 
-    def _read_resize(self, moment: Resized) -> None:
+    def _read_resize(self, moment: Resized | ResizeAsked) -> None:
+        if isinstance(moment, ResizeAsked):
+            labels = (moment.resource, moment.requirement, moment.operation)
+            self._meters.count("kubelet_container_requested_resizes_total", *labels)
+            return
+        if moment.seconds is not None:
+            success = "true" if moment.stage == "Told" else "false"
+            self._meters.observe("kubelet_pod_resize_duration_milliseconds", moment.seconds * 1000, success)
         if (name := _RESIZES.get(moment.stage)) and moment.cause:
             self._meters.count(name, moment.cause)
 
@@ -147,7 +154,7 @@ class NodeMetrics:
                 count("kubelet_preemptions", "")
             case m.Evicted():
                 self._read_eviction(moment)
-            case Resized():
+            case Resized() | ResizeAsked():
                 self._read_resize(moment)
             case m.OrphanFound(in_runtime):
                 self._orphans.add(uid)

@@ -30,8 +30,6 @@ NOT_SERVED = {
     "dra_.*": "there is no dynamic resource allocation",
     "csi_operations_seconds|plugin_manager_total_plugins": "there are no CSI drivers and no plug-ins that register",
     "kubelet_device_plugin_.*|kubelet_pod_resources_endpoint_.*": "there are no device plug-ins",
-    "kubelet_container_requested_resizes_total|kubelet_pod_(pending|in_progress)_resizes": "conditions tell it",
-    "kubelet_pod_resize_duration_milliseconds": "the story of a pod tells it",
     "kubelet_image_volume_.*": "there are no image volumes",
     "kubelet_evented_pleg_connection_latency_seconds": "a hint of the runtime names a pod, and no time",
     "kubelet_volume_metric_collection_duration_seconds": "one walk measures all volumes",
