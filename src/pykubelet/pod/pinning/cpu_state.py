@@ -46,9 +46,10 @@ class CpuState(Struct, frozen=True, kw_only=True):
 
 
 def cpu_state_fault(state: CpuState, cpus: CpuSet, reserved: CpuSet, *, strict: bool) -> str:
-    """Why a state that was written down cannot be right on this machine, in upstream's words; empty: it can."""
+    """Why a state that was written down cannot be right on this machine, in upstream's words; empty: it can. With a
+    strict reservation all others may be somebody's own, and nothing shared."""
     shared, known = state.shared, cpus - reserved if strict else cpus
-    if not shared:
+    if not shared and not (strict and state.exclusive == known):
         return "default cpuset cannot be empty" if state.assigned else ""
     if strict and reserved & shared:
         return (

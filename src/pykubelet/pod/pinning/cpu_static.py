@@ -66,7 +66,7 @@ class StaticCpus:
         fault = cpu_state_fault(state, self._topology.cpus, self.reserved, strict=self._options.strict_reservation)
         if fault:
             raise ValueError(fault)
-        self.state = state if state.shared else CpuState(shared=self.cpus)
+        self.state = state if state.assigned or state.shared else CpuState(shared=self.cpus)
 
     def cpus_of(self, uid: str, container: str) -> CpuSet:
         """Where a container may run."""
