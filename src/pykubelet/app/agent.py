@@ -161,10 +161,11 @@ def _shutdown(base: Foundations, reporter: NodeReporter) -> ShutdownParts | None
     )
 
 
-def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg, look: Look) -> dict[str, Work]:
+def chores(
+    base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg, look: Look, logs: LogRotation
+) -> dict[str, Work]:
     """What has to be done now and then, by name: as much of it as the runtime leaves to others."""
     can = base.runtime.capabilities
-    logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
     found: dict[str, Work] = {
         "allocations": parts.allocations.run,
         **parts.plugins.works,
@@ -183,7 +184,7 @@ def chores(base: Foundations, parts: AgentParts, local: MachineParts, pleg: Pleg
         api, configured = base.api, base.config.pod_cidr
         node = (lambda: api.view.node or parts.reporter.node) if api else (lambda: None)
         found["pod addresses"] = partial(tell_pod_cidr, can.set_pod_cidr, node, configured)
-    if can.keeps_images and not base.config.image_gc.is_off:
+    if can.keeps_images:
         found["image gc"] = partial(parts.image_gc.run, look)
     return found
 

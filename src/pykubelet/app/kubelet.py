@@ -7,27 +7,31 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pykubelet import __version__
-from pykubelet.app.agent import agent_parts, chores, dependencies
-from pykubelet.app.foundations import Foundations, lay_foundations
+from pykubelet.app.agent import agent_parts, chores, dependencies, rotation
+from pykubelet.app.foundations import Foundations, check_reserved, lay_foundations
 from pykubelet.app.machine import MachineParts, machine_parts
 from pykubelet.app.pinning import ADMISSION_DURATION, pinning_gauges
 from pykubelet.app.recording import LivingAgent, living_agent, recording_file
+from pykubelet.app.reloading import ConfigFiles, Reloading
 from pykubelet.app.stats import stats_reader
 from pykubelet.app.tracing import trace_pods
 from pykubelet.base.errors import Invalid, NotFound, Retry
+from pykubelet.base.log import configure_logging
 from pykubelet.base.service_manager import keep_watchdog, tell_ready, watchdog_period
 from pykubelet.base.tasks import Work, supervise, unless
 from pykubelet.config.agent import Config
 from pykubelet.config.feature_gates import stages
+from pykubelet.config.options import OPTIONS
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.recording_file import RecordingFile
 from pykubelet.host.stats.node import boot_time
 from pykubelet.host.threads import in_thread
 from pykubelet.node.agent import Agent
 from pykubelet.node.census import take_census
+from pykubelet.node.log_rotation import LogRotation
 from pykubelet.node.sync_loop import STUCK_AFTER
 from pykubelet.pod.ports.runtime import RuntimeStatus, RuntimeVersion
 from pykubelet.server.control_socket import Answers, control_socket
@@ -42,16 +46,25 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_OF_OWN_LOGS: Final = frozenset({"containerLogMaxSize", "containerLogMaxFiles", "containerLogMaxWorkers"})
+"""Where the runtime rotates logs itself, it keeps the limits that it was started with."""
+_OF_RECORDED: Final = frozenset(
+    each.field for each in OPTIONS if each.field.startswith(("eviction", "syncFrequency", "crashLoopBackOff"))
+)
+"""A recorded agent is replayed with the settings that it began with."""
 
-async def run_kubelet(config: Config) -> None:
+
+async def run_kubelet(config: Config, files: ConfigFiles | None = None) -> None:
     """Run until SIGTERM or SIGINT; a second one ends also the wait for the pods. Raises Invalid when it cannot start as
-    configured."""
+    configured. `files`: what it reads again on SIGHUP, or when they change."""
     signals: asyncio.Queue[int] = asyncio.Queue()
-    loop = asyncio.get_running_loop()
+    loop, reload = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, reload.set)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signals.put_nowait, number)
     async with AsyncExitStack() as stack:
-        kubelet = await unless(signals.get(), Kubelet.build(config, stack))  # a new node may have to be approved
+        build = Kubelet.build(config, stack, files, reload)
+        kubelet = await unless(signals.get(), build)  # a new node may have to be approved
         if kubelet is None:
             log.info("stopping before anything was started")
             return
@@ -97,8 +110,15 @@ async def _unless_told_again(
 class Kubelet:
     """Raises Invalid when it cannot be made as configured."""
 
-    def __init__(self, base: Foundations) -> None:
+    def __init__(
+        self, base: Foundations, files: ConfigFiles | None = None, reload: asyncio.Event | None = None
+    ) -> None:
         self._base = base
+        self._files = files
+        self._asked_to_reload = reload or asyncio.Event()
+        self._reloading: Reloading | None = None
+        """Once everything has been started."""
+        self._logs: LogRotation | None = None
         self._parts = agent_parts(
             base,
             lambda: self.agent.troubles() if self.agent else (),
@@ -127,9 +147,15 @@ class Kubelet:
         self._watchdog = watchdog_period() if base.config.watchdog else 0.0
 
     @classmethod
-    async def build(cls, config: Config, stack: AsyncExitStack) -> "Kubelet":
+    async def build(
+        cls,
+        config: Config,
+        stack: AsyncExitStack,
+        files: ConfigFiles | None = None,
+        reload: asyncio.Event | None = None,
+    ) -> "Kubelet":
         """Ready to `run`, until the stack is unwound: it answers those who ask already."""
-        kubelet = cls(await lay_foundations(config, stack))
+        kubelet = cls(await lay_foundations(config, stack), files, reload)
         kubelet._recording = recording_file(config.record, stack)
         kubelet._traces = trace_pods(config.tracing, config.node.name, kubelet._base.journal, stack)
         if kubelet._stats is not None:
@@ -140,6 +166,7 @@ class Kubelet:
             "journal": kubelet._base.journal.of,
             "explain": kubelet.explainer.answer,
             "restart": kubelet.restart,
+            "reload": kubelet.reload,
             "flush": lambda _: kubelet._base.journal_files.flush(),
             "configuration": lambda _: {"configuration": config.configuration, "flags": config.flags},
         }
@@ -165,13 +192,16 @@ class Kubelet:
         agent.pleg.on_change = reporter.changed
         if agent.eviction is not None:
             agent.eviction.on_change = reporter.changed
-        self._start(tasks, chores(base, parts, local, agent.pleg, living.look) | self._server_parts)
+        can = base.runtime.capabilities
+        logs = self._logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
+        self._start(tasks, chores(base, parts, local, agent.pleg, living.look, logs) | self._server_parts)
         if base.api is not None:
             self._start(tasks, base.api.parts)
             while_ours = reporter.ownership.while_ours
             self._start(tasks, {name: partial(while_ours, part) for name, part in base.api.own_parts.items()})
         await self._serve_services(tasks, local, agent)
         self.agent = agent
+        self._start(tasks, {"configuration": self._reload_when_asked})
         if agent.pressures():  # seen before anybody could ask for them
             reporter.changed()
         self._introduce(version, status, local)
@@ -217,12 +247,46 @@ class Kubelet:
         """All that runs. Cancelling it stops the agent, and no pod."""
         return [*self._running, *(self._living.tasks() if self._living else [])]
 
+    async def _reload_when_asked(self) -> None:
+        base = self._base
+        if self._files is None:
+            await asyncio.Event().wait()
+            return
+        unable: frozenset[str] = frozenset() if base.runtime.capabilities.reopens_logs else _OF_OWN_LOGS
+        if self._recording is not None:
+            unable = unable | _OF_RECORDED
+        check = partial(check_reserved, facts=base.facts)
+        reloading = Reloading(base.config, self._files, check=check, apply=self._apply, unable=unable)
+        self._reloading = reloading
+        await reloading.run(self._asked_to_reload)
+
+    def _apply(self, new: Config) -> None:
+        """Of a new configuration as much as can be changed."""
+        configure_logging(**new.logging._replace(format=self._base.config.logging.format)._asdict())
+        self._parts.image_gc.settings = new.image_gc
+        self._parts.reporter.reload(new.node)
+        if self._logs is not None:
+            self._logs.settings = rotation(new.log_rotation, self._base.runtime.capabilities)
+        if self.agent is not None and self._recording is None:
+            self.agent.reload(new.resync_period, new.restart_waits, new.eviction)
+
+    async def reload(self, _: str) -> Any:
+        """Of the agent's socket."""
+        try:
+            if self._reloading is None:
+                raise Retry("the agent is still starting")
+            return await self._reloading.reload()
+        except (Invalid, Retry) as error:
+            return {"error": str(error), "kind": type(error).__name__}
+
     def restart(self, question: str) -> dict[str, str]:
         """Of the agent's socket: a namespace, a pod, and perhaps a container."""
         namespace, name, container, *_ = (*question.split(), "", "", "")
         try:
             if self.agent is None:
                 raise Retry("the agent is still starting")
+            if self._recording is not None:
+                raise Invalid("an agent that is recorded takes no word from the side: start it without --record")
             return {"container": self.agent.restart(namespace, name, container)}
         except (Invalid, NotFound, Retry) as error:
             return {"error": str(error), "kind": type(error).__name__}

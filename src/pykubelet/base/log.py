@@ -7,11 +7,19 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Final, Literal, TextIO
+from typing import Final, Literal, NamedTuple, TextIO
 
 _OURS: Final = "pykubelet"
 
 LogFormat = Literal["text", "json"]
+
+
+class LogSettings(NamedTuple):
+    verbosity: int = 0
+    format: LogFormat = "text"
+    modules: Mapping[str, int] = MappingProxyType({})
+    """The verbosity of single ones."""
+
 
 _BREAKS: Final = {
     each: repr(chr(each))[1:-1] for each in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029) if chr(each) != "\t"

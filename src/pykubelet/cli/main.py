@@ -10,7 +10,22 @@ import click
 
 from pykubelet import __version__
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.cli import apiserver, completion, explain, image, join, page, pods, replay, report, restart, run, top, up
+from pykubelet.cli import (
+    apiserver,
+    completion,
+    explain,
+    image,
+    join,
+    page,
+    pods,
+    reload,
+    replay,
+    report,
+    restart,
+    run,
+    top,
+    up,
+)
 
 _REMEDIES: Final = {
     errno.EACCES: "run this as the user whom it belongs to, or choose another folder with --data",
@@ -107,6 +122,7 @@ for command in (
     join.token,
     pods.pods,
     top.top,
+    reload.reload,
     restart.restart,
     explain.explain,
     page.page,

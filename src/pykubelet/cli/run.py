@@ -4,7 +4,8 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import click
 
@@ -71,25 +72,37 @@ def run_agent(arguments: Sequence[str], program: str) -> None:
     import asyncio
 
     from pykubelet.app.kubelet import run_kubelet
-    from pykubelet.config.agent import eviction_hard, make_config, tell_what_is_in_vain
-    from pykubelet.config.kubelet_configuration import load_configuration
+    from pykubelet.app.reloading import ConfigFiles
+    from pykubelet.config.agent import log_settings, make_config, tell_what_is_in_vain
 
     is_kubelet = program == _KUBELET
+    make = partial(make_config, is_kubelet=is_kubelet, flags=flags.shown, version=flags.version)
+    given = _given(flags, is_kubelet)
+    configure_logging(**log_settings(given)._asdict())
+    config = make(given)
+    for sentence in flags.deprecated() if is_kubelet else ():
+        log.warning("%s", sentence)
+    tell_what_is_in_vain(given)
+    files = ConfigFiles(
+        load=lambda: make(_given(flags, is_kubelet)),
+        file=flags.given.get("--config", ""),
+        folder=flags.given.get("--config-dir", ""),
+        is_watched=not is_kubelet,  # Go's reads its file once
+    )
+    asyncio.run(run_kubelet(config, files))
+
+
+def _given(flags: Flags, is_kubelet: bool) -> dict[str, Any]:
+    """By files and flags. Raises Invalid."""
+    from pykubelet.config.agent import eviction_hard
+    from pykubelet.config.kubelet_configuration import load_configuration
+
     file, folder = flags.given.get("--config", ""), flags.given.get("--config-dir", "")
     said = load_configuration(file, folder, eviction_hard=eviction_hard(is_kubelet=is_kubelet))
     given = said | flags.given
     if gates := said.get("featureGates", {}) | flags.given.get("featureGates", {}):
         given["featureGates"] = gates
-    configure_logging(
-        verbosity=given.get("logging.verbosity", 0),
-        format="json" if given.get("logging.format") == "json" else "text",
-        modules={each["filePattern"]: each["verbosity"] for each in given.get("logging.vmodule", ())},
-    )
-    config = make_config(given, is_kubelet=is_kubelet, flags=flags.shown, version=flags.version)
-    for sentence in flags.deprecated() if is_kubelet else ():
-        log.warning("%s", sentence)
-    tell_what_is_in_vain(given)
-    asyncio.run(run_kubelet(config))
+    return given
 
 
 def _completed(name: str, takes: str, help: str) -> click.Option:

@@ -19,6 +19,7 @@ from pykubelet.api.scheduling import Taint
 from pykubelet.api.validation.names import dns_subdomain
 from pykubelet.api.validation.options import PodValidationOptions
 from pykubelet.base.errors import Invalid
+from pykubelet.base.log import LogSettings
 from pykubelet.config import feature_gates
 from pykubelet.config.configz import configz
 from pykubelet.config.options import EVICTION_HARD, OPTIONS
@@ -116,6 +117,7 @@ class Config(Struct, frozen=True, kw_only=True):
     machine: MachineSettings
     restart_waits: RestartWaits
     features: PodFeatures = PodFeatures()
+    logging: LogSettings = LogSettings()
     feature_gates: Mapping[str, bool] = {}
     """All of upstream's, and whether each is on."""
     static_pods: StaticPodSettings
@@ -195,13 +197,22 @@ def make_config(
     )
     made["machine.limited_swap"] = values["memorySwap.swapBehavior"] == "LimitedSwap"
     made["machine.kernel"] = "check" if values["protectKernelDefaults"] else "set" if is_kubelet else "leave"
-    made["static_pods.lenient"] = is_kubelet
-    made["static_pods.validation"] = PodValidationOptions(container_restart_rules=gates["ContainerRestartRules"])
+    rules = PodValidationOptions(container_restart_rules=gates["ContainerRestartRules"])
+    made |= {"logging": log_settings(values), "static_pods.lenient": is_kubelet, "static_pods.validation": rules}
     made |= _thresholds(values) | pinning_settings(values, gates)
     if not values["tlsCertFile"] and not values["serverTLSBootstrap"]:  # then one is made there
         values |= {"tlsCertFile": f"{certificates}/kubelet.crt", "tlsPrivateKeyFile": f"{certificates}/kubelet.key"}
     made["configuration"] = configz({**values, "podLogsDir": str(logs)})
     return _built(Config, made)
+
+
+def log_settings(given: Mapping[str, Any]) -> LogSettings:
+    """From what file and flags give, by the names of the KubeletConfiguration."""
+    return LogSettings(
+        given.get("logging.verbosity") or 0,
+        "json" if given.get("logging.format") == "json" else "text",
+        {each["filePattern"]: each["verbosity"] for each in given.get("logging.vmodule") or ()},
+    )
 
 
 def _restart_waits(gates: Mapping[str, bool], longest: float | None) -> dict[str, float]:

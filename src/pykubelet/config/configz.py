@@ -20,14 +20,14 @@ def configz(values: Mapping[str, Any]) -> dict[str, Any]:
     fields = {option.field: _written(option, values[option.key]) for option in OPTIONS if option.field}
     whole: dict[str, Any] = {}
     for group in _ALWAYS:
-        _put(whole, group, {})
+        put(whole, group, {})
     for field, value in sorted(fields.items()):
         if value is not None:
-            _put(whole, field, value)
+            put(whole, field, value)
     return whole
 
 
-def _put(whole: dict[str, Any], field: str, value: Any) -> None:
+def put(whole: dict[str, Any], field: str, value: Any) -> None:
     *groups, name = field.split(".")
     for group in groups:
         whole = whole.setdefault(group, {})

@@ -78,6 +78,8 @@ class Option(NamedTuple):
     """A flag without a field that upstream would be rid of."""
     is_ours: bool = False
     """Upstream has no such flag."""
+    reloads: bool = False
+    """A changed file is heeded while the agent runs."""
 
     @property
     def key(self) -> str:

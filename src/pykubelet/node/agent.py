@@ -42,8 +42,9 @@ from pykubelet.node.sync_pod import PodSync
 from pykubelet.node.workers import PodWorkers
 from pykubelet.pod.admission.admission import Admission
 from pykubelet.pod.admission.fit import NodeUsage
-from pykubelet.pod.eviction.thresholds import Pressure
+from pykubelet.pod.eviction.thresholds import EvictionSettings, Pressure
 from pykubelet.pod.lifecycle.asked_restarts import to_restart
+from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.lifecycle.pod_update import Restored
 from pykubelet.pod.lifecycle.table import PodTable
 from pykubelet.pod.ports.api import PodObjects
@@ -206,6 +207,13 @@ class Agent:
     def resizing(self) -> list[PodCondition]:
         """What is said of pods that ask for another size."""
         return [each for pod in self.table.pods() for each in self._resizes.conditions(pod.metadata.uid)]
+
+    def reload(self, resync_period: float, waits: RestartWaits, eviction: EvictionSettings) -> None:
+        self.workers.resync_every(resync_period)
+        if self._sync is not None:
+            self._sync.wait_by(waits)
+        if self.eviction is not None:
+            self.eviction.settings = eviction
 
     def sandbox_id(self, uid: str) -> str:
         """Of a pod's ready sandbox; empty when it has none."""

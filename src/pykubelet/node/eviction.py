@@ -93,7 +93,7 @@ class NodeEviction:
     ) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self._parts = parts
-        self._settings = parts.settings
+        self.settings = parts.settings
         self._pods = pods
         self._workers = workers
         self._remove_dead = remove_dead
@@ -113,13 +113,12 @@ class NodeEviction:
 
     async def run(self) -> None:
         """Until cancelled."""
-        if not self._settings.thresholds:
-            await asyncio.Event().wait()
         self._notice = self._parts.notice()
         try:
             while True:
                 try:
-                    await self.look()
+                    if self.settings.thresholds or self._state.conditions:
+                        await self.look()
                 except PykubeletError as error:
                     self._complain("look", "what the node has left cannot be seen: %s", error)
                 await self._rest()
@@ -133,7 +132,7 @@ class NodeEviction:
         """Once. Raises base.errors."""
         node = await self._parts.stats.node()
         own_image_disk, seen = has_own_image_disk(node), observations(node)
-        thresholds = self._possible(with_container_disk(self._settings.thresholds, own_image_disk=own_image_disk), seen)
+        thresholds = self._possible(with_container_disk(self.settings.thresholds, own_image_disk=own_image_disk), seen)
         self._note(thresholds, seen)
         if self._notice is not None:
             self._notice.expect(node, thresholds)
@@ -150,7 +149,7 @@ class NodeEviction:
 
     def _note(self, thresholds: tuple[Threshold, ...], seen: Observations) -> None:
         before, now = self._state, asyncio.get_running_loop().time()
-        self._state = pressure_after(before, thresholds, seen, now, transition=self._settings.transition)
+        self._state = pressure_after(before, thresholds, seen, now, transition=self.settings.transition)
         if set(before.conditions) == set(self._state.conditions):
             return
         for pressure in self._state.conditions:
@@ -219,7 +218,7 @@ class NodeEviction:
             candidates,
             {each.uid: each for each in used},
             own_image_disk=own_image_disk,
-            longest_grace=self._settings.longest_grace,
+            longest_grace=self.settings.longest_grace,
         )
         if found is None:
             self._complain(urgent.signal, "the node runs short (%s), and there is no pod left to end", urgent.signal)

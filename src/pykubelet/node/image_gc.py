@@ -38,7 +38,7 @@ class ImageGc:
         self._runtime = runtime
         self._journal = journal or Journal()
         self._recorder = recorder
-        self._settings = settings or ImageGcSettings()
+        self.settings = settings or ImageGcSettings()
         self._now = now
         self._records: dict[str, ImageRecord] = {}
         self._has_failed = False
@@ -46,6 +46,8 @@ class ImageGc:
     async def run(self, look: Look) -> None:
         """Until cancelled."""
         async for _ in every(PERIOD):
+            if self.settings.is_off:
+                continue
             try:
                 await self.collect(look)
             except PykubeletError as error:
@@ -57,9 +59,9 @@ class ImageGc:
         """One round. Raises Retry when an image could not be removed, or when too little could be freed."""
         now = await self._look(look)
         failures: list[PykubeletError] = []
-        await self._free(outdated(self._records.values(), self._settings, now), None, failures, "age")
+        await self._free(outdated(self._records.values(), self.settings, now), None, failures, "age")
         wanted = await self._bytes_to_free()
-        freed = await self._free(removable(self._records.values(), self._settings, now), wanted, failures)
+        freed = await self._free(removable(self._records.values(), self.settings, now), wanted, failures)
         if failures:
             raise Retry("; ".join(str(failure) for failure in failures))
         if freed < wanted:
@@ -74,7 +76,7 @@ class ImageGc:
         """All that may go, whatever it frees. Raises Retry when an image could not be removed."""
         failures: list[PykubeletError] = []
         now = await self._look(look)
-        await self._free(removable(self._records.values(), self._settings, now), None, failures)
+        await self._free(removable(self._records.values(), self.settings, now), None, failures)
         if failures:
             raise Retry("; ".join(str(failure) for failure in failures))
 
@@ -101,7 +103,7 @@ class ImageGc:
             message = "invalid capacity 0 on image filesystem"
             self._tell("InvalidDiskCapacity", message)
             raise Retry(message)
-        return excess(storage, self._settings)
+        return excess(storage, self.settings)
 
     async def _free(
         self,

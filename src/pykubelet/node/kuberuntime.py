@@ -36,7 +36,13 @@ from pykubelet.pod.container.mounts import block_devices
 from pykubelet.pod.container.sandbox_config import sandbox_config
 from pykubelet.pod.container.unenforced import unenforced_storage
 from pykubelet.pod.container.user_namespaces import IdMapping
-from pykubelet.pod.lifecycle.crash_loop_backoff import CrashLoops, crash_loop_key, crash_loop_message, last_exit
+from pykubelet.pod.lifecycle.crash_loop_backoff import (
+    CrashLoops,
+    RestartWaits,
+    crash_loop_key,
+    crash_loop_message,
+    last_exit,
+)
 from pykubelet.pod.lifecycle.plan import PodActions
 from pykubelet.pod.lifecycle.termination_grace import container_grace
 from pykubelet.pod.moments import about
@@ -145,6 +151,11 @@ class KubeRuntime:
     def restart(self, uid: str, container_id: str) -> None:
         """At the next sync, whatever its crash-loop back-off says."""
         self._asked.setdefault(uid, set()).add(container_id)
+
+    def wait_by(self, waits: RestartWaits) -> None:
+        """Whoever waits already waits no longer than before."""
+        self._waits = waits
+        self._crash_loops = {uid: changed(loops, waits=waits) for uid, loops in self._crash_loops.items()}
 
     def asked(self, uid: str) -> Collection[str]:
         """The ids of containers that are to be restarted."""

@@ -10,7 +10,6 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError
-from pykubelet.base.tasks import every
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.runtime import Runtime
 
@@ -66,22 +65,23 @@ class LogRotation:
     ) -> None:
         self._runtime = runtime
         self._logs = logs
-        self._settings = settings or RotationSettings()
+        self.settings = settings or RotationSettings()
         self._now = now
         self._complaints: dict[str, str] = {}
         """By container: what was said of it last."""
 
     async def run(self, pods: Callable[[], Collection[ObservedPod]]) -> None:
         """Until cancelled. `pods` are those that the runtime was last seen to hold."""
-        async for _ in every(self._settings.period):
+        while True:
             try:
                 await self.turn(tuple(pods()))
             except PykubeletError as error:
                 log.debug("logs cannot be looked at: %s", error)
+            await asyncio.sleep(self.settings.period)
 
     async def turn(self, pods: Collection[ObservedPod]) -> None:
         """One look at the logs of all pods."""
-        if self._settings.max_size >= 0:
+        if self.settings.max_size >= 0:
             await self._rotate_all(dict(self._running(pods)))
         await self._logs.tidy(pods)
 
@@ -107,14 +107,14 @@ class LogRotation:
                 await self._rotate_one(container_id, path, sizes.get(path, 0))
 
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(min(self._settings.max_workers, len(paths))):
+            for _ in range(min(self.settings.max_workers, len(paths))):
                 tasks.create_task(work())
 
     async def _rotate_one(self, container_id: str, path: str, size: int | None) -> None:
         try:
             if size is None:  # an agent was killed between moving it away and saying so
                 await self._runtime.reopen_log(container_id)
-            elif size >= self._settings.max_size:
+            elif size >= self.settings.max_size:
                 await self._rotate(container_id, path)
         except NotFound:  # it has gone since it was seen
             pass
@@ -124,7 +124,7 @@ class LogRotation:
             self._complaints.pop(container_id, None)
 
     async def _rotate(self, container_id: str, path: str) -> None:
-        await self._logs.make_room(path, self._settings.max_files)
+        await self._logs.make_room(path, self.settings.max_files)
         moved = await self._logs.move_away(path, self._now().strftime(_STAMP))
         try:
             await self._runtime.reopen_log(container_id)

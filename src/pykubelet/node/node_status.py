@@ -126,6 +126,16 @@ class NodeReporter:
         """Where the agent's HTTP API is, once that is known. Before `run`."""
         self._settings = changed(self._settings, port=port)
 
+    def reload(self, settings: NodeSettings) -> None:
+        """How often it is looked and told, and what is kept free of pods, may change while it runs."""
+        self._settings = changed(
+            self._settings,
+            update_period=settings.update_period,
+            report_period=settings.report_period,
+            thresholds=settings.thresholds,
+        )
+        self.changed()
+
     def changed(self) -> None:
         """Something about the node is different now: look at once."""
         self._woken.set()

@@ -26,6 +26,7 @@ from pykubelet.node.resizes import PodResizes
 from pykubelet.pod.container.failures import FoldersFailed, MountFailed, missing_object
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.lifecycle.asked_restarts import with_restarts
+from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.lifecycle.plan import plan
 from pykubelet.pod.moments import Awaiting, Step, StepBegun, StepEnded, about
 from pykubelet.pod.observed import ObservedPod, State
@@ -82,6 +83,9 @@ class PodSync:
 
     def restart(self, uid: str, container_id: str) -> None:
         self._kuberuntime.restart(uid, container_id)
+
+    def wait_by(self, waits: RestartWaits) -> None:
+        self._kuberuntime.wait_by(waits)
 
     # --- the three lists
 

@@ -73,7 +73,7 @@ class PodWorker:
         self._syncer = syncer
         self._journal = journal
         self._turnstile = turnstile
-        self._resync_period = resync_period
+        self.resync_period = resync_period
         self._predecessors = list(predecessors)
         self._news = asyncio.Event()
         self._step: asyncio.Task[Any] | None = None
@@ -208,7 +208,7 @@ class PodWorker:
             seconds = max(self._backoff.next(), getattr(outcome, "after", None) or 0.0)
             self._note(m.Resting(seconds))
             return seconds
-        resync = self._resync_period * chance().uniform(1.0, 1.5)
+        resync = self.resync_period * chance().uniform(1.0, 1.5)
         due = outcome.again_in if isinstance(outcome, Synced) else None
         return resync if due is None else min(due, resync)
 

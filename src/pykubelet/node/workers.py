@@ -54,6 +54,12 @@ class PodWorkers:
         else:
             worker.tell(wish)
 
+    def resync_every(self, seconds: float) -> None:
+        """From each one's next rest on."""
+        self._resync_period = seconds
+        for worker in self._workers.values():
+            worker.resync_period = seconds
+
     def learn(self, pod: Pod) -> None:
         """The pod as its source shows it now, when that is no reason to do anything."""
         worker = self._workers.get(pod.metadata.uid)

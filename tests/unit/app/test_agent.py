@@ -12,7 +12,7 @@ from pykubelet.app.agent import agent_parts, chores, rotation
 from pykubelet.app.foundations import lay_foundations
 from pykubelet.app.machine import machine_parts
 from pykubelet.config.agent import make_config
-from pykubelet.node.log_rotation import RotationSettings
+from pykubelet.node.log_rotation import LogRotation, RotationSettings
 from pykubelet.node.pleg import Pleg
 from pykubelet.pod.ports.runtime import Capabilities
 
@@ -24,7 +24,7 @@ ALWAYS = ("allocations", "logs", "kills for want of memory", "device plug-ins", 
     [
         (Capabilities(), 85, {*ALWAYS}),
         (Capabilities(keeps_images=True), 85, {*ALWAYS, "image gc"}),
-        (Capabilities(keeps_images=True), 100, {*ALWAYS}),
+        (Capabilities(keeps_images=True), 100, {*ALWAYS, "image gc"}),  # it may be turned on later
     ],
 )
 async def test_images_are_cleared_away_where_the_runtime_keeps_them_and_people_want_it(
@@ -38,7 +38,8 @@ async def test_images_are_cleared_away_where_the_runtime_keeps_them_and_people_w
         parts = agent_parts(base, tuple, tuple)
         local = await machine_parts(base, await runtime.status(), lambda: None, parts.objects)
         pleg = Pleg(runtime, asyncio.Queue(), base.journal)
-        assert set(chores(base, parts, local, pleg, pleg.look)) == expected
+        logs = LogRotation(runtime, local.logs)
+        assert set(chores(base, parts, local, pleg, pleg.look, logs)) == expected
         assert local.cgroups is None
 
 

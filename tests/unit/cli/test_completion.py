@@ -23,7 +23,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        (("re",), ["plain,replay", "plain,report", "plain,reset", "plain,restart"]),
+        (("re",), ["plain,reload", "plain,replay", "plain,report", "plain,reset", "plain,restart"]),
         (("down", "--q"), ["plain,--quiet"]),
         (("up", "--data", "/va"), ["file,/va"]),
         (("completion", "z"), ["plain,zsh"]),
