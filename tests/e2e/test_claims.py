@@ -1,15 +1,19 @@
 """Claims with the real kubectl: a stateful set keeps its data through everything but the deletion of its claims."""
 
+import asyncio
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kit.csi_driver import StorageDriver
 from kit.up_cluster import UpCluster, cluster_up, documents, pod
-from kit.waiting import wait_for
+from kit.waiting import eventually, wait_for
+from pykubelet.host import mount
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -104,3 +108,47 @@ def test_a_claim_that_nothing_can_fill_says_why_and_so_does_its_pod(cluster: UpC
     wait_for(lambda: "unbound immediate PersistentVolumeClaims" in cluster.kubectl("describe", "pod", "waits"))
     assert "no storage class is set" in cluster.kubectl("describe", "pvc", "never")
     cluster.kubectl("delete", "pod/waits", "pvc/never")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the driver mounts")
+def test_a_storage_driver_is_found_and_its_volume_used_and_given_back(cluster: UpCluster) -> None:
+    asyncio.run(_use_driver(cluster))
+
+
+async def _use_driver(cluster: UpCluster) -> None:
+    with tempfile.TemporaryDirectory(prefix="pykubelet-") as folder:
+        driver = StorageDriver(Path(folder))
+        async with driver.at(cluster.data / "state" / "plugins_registry") as introduction:
+            await asyncio.sleep(8)
+            print("TOLD", introduction.told, introduction.asked)
+            await eventually(lambda: introduction.told == [""], seconds=2)
+            (known,) = (await asyncio.to_thread(cluster.json, "get", "csinodes"))["items"]
+            assert [each["name"] for each in known["spec"]["drivers"]] == [driver.name]
+            (node,) = (await asyncio.to_thread(cluster.json, "get", "nodes"))["items"]
+            assert node["metadata"]["labels"]["example.com/rack"] == "r1"
+            about = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": driver.name}}
+            volume = {
+                "apiVersion": "v1",
+                "kind": "PersistentVolume",
+                "metadata": {"name": "disk"},
+                "spec": {
+                    "capacity": {"storage": "1Gi"},
+                    "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": "by-hand",
+                    "csi": {"driver": driver.name, "volumeHandle": "vol-1", "fsType": "ext4"},
+                },
+            }
+            using_it = using("disk", "disk", "echo kept > /data/file && echo written; exec sleep 1000")
+            given = documents(
+                {**about, "spec": {"attachRequired": False}},
+                volume,
+                claim("disk", storageClassName="by-hand"),
+                using_it,
+            )
+            await asyncio.to_thread(cluster.kubectl, "apply", "-f", "-", stdin=given)
+            await asyncio.to_thread(wait_for, lambda: "written" in said(cluster, "disk"))
+            assert Path(folder, "volumes", "vol-1", "file").read_text() == "kept\n"  # noqa: ASYNC240 - tests may block
+            await asyncio.to_thread(cluster.kubectl, "delete", "pod", "disk", "--grace-period=1")
+            await eventually(lambda: driver.asked[-1:] == ["unstage vol-1"])
+            await asyncio.to_thread(cluster.kubectl, "delete", "pvc/disk", "pv/disk")
+        assert not mount.mounts_below(folder)

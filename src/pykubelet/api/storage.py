@@ -1,5 +1,7 @@
 """Persistent volumes and the claims to them, as far as a node needs them."""
 
+from collections.abc import Mapping
+
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.objects import ObjectReference
 from pykubelet.api.quantity import ResourceList
@@ -12,6 +14,21 @@ from pykubelet.api.volumes import HostPathVolumeSource
 class LocalVolumeSource(Struct, frozen=True):
     path: str = written(str)
     fs_type: str | None = None
+
+
+class SecretReference(Struct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+
+
+class CSIPersistentVolumeSource(Struct, frozen=True):
+    driver: str = written(str)
+    volume_handle: str = written(str)
+    read_only: bool | None = None
+    fs_type: str = ""
+    volume_attributes: Mapping[str, str] = {}
+    node_stage_secret_ref: SecretReference | None = None
+    node_publish_secret_ref: SecretReference | None = None
 
 
 class VolumeNodeAffinity(Struct, frozen=True):
@@ -32,6 +49,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
     local: LocalVolumeSource | None = None
     nfs: NFSVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
+    csi: CSIPersistentVolumeSource | None = None
 
 
 class PersistentVolume(Struct, frozen=True):
@@ -55,3 +73,37 @@ class ClaimedVolume(Struct, frozen=True):
 
     claim: PersistentVolumeClaim = written(PersistentVolumeClaim)
     volume: PersistentVolume = written(PersistentVolume)
+
+
+class TokenRequest(Struct, frozen=True):
+    audience: str = ""
+    expiration_seconds: int | None = None
+
+
+class CSIDriverSpec(Struct, frozen=True):
+    attach_required: bool | None = None
+    pod_info_on_mount: bool | None = None
+    volume_lifecycle_modes: tuple[str, ...] = ()
+    fs_group_policy: str | None = None
+    token_requests: tuple[TokenRequest, ...] = ()
+    requires_republish: bool | None = None
+
+
+class CSIDriver(Struct, frozen=True):
+    metadata: ObjectMeta = written(ObjectMeta)
+    spec: CSIDriverSpec = written(CSIDriverSpec)
+
+
+class VolumeError(Struct, frozen=True):
+    message: str = ""
+
+
+class VolumeAttachmentStatus(Struct, frozen=True):
+    attached: bool = False
+    attachment_metadata: Mapping[str, str] = {}
+    attach_error: VolumeError | None = None
+
+
+class VolumeAttachment(Struct, frozen=True):
+    metadata: ObjectMeta = written(ObjectMeta)
+    status: VolumeAttachmentStatus = written(VolumeAttachmentStatus)

@@ -22,6 +22,7 @@ from pykubelet.kube.certificate_store import CLIENT, SERVING, CertificateStore
 from pykubelet.kube.claims import KubeClaims
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
+from pykubelet.kube.csi import KubeCsi
 from pykubelet.kube.csr import node_template, serving_template
 from pykubelet.kube.events import EventRecorder
 from pykubelet.kube.kubeconfig import ClientConfig
@@ -51,6 +52,7 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     pods: KubePods
     objects: KubeObjects
     claims: KubeClaims
+    csi: KubeCsi
     services: ServiceView
     slices: SliceView | None
     """Where this node answers for services."""
@@ -100,6 +102,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known
         pods=KubePods(server),
         objects=objects,
         claims=KubeClaims(server, before),
+        csi=KubeCsi(server, config.node.name, objects),
         services=services,
         slices=slices,
         classes=KubeRuntimeClasses(server, before),

@@ -183,7 +183,9 @@ class Kubelet:
         self._start(tasks, {"journal": base.journal_files.run} | self._traces)
         version, status = await _wait_for(base.runtime.version), await _wait_for(base.runtime.status)
         self._has_begun = True
-        local = self._local = await machine_parts(base, status, lambda: reporter.node, parts.objects)
+        local = self._local = await machine_parts(
+            base, status, lambda: reporter.node, parts.objects, parts.plugins.drivers
+        )
         self._start(tasks, {"node status": reporter.run})
         await _until(lambda: reporter.node is not None)  # nothing can be admitted to a node that nobody knows
         outside = dependencies(base, parts, local, runtime_name=version.name, stats=self._stats)

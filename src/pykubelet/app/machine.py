@@ -28,6 +28,7 @@ from pykubelet.pod.container.dns import over_limits
 from pykubelet.pod.container.user_namespaces import checked_space
 from pykubelet.pod.node.node_object import node_capacity
 from pykubelet.pod.ports.api import PodObjects
+from pykubelet.pod.ports.csi import CsiVolumes
 from pykubelet.pod.ports.machine import PodCgroups
 from pykubelet.pod.ports.runtime import Capabilities, RuntimeStatus
 
@@ -51,7 +52,11 @@ class MachineParts(Struct, frozen=True, kw_only=True):
 
 
 async def machine_parts(
-    base: Foundations, status: RuntimeStatus, node: Callable[[], Node | None], objects: PodObjects | None
+    base: Foundations,
+    status: RuntimeStatus,
+    node: Callable[[], Node | None],
+    objects: PodObjects | None,
+    drivers: CsiVolumes | None = None,
 ) -> MachineParts:
     """Once the runtime has answered: much depends on what it can do. `node` is the newest known state of it."""
     config = base.config
@@ -81,6 +86,7 @@ async def machine_parts(
         logs=logs,
         objects=objects,
         claims=base.api.claims if base.api else None,
+        drivers=drivers,
         node=this_node,
         allocatable=allocatable,
         recorder=base.recorder,

@@ -7,12 +7,14 @@ from msgspec import Struct
 
 from pykubelet.app.foundations import Foundations
 from pykubelet.base.tasks import Work
+from pykubelet.plugins.csi import CsiDrivers
 from pykubelet.plugins.devices import PluginDevices
-from pykubelet.plugins.registry import DEVICES, PluginRegistry
+from pykubelet.plugins.registry import CSI, DEVICES, PluginRegistry
 
 
 class PluginParts(Struct, frozen=True, kw_only=True):
     devices: PluginDevices
+    drivers: CsiDrivers
     works: dict[str, Work]
 
 
@@ -25,5 +27,8 @@ def plugin_parts(base: Foundations, on_change: Callable[[], None]) -> PluginPart
         runtime_knows_cdi=base.runtime.capabilities.knows_cdi,
     )
     devices.load()
-    registry = PluginRegistry(str(root / "plugins_registry"), {DEVICES: devices})
-    return PluginParts(devices=devices, works={"device plug-ins": devices.run, "plug-ins": partial(registry.run)})
+    drivers = CsiDrivers(str(root), base.config.node.name, base.api.csi if base.api else None)
+    registry = PluginRegistry(str(root / "plugins_registry"), {CSI: drivers, DEVICES: devices})
+    return PluginParts(
+        devices=devices, drivers=drivers, works={"device plug-ins": devices.run, "plug-ins": partial(registry.run)}
+    )

@@ -18,6 +18,7 @@ from pykubelet.pod.container.mounts import container_mounts
 from pykubelet.pod.container.user_namespaces import IdMapping
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import PodObjects, Recorder, VolumeClaims
+from pykubelet.pod.ports.csi import CsiVolumes
 from pykubelet.pod.ports.runtime import ContainerMounts
 
 
@@ -26,7 +27,7 @@ class LocalHost:
 
     `memory` is what the node has for pods, in bytes. `recursive_read_only` says whether the runtime can make what is
     mounted below a mount read-only too. `users` gives ranges of users to pods; None where pods have the machine's own.
-    `objects`, `claims`, `node`, `allocatable` and `recorder` are for volumes made of other objects.
+    `objects`, `claims`, `drivers`, `node`, `allocatable` and `recorder` are for volumes made of other objects.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class LocalHost:
         logs: PodLogs | None = None,
         objects: PodObjects | None = None,
         claims: VolumeClaims | None = None,
+        drivers: CsiVolumes | None = None,
         node: ThisNode = lambda: ("", {}),
         allocatable: Callable[[], ResourceList] = dict,
         recorder: Recorder | None = None,
@@ -53,6 +55,7 @@ class LocalHost:
             memory=memory,
             objects=objects,
             claims=claims,
+            drivers=drivers,
             node=node,
             allocatable=allocatable,
             recorder=recorder,

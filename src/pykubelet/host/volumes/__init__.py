@@ -23,6 +23,7 @@ from pykubelet.host.subpath import prepare_sub_path
 from pykubelet.host.threads import in_thread
 from pykubelet.host.volumes.claims import ClaimedVolumes, ThisNode
 from pykubelet.host.volumes.config_map import ConfigMapContent
+from pykubelet.host.volumes.csi import Csi
 from pykubelet.host.volumes.downward_api import DownwardApiContent
 from pykubelet.host.volumes.empty_dir import EmptyDir
 from pykubelet.host.volumes.host_path import HostPath
@@ -36,6 +37,7 @@ from pykubelet.pod.container.mounts import VolumePart, sub_paths, used_volumes
 from pykubelet.pod.container.projected_volumes import needs_api
 from pykubelet.pod.moments import Journal, VolumeChanged
 from pykubelet.pod.ports.api import PodObjects, Recorder, VolumeClaims
+from pykubelet.pod.ports.csi import CsiVolumes
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +61,7 @@ class Volumes:
         memory: int,
         objects: PodObjects | None = None,
         claims: VolumeClaims | None = None,
+        drivers: CsiVolumes | None = None,
         node: ThisNode = lambda: ("", {}),
         allocatable: Callable[[], ResourceList] = dict,
         recorder: Recorder | None = None,
@@ -74,8 +77,9 @@ class Volumes:
             contents += [ConfigMapContent(objects), SecretContent(objects)]
         written = (Written(dirs, content, memory, recorder) for content in contents)
         fields = ("persistent_volume_claim", "ephemeral") if claims is not None else ()
-        self._claimed = [ClaimedVolumes(field, dirs, claims, node) for field in fields if claims is not None]
+        self._claimed = [ClaimedVolumes(field, dirs, claims, node, drivers) for field in fields if claims is not None]
         kinds: tuple[Kind, ...] = (EmptyDir(dirs, memory), HostPath(), *written, *self._claimed)
+        kinds += (Csi(drivers),) if drivers is not None else ()
         self._by_field = {kind.field: kind for kind in kinds}
         self._by_folder = {kind.plugin.replace("/", "~"): kind for kind in kinds}
 

@@ -16,12 +16,14 @@ from pykubelet.base.errors import Invalid, Retry
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.threads import in_thread
+from pykubelet.host.volumes.csi import claimed, mounted
 from pykubelet.host.volumes.host_path import check_host_path
 from pykubelet.host.volumes.ownership import give_to_group
 from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.projected_volumes import fs_group
 from pykubelet.pod.container.references import claim_of
 from pykubelet.pod.ports.api import VolumeClaims
+from pykubelet.pod.ports.csi import CsiVolumes
 
 LOCAL: Final = "kubernetes.io~local-volume"
 NFS: Final = "kubernetes.io~nfs"
@@ -42,11 +44,13 @@ class ClaimedVolumes:
         dirs: PodDirs,
         claims: VolumeClaims,
         node: ThisNode,
+        drivers: CsiVolumes | None = None,
     ) -> None:
         self.field = field
         self._dirs = dirs
         self._claims = claims
         self._node = node
+        self._drivers = drivers
         self._there: dict[tuple[str, str], str] = {}
         """Where each is that this agent has set up, by uid and name: it is not asked for again."""
 
@@ -55,7 +59,10 @@ class ClaimedVolumes:
         if key not in self._there:
             found = await self._claims.claimed(pod.metadata.namespace, claim_of(pod, volume) or "")
             self._check(pod, volume, found)
-            self._there[key] = await self._made(pod, volume, found)
+            path = await self._made(pod, volume, found)
+            if found.volume.spec.csi is not None:
+                return path  # a driver may want to be asked again and again
+            self._there[key] = path
         return self._there[key]
 
     async def tear_down(self, uid: str, name: str) -> None:
@@ -100,6 +107,11 @@ class ClaimedVolumes:
             target = self._target(pod, NFS, name)
             await _mount_nfs(spec.nfs, spec.mount_options, target)
             return target
+        if spec.csi is not None and self._drivers is not None:
+            claim = volume.persistent_volume_claim
+            return await mounted(
+                self._drivers, pod, claimed(found, read_only=claim is not None and bool(claim.read_only))
+            )
         raise Unsupported(f'volume "{volume.name}"', f"the kind of persistent volume that {name} is")
 
     async def _local(

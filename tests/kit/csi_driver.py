@@ -1,0 +1,126 @@
+"""A storage driver for one node that follows the specification, or does not, as its test wants.
+
+Its volumes are folders: staged by mounting them, and published by mounting them again, as real ones are.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from google.protobuf.message import Message
+
+from kit.plugin_socket import Introduction
+from pykubelet.base.errors import Invalid, Retry
+from pykubelet.host import mount
+from pykubelet.plugins._gen import csi_pb2 as csi
+from pykubelet.plugins._gen.registration_pb2 import PluginInfo
+from pykubelet.web.grpc_server import Call, answering
+
+RPC = csi.NodeServiceCapability.RPC
+
+
+class StorageDriver:
+    """`asked` is what it was asked, in words; `requests` the newest of each kind. `trouble` may raise before a call is
+    done, `trouble_after` when it was done."""
+
+    def __init__(self, folder: Path, name: str = "disk.example.com", *capabilities: int, mounts: bool = True) -> None:
+        self.name = name
+        self.folder = folder
+        self.asked: list[str] = []
+        self.requests: dict[str, Message] = {}
+        self.trouble: Callable[[str], None] = lambda call: None
+        self.trouble_after: Callable[[str], None] = lambda call: None
+        self.hangs: set[str] = set()
+        self.node_id = "node-1"
+        self._mounts = mounts
+        self._capabilities = capabilities or (RPC.STAGE_UNSTAGE_VOLUME,)
+
+    @asynccontextmanager
+    async def at(self, registry: Path, *, endpoint: Path | None = None) -> AsyncIterator[Introduction]:
+        """Registered by a socket in the registry's folder, until the end of the block."""
+        place = endpoint or self.folder / "csi.sock"
+        calls = {
+            "NodeGetCapabilities": Call(csi.NodeGetCapabilitiesRequest, self._get_capabilities),
+            "NodeGetInfo": Call(csi.NodeGetInfoRequest, self._get_info),
+            "NodeStageVolume": Call(csi.NodeStageVolumeRequest, self._stage),
+            "NodeUnstageVolume": Call(csi.NodeUnstageVolumeRequest, self._unstage),
+            "NodePublishVolume": Call(csi.NodePublishVolumeRequest, self._publish),
+            "NodeUnpublishVolume": Call(csi.NodeUnpublishVolumeRequest, self._unpublish),
+        }
+        info = PluginInfo(type="CSIPlugin", name=self.name, endpoint=str(place), supported_versions=["1.0.0"])
+        introduction = Introduction(info)
+        named = {f"csi.v1.Node/{name}": call for name, call in calls.items()}
+        async with answering(str(place), named), introduction.at(registry / f"{self.name}-reg.sock"):
+            yield introduction
+
+    async def _get_capabilities(self, _: csi.NodeGetCapabilitiesRequest) -> csi.NodeGetCapabilitiesResponse:
+        found = [csi.NodeServiceCapability(rpc=RPC(type=each)) for each in self._capabilities]  # type: ignore[arg-type]
+        return csi.NodeGetCapabilitiesResponse(capabilities=found)
+
+    async def _get_info(self, _: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
+        topology = csi.Topology(segments={"example.com/rack": "r1"})
+        return csi.NodeGetInfoResponse(node_id=self.node_id, max_volumes_per_node=7, accessible_topology=topology)
+
+    async def _stage(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
+        async with self._doing("stage", request, request.volume_id):
+            self._mount(str(self._volume(request.volume_id)), request.staging_target_path)
+        return csi.NodeStageVolumeResponse()
+
+    async def _unstage(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
+        async with self._doing("unstage", request, request.volume_id):
+            self._unmount(request.staging_target_path)
+        return csi.NodeUnstageVolumeResponse()
+
+    async def _publish(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
+        async with self._doing("publish", request, request.volume_id):
+            staged = request.staging_target_path
+            if self._mounts and staged and not mount.is_mount_point(staged):
+                raise Invalid("it is not staged")
+            source = staged or str(self._volume(request.volume_id))
+            os.makedirs(request.target_path, exist_ok=True)
+            self._mount(source, request.target_path)
+        return csi.NodePublishVolumeResponse()
+
+    async def _unpublish(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
+        async with self._doing("unpublish", request, request.volume_id):
+            self._unmount(request.target_path)
+            if os.path.isdir(request.target_path):  # noqa: ASYNC240
+                os.rmdir(request.target_path)
+        return csi.NodeUnpublishVolumeResponse()
+
+    @asynccontextmanager
+    async def _doing(self, call: str, request: Message, volume: str) -> AsyncIterator[None]:
+        self.asked.append(f"{call} {volume}")
+        self.requests[call] = request
+        if call in self.hangs:
+            await asyncio.sleep(3600)
+        self.trouble(call)
+        yield
+        self.trouble_after(call)
+
+    def _volume(self, name: str) -> Path:
+        found = self.folder / "volumes" / name
+        found.mkdir(parents=True, exist_ok=True)
+        return found
+
+    def _mount(self, source: str, target: str) -> None:
+        if self._mounts and not mount.is_mount_point(target):
+            mount.bind(source, target)
+
+    def _unmount(self, target: str) -> None:
+        if self._mounts and mount.is_mount_point(target):
+            mount.unmount(target)
+
+
+def once(call: str, text: str = "not now") -> Callable[[str], None]:
+    """Trouble with one call, the first time."""
+    left = [call]
+
+    def trouble(asked: str) -> None:
+        if asked in left:
+            left.remove(asked)
+            raise Retry(text)
+
+    return trouble

@@ -1,0 +1,81 @@
+"""Word of drivers on a node reaches the API server, and comes back when they go."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kit.api_process import Api, serving_api
+from pykubelet.api.storage import SecretReference
+from pykubelet.base.errors import NotFound, Retry
+from pykubelet.kube.client import ApiClient
+from pykubelet.kube.credentials import Credentials
+from pykubelet.kube.csi import KubeCsi
+from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
+
+NODE = "/api/v1/nodes"
+STORAGE = "/apis/storage.k8s.io/v1"
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with serving_api() as running:
+        await post(running, NODE, {"metadata": {"name": "n1"}})
+        yield running
+
+
+@pytest.fixture
+async def csi(api: Api) -> AsyncIterator[KubeCsi]:
+    config = ClientConfig(Cluster(server=api.url), User())
+    async with ApiClient(Credentials(config, environ={})) as client:
+        yield KubeCsi(client, "n1", None)  # type: ignore[arg-type]
+
+
+async def post(api: Api, path: str, body: dict[str, Any]) -> None:
+    async with api.session.post(f"{api.url}{path}", json=body) as answer:
+        assert answer.status == 201, await answer.text()
+
+
+async def read(api: Api, path: str) -> Any:
+    async with api.session.get(f"{api.url}{path}") as answer:
+        return await answer.json()
+
+
+async def test_drivers_come_and_go(api: Api, csi: KubeCsi) -> None:
+    await csi.install("a.example.com", "id-a", {"example.com/rack": "r1"}, 7)
+    await csi.install("b.example.com", "id-b", {}, 0)
+    found = await read(api, f"{STORAGE}/csinodes/n1")
+    assert found["spec"]["drivers"] == [
+        {"name": "a.example.com", "nodeID": "id-a", "topologyKeys": ["example.com/rack"], "allocatable": {"count": 7}},
+        {"name": "b.example.com", "nodeID": "id-b"},
+    ]
+    node = await read(api, f"{NODE}/n1")
+    assert found["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+    assert node["metadata"]["labels"]["example.com/rack"] == "r1"
+    ids = json.loads(node["metadata"]["annotations"]["csi.volume.kubernetes.io/nodeid"])
+    assert ids == {"a.example.com": "id-a", "b.example.com": "id-b"}
+    await csi.install("a.example.com", "other", {}, 0)  # the driver was set up anew
+    await csi.uninstall("b.example.com")
+    found = await read(api, f"{STORAGE}/csinodes/n1")
+    assert [(each["name"], each["nodeID"]) for each in found["spec"]["drivers"]] == [("a.example.com", "other")]
+    await csi.uninstall("a.example.com")
+    assert "csi.volume.kubernetes.io/nodeid" not in (await read(api, f"{NODE}/n1"))["metadata"].get("annotations", {})
+
+
+async def test_what_is_said_of_a_driver_and_an_attachment(api: Api, csi: KubeCsi) -> None:
+    with pytest.raises(NotFound):
+        await csi.driver("a.example.com")
+    about = {"metadata": {"name": "a.example.com"}, "spec": {"attachRequired": False, "fsGroupPolicy": "File"}}
+    await post(api, f"{STORAGE}/csidrivers", about)
+    told = await csi.driver("a.example.com")
+    assert (told.attach_required, told.fs_group_policy) == (False, "File")
+    with pytest.raises(Retry, match="is being created"):
+        await csi.attached("csi-x")
+
+
+async def test_a_drivers_secret(api: Api, csi: KubeCsi) -> None:
+    with pytest.raises(Retry, match="secret default/s is not there"):
+        await csi.secret(SecretReference("s", "default"))
+    await post(api, "/api/v1/namespaces/default/secrets", {"metadata": {"name": "s"}, "stringData": {"key": "word"}})
+    assert await csi.secret(SecretReference("s", "default")) == {"key": "word"}
