@@ -19,7 +19,6 @@ from pykubelet.host.allocation_files import AllocationFiles
 from pykubelet.host.cgroups.groups import KernelPodCgroups
 from pykubelet.host.credential_providers import load_credential_providers
 from pykubelet.host.iptables import keep_chains
-from pykubelet.host.logind import Logind
 from pykubelet.host.memory_notice import memory_notice
 from pykubelet.host.oom_kills import watch_oom_kills
 from pykubelet.host.prepare import keep_processes_sorted
@@ -152,6 +151,8 @@ def _shutdown(base: Foundations, reporter: NodeReporter) -> ShutdownParts | None
     config = base.config
     if not config.shutdown_periods or config.remove_pods:
         return None
+    from pykubelet.host.logind import Logind  # few machines are asked to wait
+
     return ShutdownParts(
         periods=config.shutdown_periods,
         notice=None if config.shutdown_on_term else Logind(),
