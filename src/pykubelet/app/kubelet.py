@@ -226,7 +226,7 @@ class Kubelet:
                 return
             log.warning("the pods of an earlier agent can be stopped only once the runtime answers")
         await start
-        if self._base.checkpoints is not None:
+        if self._base.checkpoints is not None and not self._base.config.remove_pods:
             self._base.checkpoints.freeze()  # these pods go on when an agent comes again
         if self._living is not None:
             await self._living.stop_pods()

@@ -21,6 +21,9 @@ from pykubelet.cli.common import (
 @click.option("--container-runtime-endpoint", default="", metavar="URL", help="The runtime [the best there is].")
 @services_option
 @images_option
+@click.option(
+    "--keep-secrets", is_flag=True, help="Keep secrets of pods on disk, to run them when the API server is away."
+)
 @quiet_option
 def join(
     data: str | None,
@@ -30,6 +33,7 @@ def join(
     container_runtime_endpoint: str,
     services: bool,
     images: str | None,
+    keep_secrets: bool,
     quiet: bool,
 ) -> None:
     """Start a node here for an API server somewhere else.
@@ -49,6 +53,7 @@ def join(
             runtime=container_runtime_endpoint,
             services=services,
             images=images or "",
+            keep_secrets=keep_secrets,
         )
         say(
             f"Node {plan.node} has joined {joining.api_url(plan)}. Next:\n"

@@ -39,6 +39,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How such a node gets that kubeconfig."""
     refuse_unenforced: bool = False
     """Whether its node refuses pods whose limits it cannot enforce."""
+    keep_secrets: bool = False
+    """Whether secrets of its pods may lie on its disk, for a start without the API server."""
     services: bool = False
     """Whether the node answers for services."""
     cluster_dns: str = ""

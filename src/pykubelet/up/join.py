@@ -59,6 +59,7 @@ def join(
     runtime: str = "",
     services: bool = True,
     images: str = "",
+    keep_secrets: bool = False,
 ) -> Plan:
     """Start an agent for an API server, and return when its node is ready there. Harmless when it runs."""
     installation = Installation(folder, say)
@@ -66,10 +67,13 @@ def join(
         plan = folder.plan()
         if plan.made_by != "join":
             raise Invalid(f"{folder.path} was not made by `pykubelet join`; choose another with --data")
+        if keep_secrets and not plan.keep_secrets:
+            raise Invalid("what runs keeps no secrets; stop it first with `pykubelet down`")
         say(f"It is running already (data in {folder.path}).")
     else:
         decided = partial(node_plan, folder, say, made_by="join", runtime=runtime, services=services, images=images)
         plan = _claim(folder, say, credential, node, decided)
+        plan = folder.save(changed(plan, keep_secrets=keep_secrets))
         installation.start(plan)
     installation.wait(plan)
     return plan

@@ -65,6 +65,7 @@ def _agent(folder: Folder, plan: Plan) -> list[str]:
     agent += ["--address", plan.address, "--port", str(plan.kubelet_port), "--healthz-port=0"]
     agent += ["--container-runtime-endpoint", plan.runtime, "--cluster-domain", "cluster.local"]
     agent += ["--refuse-unenforced"] if plan.refuse_unenforced else []
+    agent += ["--keep-secrets"] if plan.keep_secrets else []
     agent += ["--proxy-services"] if plan.services else []
     agent += ["--cluster-dns", plan.cluster_dns] if plan.cluster_dns else []
     agent += ["--images", plan.images, "--kernel-memcg-notification"]

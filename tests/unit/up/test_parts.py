@@ -33,3 +33,9 @@ def test_pods_are_filtered_unless_they_are_plain_processes(tmp_path: Path) -> No
     for runtime, is_filtered in (("process", True), ("unix:///run/containerd.sock", True), ("process://plain", False)):
         _, agent = parts(Folder(tmp_path), changed(PLAN, runtime=runtime))
         assert ("--seccomp-default" in agent.command) is is_filtered
+
+
+def test_secrets_are_kept_on_disk_only_where_that_is_wanted(tmp_path: Path) -> None:
+    for keeps in (True, False):
+        (agent,) = parts(Folder(tmp_path), changed(PLAN, kubeconfig="/k", keep_secrets=keeps))
+        assert ("--keep-secrets" in agent.command) is keeps
