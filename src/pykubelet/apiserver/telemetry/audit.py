@@ -19,7 +19,7 @@ from pykubelet.base.errors import Invalid
 _WITH_REQUEST: Final = ("Request", "RequestResponse")
 
 
-def audit_line(seen: Seen, stage: Stage, now: datetime) -> bytes:
+def audit_line(seen: Seen, stage: Stage, received: datetime, now: datetime) -> bytes:
     event: Object = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
@@ -29,7 +29,7 @@ def audit_line(seen: Seen, stage: Stage, now: datetime) -> bytes:
         "requestURI": seen.request.rel_url.raw_path_qs,
         **dict(_asked(seen)),
         **dict(_answered(seen, stage)),
-        "requestReceivedTimestamp": str(MicroTime.of(seen.received)),
+        "requestReceivedTimestamp": str(MicroTime.of(received)),
         "stageTimestamp": str(MicroTime.of(now)),
     }
     if stage != "RequestReceived" and (annotations := _annotations(seen)):

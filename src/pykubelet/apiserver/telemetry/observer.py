@@ -38,7 +38,7 @@ class Observer:
         given = request.headers.get(HEADER, "")
         name = given if 0 < len(given) <= _LONGEST_ID and given.isprintable() else new_uid()
         request[AUDIT_ID] = name
-        return Seen(request, time.perf_counter(), self._now(), name)
+        return Seen(request, time.perf_counter(), self._now() if self.is_auditing else None, name)
 
     async def known(self, seen: Seen) -> None:
         """Who it is: the log is told before anything is done."""
@@ -82,7 +82,9 @@ class Observer:
             self.tallies.audits(seen.depth.level)
         if seen.depth.level == "None" or stage in seen.depth.omitted:
             return False
-        moment = seen.received if stage == "RequestReceived" else self._now()
-        self._auditing.log.write(audit_line(seen, stage, moment))
+        now = self._now()
+        received = seen.received or now
+        moment = received if stage == "RequestReceived" else now
+        self._auditing.log.write(audit_line(seen, stage, received, moment))
         self.tallies.audited()
         return True

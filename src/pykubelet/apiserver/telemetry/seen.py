@@ -17,7 +17,8 @@ REASON: Final = "authorization.k8s.io/reason"
 class Seen(msgspec.Struct):
     request: web.Request
     began: float
-    received: datetime
+    received: datetime | None
+    """None: nobody writes it down."""
     audit_id: str
     info: RequestInfo | None = None
     resource: Resource | None = None

@@ -33,6 +33,7 @@ _VERBS: Final = {
     "update": "PUT",
     "watch": "WATCH",
 }
+_READING: Final = ("get", "list", "watch")
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"})
 _APPLY: Final = "application/apply-patch"
 _COMPONENT: Final = "apiserver"
@@ -101,19 +102,23 @@ class Tallies:
 
     def ends(self, seen: Seen, seconds: float) -> None:
         """It is found by what is at hand: to make labels for each request would take longer than to count it."""
-        info, resource, dry_run = seen.info, seen.resource, seen.request.query.get("dryRun") == "All"
+        info, resource, dry_run = seen.info, seen.resource, False
         if info is None or resource is None:
             key: tuple[object, ...] = (seen.request.method if seen.request.method in _METHODS else "", seen.code)
         else:
-            what = (
+            dry_run = info.verb not in _READING and seen.request.query.get("dryRun") == "All"
+            key = (
                 info.verb,
                 resource.prefix,
                 resource.version,
                 info.subresource,
                 bool(info.name),
                 bool(info.namespace),
+                seen.code,
+                dry_run,
+                seen.is_long,
+                seen.content_type.startswith(_APPLY),
             )
-            key = (*what, seen.code, dry_run, seen.is_long, seen.content_type.startswith(_APPLY))
         series = self._series.get(key)
         if series is None:
             said = "All" if dry_run else ""
