@@ -18,6 +18,7 @@ from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import NotFound, Retry
+from pykubelet.node.probes import quoted
 from pykubelet.node.recording.live import RecordedAgent
 from pykubelet.pod.ports.probing import Answer, Verdict
 
@@ -30,7 +31,7 @@ PLANTED = {
     "header": "Bearer Pl4nted-header",
     "annotation": "Pl4nted-annotation",
     "last applied": '{"spec":"Pl4nted-last-applied"}',
-    "probe command": "Pl4nted-probe-word",
+    "probe command": "echo \"Pl4nted-probe-word\" || echo 'not'",
     "config map": "Pl4nted-config",
 }
 """What must never be in a recording."""
@@ -75,6 +76,8 @@ class MoodyContainers:
             return Answer(Verdict.SUCCESS, "fine")
         if self._chance.random() < 0.2:
             return Answer(Verdict.UNKNOWN, "no answer", is_error=True)
+        if probe.exec is not None:
+            return Answer(Verdict.FAILURE, f"command timed out: {quoted(' '.join(probe.exec.command))} timed out")
         return Answer(Verdict.FAILURE, f"cannot log in with {PLANTED['env of a secret']}")
 
     async def close(self) -> None:
@@ -149,6 +152,7 @@ class Chaos:
             "pull_image": 1.5, "pods": 0.03,
         }  # fmt: skip
         self.world.runtime.failures["pull_image"] = [_denied(), _denied()]
+        self.world.runtime.exit_codes["bye"] = 1
 
     async def run(self, lines: Lines, seconds: float) -> None:
         names = [f"p{number}" for number in range(self._count)]

@@ -6,6 +6,7 @@ decisions stay the same.
 import base64
 import binascii
 import hmac
+import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
@@ -30,6 +31,7 @@ _SHORTEST: Final = 8
 _LONG: Final = 20
 _MOST_LEARNED: Final = 1000
 _PREFIX: Final = "hidden-"
+_SAYS_SOMETHING: Final = re.compile(rb'"(?:message|output|error|text)":"[^"]')
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -40,6 +42,8 @@ class Hiding:
         self._key = key
         self._learned: OrderedDict[bytes, bytes] = OrderedDict()
         """Secrets as they would stand in a line, and what stands there instead."""
+        self._words: OrderedDict[bytes, bytes] = OrderedDict()
+        """The same of what people have written into commands, which stands only in what is said of these."""
 
     def value(self, value: Any) -> Any:
         """What has come from outside, as it may be written down."""
@@ -77,6 +81,10 @@ class Hiding:
         for secret, instead in self._learned.items():
             if secret in line:
                 line = line.replace(secret, instead)
+        if self._words and _SAYS_SOMETHING.search(line):
+            for word, instead in self._words.items():
+                if word in line:
+                    line = line.replace(word, instead)
         return line
 
     # --- inside
@@ -84,11 +92,16 @@ class Hiding:
     def _learn(self, secret: str) -> str:
         instead = self.text(secret)
         if _is_telling(secret):
-            key = msgspec.json.encode(secret)[1:-1]
-            self._learned[key] = instead.encode()
-            self._learned.move_to_end(key)
-            if len(self._learned) > _MOST_LEARNED:
-                self._learned.popitem(last=False)
+            _remember(self._learned, secret, instead)
+        return instead
+
+    def _learn_word(self, word: str) -> str:
+        """Others quote commands in their messages, each in its own way."""
+        instead = self.text(word)
+        if _is_telling(word):
+            go = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+            for form in dict.fromkeys((word, repr(word)[1:-1], go)):
+                _remember(self._words, form, instead)
         return instead
 
     def _bytes(self, data: bytes) -> bytes:
@@ -119,9 +132,10 @@ class Hiding:
         found: Container = container
         changes: dict[str, Any] = {}
         if found.env:
-            changes["env"] = tuple(replace(each, value=self.text(each.value)) for each in found.env)
+            hide = self._learn_word if _expands(found) else self.text
+            changes["env"] = tuple(replace(each, value=hide(each.value)) for each in found.env)
         if found.command:
-            changes["command"] = self._words(found.command)
+            changes["command"] = (*found.command[:1], *map(self.text, found.command[1:]))
         if found.args:
             changes["args"] = tuple(map(self.text, found.args))
         for name in ("liveness_probe", "readiness_probe", "startup_probe"):
@@ -137,7 +151,9 @@ class Hiding:
 
     def _handler(self, handler: H) -> H:
         if handler.exec is not None:
-            return changed(handler, exec=changed(handler.exec, command=self._words(handler.exec.command)))
+            command: tuple[str, ...] = handler.exec.command
+            hidden = (*command[:1], *map(self._learn_word, command[1:]))
+            return changed(handler, exec=changed(handler.exec, command=hidden))
         if handler.http_get is not None:
             return changed(handler, http_get=self._request(handler.http_get))
         return handler
@@ -145,11 +161,7 @@ class Hiding:
     def _request(self, request: HTTPGetAction) -> HTTPGetAction:
         headers = tuple(replace(each, value=self.text(each.value)) for each in request.http_headers)
         path, mark, query = request.path.partition("?")
-        return changed(request, http_headers=headers, path=f"{path}{mark}{self.text(query)}")
-
-    def _words(self, command: tuple[str, ...]) -> tuple[str, ...]:
-        """Of a command only the program is shown."""
-        return (*command[:1], *map(self.text, command[1:]))
+        return changed(request, http_headers=headers, path=f"{path}{mark}{self._learn_word(query)}")
 
     # --- secrets
 
@@ -200,6 +212,24 @@ class Hiding:
             password=self._learn(credentials.password),
             token=self._learn(credentials.token),
         )
+
+
+def _remember(learned: "OrderedDict[bytes, bytes]", text: str, instead: str) -> None:
+    key = msgspec.json.encode(text)[1:-1]
+    learned[key] = instead.encode()
+    learned.move_to_end(key)
+    if len(learned) > _MOST_LEARNED:
+        learned.popitem(last=False)
+
+
+def _expands(container: Container) -> bool:
+    """Whether variables get into what is run against it."""
+    hooks = container.lifecycle
+    handlers: tuple[Probe | LifecycleHandler | None, ...] = (
+        container.liveness_probe, container.readiness_probe, container.startup_probe,
+        hooks.post_start if hooks else None, hooks.pre_stop if hooks else None,
+    )  # fmt: skip
+    return any("$(" in word for each in handlers if each and each.exec for word in each.exec.command)
 
 
 def _is_telling(secret: str) -> bool:

@@ -17,6 +17,7 @@ from pykubelet import __version__
 from pykubelet.api import codec
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
+from pykubelet.base.stepped_loop import EndlessStep
 from pykubelet.node.agent import Agent
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.hooks import RuntimeHooks
@@ -232,7 +233,12 @@ class RecordedAgent:
         loop, enough = self._stage.loop, time.perf_counter() + _LONGEST
         if not self._is_in_step:
             self._begin_step()
-        self._is_in_step = not loop.run(lambda: time.perf_counter() > enough)
+        try:
+            self._is_in_step = not loop.run(lambda: time.perf_counter() > enough)
+        except EndlessStep:  # somebody waits for time to pass, which it does only from step to step
+            self._give_up()
+            self._is_in_step = False
+            self._wake()
         if self._is_in_step or self._came:
             self._wake()
         elif (due := loop.due) is not None and not self._is_next_now:

@@ -77,6 +77,8 @@ def test_what_is_secret_is_in_no_line(chaos: list[bytes]) -> None:
         assert secret.encode() not in all_of_it, what
     assert b'"PASSWORD"' in all_of_it  # names are there
     assert b"denied for robot:[hidden]" in all_of_it
+    assert b"timed out: " in all_of_it
+    assert b"the command ['bye', 'hidden-" in all_of_it
 
 
 def test_two_replays_say_the_same_whatever_the_order_of_sets(chaos: list[bytes], tmp_path: Path) -> None:
@@ -271,6 +273,20 @@ async def test_what_cannot_be_written_down_ends_the_recording_and_not_the_agent(
     assert lines.all[-1] == b'{"end":"something could not be written down"}'
     assert "the agent goes on without it" in caplog.text
     assert replayed(lines.all).difference is None
+
+
+@virtual_time
+async def test_a_step_without_end_ends_the_recording_and_not_the_agent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, lines = World(), Lines()
+    async with recorded(world, lines) as node:
+        monkeypatch.setattr("pykubelet.base.stepped_loop._MOST_CALLS", 20)
+        for number in range(30):
+            world.pods.apply(make_pod(f"p{number}"))
+        await eventually(lambda: "the agent goes on without it" in caplog.text)
+        monkeypatch.undo()
+        await eventually(lambda: all(node.phase(f"uid-p{number}") == "Running" for number in range(30)))
 
 
 @virtual_time
