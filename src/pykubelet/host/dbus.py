@@ -146,8 +146,10 @@ class _Reader:
                 self.align(8 if kind[1] in "({xtd" else 4 if kind[1] in "aiusohb" else 1)
                 end += self.at
                 found = []
-                while self.at < end:
+                while (at := self.at) < end:
                     found.append(self.value(kind[1:], depth + 1))
+                    if self.at == at:
+                        raise Unreadable("a list of the bus is made of nothing")
                 return tuple(found)
             case plain if plain in _FIXED:
                 return self.number(_FIXED[plain])
@@ -284,6 +286,8 @@ class Bus:
                 found = array.array("i")
                 found.frombytes(sent[: len(sent) - len(sent) % 4])
                 self._fds += found
+        if len(self._fds) > _MOST_FDS:
+            raise Unreadable("the bus sends more files than anybody has asked for")
         if not data:
             raise Unreadable("it has closed the connection")
         return data
