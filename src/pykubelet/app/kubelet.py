@@ -14,6 +14,7 @@ from pykubelet.app.agent import agent_parts, chores, dependencies, rotation
 from pykubelet.app.foundations import Foundations, check_reserved, lay_foundations
 from pykubelet.app.machine import MachineParts, machine_parts
 from pykubelet.app.pinning import ADMISSION_DURATION, pinning_gauges
+from pykubelet.app.plugins import pod_resources
 from pykubelet.app.recording import LivingAgent, living_agent, recording_file
 from pykubelet.app.reloading import ConfigFiles, Reloading
 from pykubelet.app.stats import stats_reader
@@ -197,6 +198,7 @@ class Kubelet:
         can = base.runtime.capabilities
         logs = self._logs = LogRotation(base.runtime, local.logs, rotation(base.config.log_rotation, can))
         self._start(tasks, chores(base, parts, local, agent.pleg, living.look, logs) | self._server_parts)
+        self._start(tasks, {"pod resources": pod_resources(base, parts.plugins, agent).run})
         if base.api is not None:
             self._start(tasks, base.api.parts)
             while_ours = reporter.ownership.while_ours

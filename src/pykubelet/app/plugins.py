@@ -1,15 +1,17 @@
 """The part of the wiring that is about plug-ins: what takes them in, and what they bring."""
 
 from collections.abc import Callable
-from functools import partial
 
 from msgspec import Struct
 
 from pykubelet.app.foundations import Foundations
 from pykubelet.base.tasks import Work
+from pykubelet.node.agent import Agent
 from pykubelet.plugins.csi import CsiDrivers
 from pykubelet.plugins.devices import PluginDevices
+from pykubelet.plugins.pod_resources import Pinned, PodResources
 from pykubelet.plugins.registry import CSI, DEVICES, PluginRegistry
+from pykubelet.pod.pinning.memory_state import allocatable_blocks
 
 
 class PluginParts(Struct, frozen=True, kw_only=True):
@@ -30,5 +32,19 @@ def plugin_parts(base: Foundations, on_change: Callable[[], None]) -> PluginPart
     drivers = CsiDrivers(str(root), base.config.node.name, base.api.csi if base.api else None)
     registry = PluginRegistry(str(root / "plugins_registry"), {CSI: drivers, DEVICES: devices})
     return PluginParts(
-        devices=devices, drivers=drivers, works={"device plug-ins": devices.run, "plug-ins": partial(registry.run)}
+        devices=devices, drivers=drivers, works={"device plug-ins": devices.run, "plug-ins": registry.run}
     )
+
+
+def pod_resources(base: Foundations, parts: PluginParts, agent: Agent) -> PodResources:
+    """For those who watch the machine."""
+    pinning = agent.pinning
+    cpus, memory = (pinning.cpus, pinning.memory) if pinning is not None else (None, None)
+    pinned = Pinned(
+        cpus=lambda uid, name: (cpus.state.of(uid, name) or ()) if cpus is not None else (),
+        memory=lambda uid, name: (memory.state.of(uid, name) or ()) if memory is not None else (),
+        all_cpus=lambda: cpus.allocatable if cpus is not None else (),
+        all_memory=lambda: allocatable_blocks(memory.state) if memory is not None else (),
+    )
+    folder = str(base.config.root_dir / "pod-resources")
+    return PodResources(folder, lambda: tuple(agent.handlers.usage.pods()), lambda: parts.devices.inventory, pinned)

@@ -10,11 +10,15 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from pykubelet.base.errors import Invalid, NotFound, PykubeletError
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.web.grpc_channel import as_bytes
 
 _LARGEST_QUESTION: Final = 4 << 20
 _MOST_AT_ONCE: Final = 100
+
+
+class Exhausted(Retry):
+    """Whoever asks has asked too often."""
 
 
 class Call(NamedTuple):
@@ -90,4 +94,6 @@ def _answers(call: Stream) -> Callable[[Any, Any], AsyncIterator[Message]]:
 def _code(error: PykubeletError) -> grpc.StatusCode:
     if isinstance(error, NotFound):
         return grpc.StatusCode.NOT_FOUND
+    if isinstance(error, Exhausted):
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
     return grpc.StatusCode.INVALID_ARGUMENT if isinstance(error, Invalid) else grpc.StatusCode.UNKNOWN

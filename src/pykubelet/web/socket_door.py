@@ -39,6 +39,7 @@ class _Door:
         self._answering = answering
         self._behind = behind
         self._is_open = False
+        self._is_closing = False
         self._opening = asyncio.Lock()
         self._guests: set[asyncio.Task[None]] = set()
 
@@ -49,11 +50,15 @@ class _Door:
             if len(self._guests) < _MOST_GUESTS:
                 self._guests.add(task)
                 await self._let_in(reader, writer)
+        except asyncio.CancelledError:
+            if not self._is_closing:  # else it is told to nobody: the loop would take it for a fault
+                raise
         finally:
             self._guests.discard(task)
             writer.close()
 
     async def close(self) -> None:
+        self._is_closing = True
         for guest in self._guests:
             guest.cancel()
         await asyncio.gather(*self._guests, return_exceptions=True)

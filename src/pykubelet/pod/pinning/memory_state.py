@@ -82,6 +82,16 @@ class MemoryState(Struct, frozen=True, kw_only=True):
         return MemoryState(machine=machine, assigned=pods)
 
 
+def allocatable_blocks(state: MemoryState) -> tuple[Block, ...]:
+    """All that there is for containers, by NUMA node and kind."""
+    return tuple(
+        Block(nodes=(node,), type=resource, size=table.allocatable)
+        for node, memory in sorted(state.machine.items())
+        for resource, table in sorted(memory.tables.items())
+        if table.allocatable
+    )
+
+
 def untouched(machine: MachineTopology, reserved: Reserved) -> MachineMemory:
     """What there is before anybody has any. Raises ValueError where more is reserved than there is."""
     return {

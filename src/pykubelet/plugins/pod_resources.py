@@ -1,0 +1,160 @@
+"""For programs on this machine that watch it: which container has which devices, processors and memory of its own."""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from pykubelet.api.pod import Pod
+from pykubelet.api.rules.resources import is_sidecar
+from pykubelet.base.errors import NotFound
+from pykubelet.base.rate_limit import TokenBucket
+from pykubelet.plugins.registry import LONGEST_PATH
+from pykubelet.pod.devices.allocations import DeviceInventory
+from pykubelet.pod.devices.choice import Device
+from pykubelet.pod.pinning.memory_state import Block
+from pykubelet.web.socket_door import socket_door
+
+if TYPE_CHECKING:
+    from pykubelet.plugins._gen import pod_resources_pb2 as wire
+
+log = logging.getLogger(__name__)
+
+SOCKET: Final = "kubelet.sock"
+_RATE: Final = 100.0
+_BURST: Final = 10
+"""As upstream has them: whoever asks more often is told so."""
+
+
+class Pinned(Struct, frozen=True):
+    """What is handed out besides devices."""
+
+    cpus: Callable[[str, str], Iterable[int]] = lambda uid, container: ()
+    """Those that a container, by its pod's uid and its name, has for itself."""
+    memory: Callable[[str, str], Iterable[Block]] = lambda uid, container: ()
+    all_cpus: Callable[[], Iterable[int]] = tuple
+    all_memory: Callable[[], Iterable[Block]] = tuple
+
+
+class PodResources:
+    """`pods` are those that run here."""
+
+    def __init__(
+        self, folder: str, pods: Callable[[], Collection[Pod]], devices: Callable[[], DeviceInventory], pinned: Pinned
+    ) -> None:
+        self._folder = folder
+        self._pods = pods
+        self._devices = devices
+        self._pinned = pinned
+        self._bucket = TokenBucket(_RATE, _BURST)
+
+    async def run(self) -> None:
+        """Answer for ever."""
+        os.makedirs(self._folder, 0o750, exist_ok=True)
+        if len(os.fsencode(f"{self._folder}/.{SOCKET}")) > LONGEST_PATH:
+            log.warning(
+                "nobody can ask for pod resources: %s is too long for a socket; use a shorter root", self._folder
+            )
+            await asyncio.Event().wait()
+        async with socket_door(f"{self._folder}/{SOCKET}", self._answering):
+            await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def _answering(self, path: str) -> AsyncIterator[None]:
+        """Loaded when the first one asks."""
+        from pykubelet.plugins._gen import pod_resources_pb2 as wire
+        from pykubelet.web.grpc_server import Call, Exhausted, answering
+
+        def admit() -> None:
+            if self._bucket.reserve(asyncio.get_running_loop().time()) > 0:
+                self._bucket.give_back()
+                raise Exhausted("rejected by rate limit")
+
+        async def list_(_: wire.ListPodResourcesRequest) -> wire.ListPodResourcesResponse:
+            admit()
+            return wire.ListPodResourcesResponse(pod_resources=[self._of(pod) for pod in self._pods()])
+
+        async def get(asked: wire.GetPodResourcesRequest) -> wire.GetPodResourcesResponse:
+            admit()
+            for pod in self._pods():
+                if (pod.metadata.namespace, pod.metadata.name) == (asked.pod_namespace, asked.pod_name):
+                    return wire.GetPodResourcesResponse(pod_resources=self._of(pod))
+            raise NotFound(f"pod {asked.pod_name} in namespace {asked.pod_namespace} not found")
+
+        async def allocatable(_: wire.AllocatableResourcesRequest) -> wire.AllocatableResourcesResponse:
+            admit()
+            return self._allocatable()
+
+        service = "v1.PodResourcesLister"
+        calls = {
+            f"{service}/List": Call(wire.ListPodResourcesRequest, list_),
+            f"{service}/Get": Call(wire.GetPodResourcesRequest, get),
+            f"{service}/GetAllocatableResources": Call(wire.AllocatableResourcesRequest, allocatable),
+        }
+        async with answering(path, calls):
+            yield
+
+    def _of(self, pod: Pod) -> "wire.PodResources":
+        from pykubelet.plugins._gen import pod_resources_pb2 as wire
+
+        uid, inventory, pinned = pod.metadata.uid, self._devices(), self._pinned
+        lasting = (*(each for each in pod.spec.init_containers if is_sidecar(each)), *pod.spec.containers)
+        containers = [
+            wire.ContainerResources(
+                name=each.name,
+                devices=[
+                    entry
+                    for resource, given in inventory.of(uid, each.name).items()
+                    for entry in _devices(resource, given.all, inventory.devices.get(resource, {}))
+                ],
+                cpu_ids=sorted(pinned.cpus(uid, each.name)),
+                memory=[_memory(block) for block in pinned.memory(uid, each.name)],
+            )
+            for each in lasting
+        ]
+        return wire.PodResources(name=pod.metadata.name, namespace=pod.metadata.namespace, containers=containers)
+
+    def _allocatable(self) -> "wire.AllocatableResourcesResponse":
+        from pykubelet.plugins._gen import pod_resources_pb2 as wire
+
+        known = self._devices().devices
+        devices = [
+            entry
+            for resource, each in sorted(known.items())
+            for entry in _devices(resource, [device.id for device in each.values() if device.is_healthy], each)
+        ]
+        return wire.AllocatableResourcesResponse(
+            devices=devices,
+            cpu_ids=sorted(self._pinned.all_cpus()),
+            memory=[_memory(block) for block in self._pinned.all_memory()],
+        )
+
+
+def _devices(resource: str, ids: Iterable[str], known: Mapping[str, Device]) -> "list[wire.ContainerDevices]":
+    from pykubelet.plugins._gen import pod_resources_pb2 as wire
+
+    return [
+        wire.ContainerDevices(
+            resource_name=resource,
+            device_ids=[each],
+            topology=_topology(known[each].nodes if each in known else ()),
+        )
+        for each in sorted(ids)
+    ]
+
+
+def _memory(block: Block) -> "wire.ContainerMemory":
+    from pykubelet.plugins._gen import pod_resources_pb2 as wire
+
+    return wire.ContainerMemory(memory_type=block.type, size=block.size, topology=_topology(block.nodes))
+
+
+def _topology(nodes: Iterable[int]) -> "wire.TopologyInfo | None":
+    from pykubelet.plugins._gen import pod_resources_pb2 as wire
+
+    found = [wire.NUMANode(ID=each) for each in nodes]
+    return wire.TopologyInfo(nodes=found) if found else None
