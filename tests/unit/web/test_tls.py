@@ -246,3 +246,11 @@ def test_an_authority_that_is_none_is_named(files: Files) -> None:
     (files.folder / "ca.crt").write_text("hello")
     with pytest.raises(Invalid, match=r"the client CA file .*ca\.crt holds no certificate"):
         kubelet_tls(files.settings).context()
+
+
+def test_the_certificate_that_is_shown_can_be_asked_for(files: Files) -> None:
+    tls = kubelet_tls(files.settings)
+    pem = Path(files.settings.cert_file).read_bytes()
+    assert tls.certificate() == x509.load_pem_x509_certificate(pem)
+    Path(files.settings.cert_file).write_bytes(b"no certificate")
+    assert tls.certificate() is None
