@@ -2,18 +2,27 @@
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kit.node import World
+from kit.pods import make_pod
+from kit.virtual_time import virtual_time
+from kit.waiting import eventually
 from pykubelet.api import codec
+from pykubelet.api.struct import changed
+from pykubelet.app.foundations import lay_foundations
+from pykubelet.app.kubelet import Kubelet
 from pykubelet.app.reloading import ConfigFiles, Reloaded, Reloading
 from pykubelet.base.errors import Invalid
 from pykubelet.config.agent import Config, make_config
 from pykubelet.config.kubelet_configuration import load_configuration
 from pykubelet.config.options import OPTIONS
+from pykubelet.pod.eviction.thresholds import EvictionSettings
+from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 
 
 class Agent:
@@ -145,3 +154,44 @@ def test_the_documented_fields_are_those_of_the_table() -> None:
     table = [line for line in section.splitlines() if line.startswith("| `")]
     told = {field for line in table for field in line.split("|")[1].replace("`", "").replace(" ", "").split(",")}
     assert told == {option.field for option in OPTIONS if option.reloads}
+
+
+@pytest.mark.asyncio
+async def test_what_is_applied_reaches_those_who_heed_it(tmp_path: Path) -> None:
+    given = {
+        "staticPodPath": str(tmp_path),
+        "--root-dir": str(tmp_path / "state"),
+        "containerRuntimeEndpoint": "process",
+    }
+    more = {"logging.verbosity": 5, "imageGCHighThresholdPercent": 90, "nodeStatusUpdateFrequency": "3s"}
+    before = logging.getLogger("pykubelet").level
+    handlers = logging.getLogger().handlers[:]
+    try:
+        async with AsyncExitStack() as stack:
+            kubelet = Kubelet(await lay_foundations(make_config(given), stack))
+            assert kubelet._parts.image_gc.settings.high == 85
+            kubelet._apply(make_config({**given, **more}))
+            assert kubelet._parts.image_gc.settings.high == 90
+            assert kubelet._parts.reporter._settings.update_period == 3.0
+            assert logging.getLogger("pykubelet").level == logging.DEBUG
+            assert (await kubelet.reload(""))["kind"] == "Retry", "an agent that is still starting says so"
+    finally:
+        logging.getLogger("pykubelet").setLevel(before)
+        logging.getLogger().handlers[:] = handlers
+
+
+@virtual_time
+async def test_an_agent_that_runs_takes_other_periods_and_thresholds() -> None:
+    world = World()
+    async with world.agent() as node:
+        world.pods.apply(changed(make_pod("web"), spec=changed(make_pod("web").spec, restart_policy="Always")))
+        await eventually(world.runtime.running)
+        node.agent.reload(7.0, RestartWaits(first=1.0, longest=2.0), EvictionSettings())
+        assert {worker.resync_period for worker in node.agent.workers.workers.values()} == {7.0}
+        starts = []
+        for _ in range(5):
+            world.runtime.exit("uid-web", "c", 1)
+            ended = world.now()
+            await eventually(world.runtime.running, seconds=600)
+            starts.append((world.now() - ended).total_seconds())
+        assert max(starts) < 4, "nobody waits longer than the new longest"
