@@ -92,7 +92,9 @@ class Agent:
         self.eviction = self._eviction(outside.eviction) if outside.eviction is not None else None
         self._qos = QosCgroups(outside.cgroups, self.active_pods) if outside.cgroups is not None else None
         own_syncer = outside.runtime.capabilities.syncer
-        self.pinning = Pinning(outside.pinning, outside.runtime) if outside.pinning is not None else None
+        self.pinning = (
+            Pinning(outside.pinning, outside.runtime, outside.devices) if outside.pinning is not None else None
+        )
         self._sync = None if own_syncer else self._pod_sync(deadlines)
         syncer = own_syncer(self._reporter) if own_syncer else self._sync
         assert syncer is not None

@@ -259,7 +259,7 @@ class PodHandlers:
         clean_up_orphans(self.workers, self._journal, orphans)
         self._resizes.keep({*(pod.metadata.uid for pod in self.table.pods()), *self.workers.workers})
         if self._devices is not None:
-            self._devices.retain(lambda uid: uid in self.table or uid in self.workers.workers)
+            self._devices.retain(self.known_uids())
         for uid in sorted(found.keys() & self._rejected):
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
                 # An earlier agent ran what this one turns away.

@@ -30,8 +30,9 @@ from pykubelet.pod.pinning.pinned_limits import pinned_limits
 from pykubelet.pod.pinning.pinning_counts import PinningCounts
 from pykubelet.pod.pinning.settings import PinningSettings
 from pykubelet.pod.pinning.state_files import CPU_STATE_FILE, MEMORY_STATE_FILE, cpu_state_file, memory_state_file
-from pykubelet.pod.pinning.topology_hints import HintProvider
+from pykubelet.pod.pinning.topology_hints import Hint, HintProvider, Hints, nodes_in
 from pykubelet.pod.pinning.topology_policies import Alignment, Topology
+from pykubelet.pod.ports.devices import Devices
 from pykubelet.pod.ports.machine import PinningStore
 from pykubelet.pod.ports.runtime import Limits, Runtime
 
@@ -61,10 +62,29 @@ class PinningParts(Struct, frozen=True, kw_only=True):
     memory: MemoryState | None = None
 
 
+class DeviceHints:
+    """Devices, as far as it matters where they are: which ones a container gets is chosen later, near where it is said
+    here."""
+
+    def __init__(self, devices: Devices, machine: MachineTopology) -> None:
+        self._devices = devices
+        self._nodes = tuple(node.id for node in machine.nodes)
+
+    def hints(self, pod: Pod, container: Container) -> Hints:
+        return self._devices.hints(pod, container, self._nodes)
+
+    def pod_hints(self, pod: Pod) -> Hints:
+        return self._devices.pod_hints(pod, self._nodes)
+
+    def allocate(self, pod: Pod, container: Container, hint: Hint) -> None:
+        nodes = None if hint.affinity is None else tuple(nodes_in(hint.affinity))
+        self._devices.keep_to(pod.metadata.uid, container.name, nodes)
+
+
 class Pinning:
     """`cpus` and `memory` are None for the policies none."""
 
-    def __init__(self, parts: PinningParts, runtime: Runtime) -> None:
+    def __init__(self, parts: PinningParts, runtime: Runtime, devices: Devices | None = None) -> None:
         settings = parts.settings
         self.counts = counts = PinningCounts()
         self.topology = topology = Topology(
@@ -79,7 +99,8 @@ class Pinning:
         if parts.memory is not None:
             self.memory = StaticMemory(parts.machine, parts.reserved_memory, counts=counts)
             self.memory.restore(parts.memory)
-        self._providers: list[HintProvider] = [each for each in (self.cpus, self.memory) if each is not None]
+        near = DeviceHints(devices, parts.machine) if devices is not None and topology.policy != "none" else None
+        self._providers: list[HintProvider] = [each for each in (near, self.cpus, self.memory) if each is not None]
         self._runtime = runtime
         self._store = parts.store
         self._period = settings.reconcile_period

@@ -23,6 +23,8 @@ from pykubelet.plugins.registry import LONGEST_PATH
 from pykubelet.pod.devices.allocations import DeviceInventory, Holder
 from pykubelet.pod.devices.checkpoint import Remembered, read, written
 from pykubelet.pod.devices.choice import Device, Wanted, chosen, preference
+from pykubelet.pod.devices.topology import hints_of, pod_hints_of
+from pykubelet.pod.pinning.topology_hints import Hints
 from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.pod.ports.runtime import Device as DeviceNode
 from pykubelet.pod.ports.runtime import Mount
@@ -39,9 +41,6 @@ CHECKPOINT: Final = "kubelet_internal_checkpoint"
 _PATIENCE: Final = 300.0
 """Seconds for which a plug-in that has gone is expected back."""
 
-Near = Callable[[str, str], frozenset[int] | None]
-"""The NUMA nodes that a container, by uid and name, is to keep to."""
-
 
 class PluginDevices:
     """The Devices port, and the one who takes in device plug-ins. `folder` is where they find us, and where is
@@ -51,13 +50,13 @@ class PluginDevices:
         self,
         folder: str,
         *,
-        near: Near = lambda uid, container: None,
         on_change: Callable[[], None] = lambda: None,
         runtime_knows_cdi: Callable[[], bool] = lambda: False,
     ) -> None:
         self.inventory = DeviceInventory()
         self._folder = folder
-        self._near = near
+        self._near: dict[tuple[str, str], frozenset[int]] = {}
+        """By uid and container: the NUMA nodes that its devices are to come from."""
         self._on_change = on_change
         self._runtime_knows_cdi = runtime_knows_cdi
         self._plugins: dict[str, tuple[DevicePlugin, asyncio.Task[None]]] = {}
@@ -205,7 +204,7 @@ class PluginDevices:
 
     async def _give(self, pod: Pod, container: Container, resource: str, count: int) -> None:
         uid = pod.metadata.uid
-        wanted = self.inventory.wanted(pod, container, resource, count, self._near(uid, container.name))
+        wanted = self.inventory.wanted(pod, container, resource, count, self._near.get((uid, container.name)))
         if wanted is None:
             return
         plugin = self._plugin(resource)
@@ -241,13 +240,23 @@ class PluginDevices:
         return await asyncio.to_thread(expanded, found)
 
     def release(self, uid: str) -> None:
+        self._near = {key: nodes for key, nodes in self._near.items() if key[0] != uid}
         if self.inventory.release(uid):
             self._save()
 
-    def retain(self, is_here: Callable[[str], bool]) -> None:
-        for uid in {holder.uid for holder in self.inventory.held}:
-            if not is_here(uid):
-                self.release(uid)
+    def retain(self, uids: Collection[str]) -> None:
+        for uid in {holder.uid for holder in self.inventory.held}.difference(uids):
+            self.release(uid)
+
+    def hints(self, pod: Pod, container: Container, nodes: tuple[int, ...]) -> Hints:
+        return hints_of(self.inventory, pod, container, nodes)
+
+    def pod_hints(self, pod: Pod, nodes: tuple[int, ...]) -> Hints:
+        return pod_hints_of(self.inventory, pod, nodes)
+
+    def keep_to(self, uid: str, container: str, nodes: tuple[int, ...] | None) -> None:
+        if nodes is not None:
+            self._near[uid, container] = frozenset(nodes)
 
     def _plugin(self, resource: str) -> "DevicePlugin":
         found = self._plugins.get(resource)

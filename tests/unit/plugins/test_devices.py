@@ -126,6 +126,27 @@ async def test_the_plug_in_chooses_and_is_asked_before_each_start(tmp_path: Path
         assert plugin.asked == ["options", "prefer 1 of a b c", "allocate c", "start c"]
 
 
+async def test_devices_come_from_where_the_rest_of_the_container_is(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        plugin = PluginOfDevices()
+        plugin.tell(*healthy("a0", "b0", nodes=(0,)), *healthy("c1", "d1", nodes=(1,)))
+        await here.plug_in(plugin)
+        await here.counts((4, 4))
+        (container,) = pod().spec.containers
+        found = here.devices.hints(pod(), container, (0, 1))[THING]
+        assert found is not None
+        assert [(hint.affinity, hint.preferred) for hint in found] == [(1, True), (2, True), (3, False)]
+        here.devices.keep_to("u1", "c0", (1,))
+        await here.devices.allocate(pod())
+        assert here.held("u1") == {"c0": ["c1"]}
+        again = here.devices.hints(pod(), container, (0, 1))[THING]
+        assert again is not None
+        assert [hint.affinity for hint in again] == [2, 3]
+        here.devices.release("u1")
+        await here.devices.allocate(pod())
+        assert here.held("u1") == {"c0": ["a0"]}
+
+
 async def test_an_agent_that_comes_later_knows_who_has_what(tmp_path: Path) -> None:
     plugin = PluginOfDevices()
     plugin.tell(*healthy("a"))
@@ -147,7 +168,7 @@ async def test_an_agent_that_comes_later_knows_who_has_what(tmp_path: Path) -> N
         await later.counts((1, 1))
         assert (await later.devices.prepared(pod(), pod().spec.containers[0])).env == {"THINGS": "a"}
         assert plugin.asked.count("allocate a") == 1
-        later.devices.retain(lambda uid: uid != "u1")
+        later.devices.retain({"u2"})
         assert later.held("u1") == {}
     assert json.loads((tmp_path / CHECKPOINT).read_text())["Data"]["PodDeviceEntries"] == []
 

@@ -76,15 +76,20 @@ class DeviceInventory:
                     f"previously allocated devices are no longer healthy; cannot allocate unhealthy devices {resource}"
                 )
             return None
-        taken = {each for holder, given in self.held.items() if holder.resource == resource for each in given.all}
         return Wanted(
             resource=resource,
             count=count,
-            reusable=self._reusable(pod, container, resource),
-            free=healthy - taken,
+            reusable=self.reusable(pod, container, resource),
+            free=self.free(resource),
             devices=known,
             near=near,
         )
+
+    def free(self, resource: str) -> frozenset[str]:
+        """Healthy, and nobody's."""
+        taken = {each for holder, given in self.held.items() if holder.resource == resource for each in given.all}
+        known = self.devices.get(resource, {})
+        return frozenset(each.id for each in known.values() if each.is_healthy and each.id not in taken)
 
     def give(self, holder: Holder, ids: frozenset[str], answer: bytes) -> None:
         self.held[holder] = Allocation(by_node(ids, self.devices.get(holder.resource, {})), answer)
@@ -118,7 +123,7 @@ class DeviceInventory:
         more = {name: Quantity.of(len(ids)) for name, ids in held.items() if len(ids) > _count(known, name)}
         return changed(node, status=changed(node.status, allocatable={**known, **more})) if more else node
 
-    def _reusable(self, pod: Pod, container: Container, resource: str) -> frozenset[str]:
+    def reusable(self, pod: Pod, container: Container, resource: str) -> frozenset[str]:
         """What init containers that end had, and nobody after them was given that runs on."""
         free: set[str] = set()
         for each in (*pod.spec.init_containers, *pod.spec.containers):

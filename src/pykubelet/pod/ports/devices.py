@@ -1,12 +1,13 @@
 """Devices that plug-ins bring, as a contract."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
+from pykubelet.pod.pinning.topology_hints import Hints
 from pykubelet.pod.ports.runtime import Device, Mount
 
 
@@ -40,6 +41,18 @@ class Devices(Protocol):
         """The pod has ended."""
         ...
 
-    def retain(self, is_here: Callable[[str], bool]) -> None:
-        """What pods have that are not here any more is free. It is asked by uid."""
+    def retain(self, uids: Collection[str]) -> None:
+        """There are no other pods: what any other had is free."""
+        ...
+
+    def hints(self, pod: Pod, container: Container, nodes: tuple[int, ...]) -> Hints:
+        """On which of these NUMA nodes a container's devices could be had together."""
+        ...
+
+    def pod_hints(self, pod: Pod, nodes: tuple[int, ...]) -> Hints:
+        """The same for all containers of a pod."""
+        ...
+
+    def keep_to(self, uid: str, container: str, nodes: tuple[int, ...] | None) -> None:
+        """Where a container's devices are to come from; None: anywhere."""
         ...
