@@ -92,9 +92,7 @@ class Agent:
         self.eviction = self._eviction(outside.eviction) if outside.eviction is not None else None
         self._qos = QosCgroups(outside.cgroups, self.active_pods) if outside.cgroups is not None else None
         own_syncer = outside.runtime.capabilities.syncer
-        self.pinning = (
-            Pinning(outside.pinning, outside.runtime, outside.devices) if outside.pinning is not None else None
-        )
+        self.pinning = self._pinning() if outside.pinning is not None else None
         self._sync = None if own_syncer else self._pod_sync(deadlines)
         syncer = own_syncer(self._reporter) if own_syncer else self._sync
         assert syncer is not None
@@ -125,6 +123,11 @@ class Agent:
         self.loop = SyncLoop(self.inbox, self._config, self.handlers)
         self.handlers.is_ready = lambda: self.loop.all_sources_ready
         self.shutdown = self._shutdown(outside.shutdown) if outside.shutdown is not None else None
+
+    def _pinning(self) -> Pinning:
+        outside = self._outside
+        assert outside.pinning is not None
+        return Pinning(outside.pinning, outside.runtime, outside.devices)
 
     def start(self) -> list["asyncio.Task[None]"]:
         """Everything that runs as long as the agent does. Cancelling them stops the agent, and no pod."""

@@ -10,8 +10,6 @@ import pytest
 
 from contract.runtime import container_config, ended, sandbox_config, seen
 from kit.waiting import eventually
-from pykubelet.api.container import Container
-from pykubelet.api.handlers import Lifecycle
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.pod.observed import State
@@ -139,10 +137,7 @@ async def test_a_fork_bomb_ends(any_machine: Machine) -> None:
 
 
 async def test_the_stop_signal_is_the_one_that_the_pod_wants(any_machine: Machine) -> None:
-    config = sandbox_config()
-    wanted = Container(name="c", lifecycle=Lifecycle(stop_signal="SIGUSR2"))
-    config = changed(config, pod=changed(config.pod, spec=changed(config.pod.spec, containers=(wanted,))))
-    container_id = await any_machine.start("", sandbox=config, command=any_machine.program())
+    container_id = await any_machine.start("", command=any_machine.program(), stop_signal="SIGUSR2")
     await any_machine.settled()
     await any_machine.runtime.stop_container(container_id, 30.0)
     assert (await seen(any_machine.runtime, UID, container_id)).exit_code == 3
