@@ -11,18 +11,14 @@ import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.tasks import every
-from pykubelet.plugins._gen.registration_pb2 import (
-    InfoRequest,
-    PluginInfo,
-    RegistrationStatus,
-    RegistrationStatusResponse,
-)
-from pykubelet.web.grpc_channel import Channel
+
+if TYPE_CHECKING:
+    from pykubelet.web.grpc_channel import Channel
 
 log = logging.getLogger(__name__)
 
@@ -114,6 +110,9 @@ class PluginRegistry:
 
     async def _register(self, path: str) -> Callable[[], Awaitable[None]]:
         """-> how to undo it."""
+        from pykubelet.plugins._gen.registration_pb2 import InfoRequest, PluginInfo  # few nodes have plug-ins
+        from pykubelet.web.grpc_channel import Channel
+
         channel = Channel(path, deadline=_TO_ANSWER, peer=f"the plug-in at {path}")
         try:
             info = await channel.call(f"{_SERVICE}/GetInfo", InfoRequest(), PluginInfo)
@@ -139,7 +138,9 @@ class PluginRegistry:
             await channel.close()
 
 
-async def _notify(channel: Channel, error: str) -> None:
+async def _notify(channel: "Channel", error: str) -> None:
+    from pykubelet.plugins._gen.registration_pb2 import RegistrationStatus, RegistrationStatusResponse
+
     status = RegistrationStatus(plugin_registered=not error, error=error and f"RegisterPlugin error -- {error}")
     method = f"{_SERVICE}/NotifyRegistrationStatus"
     await channel.call(method, status, RegistrationStatusResponse, deadline=_TO_HEAR)
