@@ -19,7 +19,6 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.validation.resources import is_extended
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.plugins.cdi import expanded
-from pykubelet.plugins.registry import LONGEST_PATH
 from pykubelet.pod.devices.allocations import DeviceInventory, Holder
 from pykubelet.pod.devices.checkpoint import Remembered, read, written
 from pykubelet.pod.devices.choice import Device, Wanted, chosen, preference
@@ -28,7 +27,7 @@ from pykubelet.pod.pinning.topology_hints import Hints
 from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.pod.ports.runtime import Device as DeviceNode
 from pykubelet.pod.ports.runtime import Mount
-from pykubelet.web.socket_door import socket_door
+from pykubelet.web.socket_door import keep_door
 
 if TYPE_CHECKING:
     from pykubelet.plugins.device_plugin import DevicePlugin
@@ -72,15 +71,10 @@ class PluginDevices:
     async def run(self) -> None:
         """Let plug-ins register with us, for ever."""
         os.makedirs(self._folder, 0o750, exist_ok=True)
-        if len(os.fsencode(f"{self._folder}/.{SOCKET}")) > LONGEST_PATH:
-            log.warning(
-                "device plug-ins cannot register: %s is too long for a socket; use a shorter root", self._folder
-            )
-            await asyncio.Event().wait()
         await asyncio.to_thread(_clear_sockets, self._folder)  # plug-ins see by this that they have to come again
         try:
-            async with socket_door(f"{self._folder}/{SOCKET}", self._answering):
-                await asyncio.Event().wait()
+            place = f"{self._folder}/{SOCKET}"
+            await keep_door(place, self._answering, otherwise="device plug-ins cannot register")
         finally:
             for resource in list(self._plugins):
                 await self._drop(resource)

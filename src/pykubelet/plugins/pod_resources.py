@@ -13,11 +13,10 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.base.errors import NotFound
 from pykubelet.base.rate_limit import TokenBucket
-from pykubelet.plugins.registry import LONGEST_PATH
 from pykubelet.pod.devices.allocations import DeviceInventory
 from pykubelet.pod.devices.choice import Device
 from pykubelet.pod.pinning.memory_state import Block
-from pykubelet.web.socket_door import socket_door
+from pykubelet.web.socket_door import keep_door
 
 if TYPE_CHECKING:
     from pykubelet.plugins._gen import pod_resources_pb2 as wire
@@ -55,13 +54,7 @@ class PodResources:
     async def run(self) -> None:
         """Answer for ever."""
         os.makedirs(self._folder, 0o750, exist_ok=True)
-        if len(os.fsencode(f"{self._folder}/.{SOCKET}")) > LONGEST_PATH:
-            log.warning(
-                "nobody can ask for pod resources: %s is too long for a socket; use a shorter root", self._folder
-            )
-            await asyncio.Event().wait()
-        async with socket_door(f"{self._folder}/{SOCKET}", self._answering):
-            await asyncio.Event().wait()
+        await keep_door(f"{self._folder}/{SOCKET}", self._answering, otherwise="nobody can ask for pod resources")
 
     @asynccontextmanager
     async def _answering(self, path: str) -> AsyncIterator[None]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.tasks import every
+from pykubelet.web.socket_door import LONGEST_PATH
 
 if TYPE_CHECKING:
     from pykubelet.web.grpc_channel import Channel
@@ -33,8 +34,6 @@ _SHORTEST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 122.0
 _MOST_SOCKETS: Final = 200
 _DEEPEST: Final = 8
-LONGEST_PATH: Final = 107
-"""Of a socket, in bytes: the kernel's."""
 
 
 class Plugins(Protocol):

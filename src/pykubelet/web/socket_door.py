@@ -1,12 +1,18 @@
 """A socket for programs on this machine that rarely come: what answers them is loaded when the first one does."""
 
 import asyncio
+import errno
+import logging
 import os
 import stat
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from typing import Final
 
+log = logging.getLogger(__name__)
+
+LONGEST_PATH: Final = 107
+"""Of a socket, in bytes: the kernel's."""
 _MOST_GUESTS: Final = 100
 _PIECE: Final = 1 << 16
 
@@ -15,6 +21,8 @@ _PIECE: Final = 1 << 16
 async def socket_door(path: str, answering: Callable[[str], AbstractAsyncContextManager[None]]) -> AsyncIterator[None]:
     """Listen at the path, which only this user and group may use, until the end of the block. `answering` is entered
     with another path once somebody has come: whoever comes is led there. Raises OSError."""
+    if (length := len(os.fsencode(path)) + 1) > LONGEST_PATH:
+        raise OSError(errno.ENAMETOOLONG, f"too long for a socket by {length - LONGEST_PATH} bytes", path)
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise FileExistsError(f"{path} is there, and is no socket: remove it")
@@ -29,6 +37,18 @@ async def socket_door(path: str, answering: Callable[[str], AbstractAsyncContext
             with suppress(FileNotFoundError):
                 os.unlink(path)
             await door.close()
+
+
+async def keep_door(
+    path: str, answering: Callable[[str], AbstractAsyncContextManager[None]], *, otherwise: str
+) -> None:
+    """For ever. Where nobody can listen, `otherwise` is told, with the reason, and that is all: the rest goes on."""
+    try:
+        async with socket_door(path, answering):
+            await asyncio.Event().wait()
+    except OSError as error:
+        log.warning("%s: %s: %s", otherwise, path, error.strerror or error)
+        await asyncio.Event().wait()
 
 
 class _Door:

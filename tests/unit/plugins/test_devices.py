@@ -273,6 +273,16 @@ async def test_a_spoilt_memory_is_put_aside(tmp_path: Path, caplog: pytest.LogCa
     assert (tmp_path / f"{CHECKPOINT}.bad").exists()
 
 
+async def test_a_path_that_is_too_long_for_a_socket_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = asyncio.create_task(PluginDevices(str(tmp_path / ("x" * 100))).run())
+    await eventually(lambda: "device plug-ins cannot register" in caplog.text)
+    assert "too long for a socket by" in caplog.text
+    assert not task.done()
+    task.cancel()
+
+
 async def test_several_plug_ins_for_one_container_are_put_together() -> None:
     one = ContainerDevices(
         env={"A": "1", "B": "1"},

@@ -18,9 +18,8 @@ from pykubelet.host.dirs import PodDirs
 from pykubelet.host.threads import in_thread
 from pykubelet.host.volumes.csi import claimed, mounted
 from pykubelet.host.volumes.host_path import check_host_path
-from pykubelet.host.volumes.ownership import give_to_group
+from pykubelet.host.volumes.ownership import give_to_pod
 from pykubelet.pod.container.failures import Unsupported
-from pykubelet.pod.container.projected_volumes import fs_group
 from pykubelet.pod.container.references import claim_of
 from pykubelet.pod.ports.api import VolumeClaims
 from pykubelet.pod.ports.csi import CsiVolumes
@@ -127,10 +126,8 @@ class ClaimedVolumes:
         target = self._target(pod, LOCAL, name)
         await in_thread(_bind, local.path, target)
         claim = volume.persistent_volume_claim
-        group, context = fs_group(pod), pod.spec.security_context
-        if group is not None and not (claim is not None and claim.read_only):
-            gently = context is not None and context.fs_group_change_policy == "OnRootMismatch"
-            await in_thread(_give, target, group, gently)
+        if claim is None or not claim.read_only:
+            await give_to_pod(target, pod)
         return target
 
     def _target(self, pod: Pod, plugin: str, name: str) -> str:
@@ -148,10 +145,6 @@ def _bind(source: str, target: str) -> None:
     os.makedirs(target, 0o750, exist_ok=True)
     if not mount.is_mount_point(target):
         mount.bind(source, target)
-
-
-def _give(path: str, group: int, gently: bool) -> None:
-    give_to_group(path, group, only_if_root_differs=gently)
 
 
 async def _mount_nfs(source: NFSVolumeSource, options: tuple[str, ...], target: str) -> None:

@@ -4,8 +4,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.storage import ClaimedVolume, SecretReference
 from pykubelet.api.volumes import Volume
 from pykubelet.base.errors import Invalid
-from pykubelet.host.threads import in_thread
-from pykubelet.host.volumes.ownership import give_to_group
+from pykubelet.host.volumes.ownership import give_to_pod
 from pykubelet.pod.container.projected_volumes import fs_group
 from pykubelet.pod.ports.csi import CsiVolume, CsiVolumes
 
@@ -60,14 +59,7 @@ def claimed(found: ClaimedVolume, *, read_only: bool) -> CsiVolume:
 
 async def mounted(drivers: CsiVolumes, pod: Pod, volume: CsiVolume) -> str:
     """-> where it is, the pod's group's own if that is for us to see to."""
-    group = fs_group(pod)
-    found = await drivers.set_up(pod, volume, group)
-    if found.wants_group and group is not None:
-        context = pod.spec.security_context
-        gently = context is not None and context.fs_group_change_policy == "OnRootMismatch"
-        await in_thread(_give, found.path, group, gently)
+    found = await drivers.set_up(pod, volume, fs_group(pod))
+    if found.wants_group:
+        await give_to_pod(found.path, pod)
     return found.path
-
-
-def _give(path: str, group: int, gently: bool) -> None:
-    give_to_group(path, group, only_if_root_differs=gently)

@@ -5,9 +5,21 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
+from pykubelet.api.pod import Pod
+from pykubelet.host.threads import in_thread
+from pykubelet.pod.container.projected_volumes import fs_group
+
 _SHARED_FILE: Final = 0o660
 _SHARED_FOLDER: Final = 0o2770
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+async def give_to_pod(path: str, pod: Pod) -> None:
+    """The group of the pod's files, if it has one, as soon and as often as the pod says. Raises OSError."""
+    group, context = fs_group(pod), pod.spec.security_context
+    if group is not None:
+        gently = context is not None and context.fs_group_change_policy == "OnRootMismatch"
+        await in_thread(lambda: give_to_group(path, group, only_if_root_differs=gently))
 
 
 def give_to_group(path: str, group: int, *, only_if_root_differs: bool = False) -> None:
