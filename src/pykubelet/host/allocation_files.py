@@ -7,7 +7,6 @@ they have, and nothing is restarted.
 
 import asyncio
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -19,6 +18,7 @@ from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.container import ResourceRequirements
 from pykubelet.base.errors import Retry
+from pykubelet.base.whole_files import write_whole
 from pykubelet.pod.container.hash import text_checksum
 from pykubelet.pod.resize.allocation import Allocation, Allocations
 
@@ -96,14 +96,8 @@ class AllocationFiles:
     def _write(self, name: str, pods: Mapping[str, Allocation]) -> None:
         entries = _Entries(entries={uid: _Entry(containers=given) for uid, given in pods.items()})
         data = codec.encode(entries).decode()
-        path = self._folder / name
-        draft = path.with_name(f".{name}.tmp")
         self._folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(codec.encode(_File(data=data, checksum=text_checksum(data))))
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        write_whole(self._folder / name, codec.encode(_File(data=data, checksum=text_checksum(data))))
 
     def _read(self, name: str) -> dict[str, Allocation]:
         path = self._folder / name

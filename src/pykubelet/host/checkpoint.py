@@ -17,6 +17,7 @@ from msgspec import Struct
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.pod import Pod
+from pykubelet.base.whole_files import write_whole
 from pykubelet.pod.container.references import claim_of, object_uses
 from pykubelet.pod.ports.machine import LastKind
 
@@ -104,13 +105,7 @@ class _Folder:
             if content is None:
                 path.unlink(missing_ok=True)
                 continue
-            draft = path.with_suffix(".tmp")
-            draft.touch(mode=0o600)
-            with draft.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())  # or a power cut leaves an empty file in its place
-            draft.replace(path)
+            write_whole(path, content)
 
 
 class Checkpoints(Struct, frozen=True):

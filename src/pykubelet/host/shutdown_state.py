@@ -2,12 +2,12 @@
 
 import json
 import logging
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from pykubelet.api.struct import rfc3339_nano
+from pykubelet.base.whole_files import write_whole
 from pykubelet.host.threads import in_thread
 
 log = logging.getLogger(__name__)
@@ -42,13 +42,7 @@ class ShutdownState:
 
     def _write(self, began: datetime, ended: datetime | None) -> None:
         said = {"startTime": rfc3339_nano(began), "endTime": rfc3339_nano(ended) if ended else _NEVER}
-        draft = self._path.with_name(f".tmp-{_NAME}")
-        with draft.open("w") as file:
-            json.dump(said, file)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.chmod(0o644)
-        draft.replace(self._path)
+        write_whole(self._path, json.dumps(said).encode(), 0o644)
 
 
 def _moment(text: Any) -> datetime | None:

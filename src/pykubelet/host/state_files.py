@@ -1,10 +1,10 @@
-"""Small files that have to be whole or not there: a state is written beside the old one and takes its place."""
+"""Who has which processors and memory, on disk: one folder with a file for each of the two."""
 
 import asyncio
-import os
 from pathlib import Path
 
 from pykubelet.base.errors import Invalid, Retry
+from pykubelet.base.whole_files import write_whole
 from pykubelet.host.threads import in_thread
 
 
@@ -30,13 +30,8 @@ class StateFiles:
     def put(self, name: str, content: bytes) -> None:
         """Blocks. Raises Retry."""
         path = self.path(name)
-        draft = path.with_name(f".{name}.tmp")
         try:
-            with open(draft, "wb", opener=lambda file, flags: os.open(file, flags, 0o600)) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
+            write_whole(path, content)
         except OSError as error:
             raise Retry(f"{path}: cannot be written: {error.strerror}") from None
 

@@ -6,10 +6,12 @@ import pwd
 import shutil
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.base.whole_files import write_whole
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.container.user_namespaces import UNIT, IdMapping, IdRanges, IdSpace, has_own_users, read, written
@@ -133,16 +135,8 @@ def _read(path: str) -> bytes:
 
 def _write(path: str, content: bytes) -> None:
     """Whole, and there for good when this returns: containers will own files by it."""
-    folder = os.path.dirname(path)
-    draft = os.path.join(folder, f".{_FILE}.tmp")
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, content)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(draft, path)
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    write_whole(Path(path), content)
+    fd = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

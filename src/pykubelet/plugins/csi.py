@@ -12,11 +12,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.storage import CSIDriverSpec
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.base.whole_files import draft_of, write_whole
 from pykubelet.pod.ports.csi import CsiApi, CsiMounted, CsiVolume
 
 if TYPE_CHECKING:
@@ -40,7 +43,8 @@ class CsiDrivers:
         self._node = node
         self._api = api
         self._drivers: dict[str, tuple[CsiDriver, tuple[int, ...]]] = {}
-        self._turns: dict[tuple[str, str], asyncio.Lock] = {}
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """By driver and handle, for as long as somebody holds or awaits one: handles come and go."""
 
     # --- drivers
 
@@ -298,10 +302,7 @@ def _is_mounted(path: str) -> bool:
 
 def _prepare(path: str, folder: str, data: Mapping[str, str]) -> None:
     os.makedirs(path, 0o750, exist_ok=True)
-    with open(f"{folder}/{DATA}.new", "w", encoding="utf-8") as file:
-        json.dump(data, file)
-        file.write("\n")
-    os.replace(f"{folder}/{DATA}.new", f"{folder}/{DATA}")
+    write_whole(Path(folder, DATA), f"{json.dumps(data)}\n".encode())  # half of it, and nobody could undo what was done
 
 
 def _read(path: str) -> dict[str, str] | None:
@@ -338,6 +339,7 @@ def _remove_empty(folder: str) -> None:
     with suppress(FileNotFoundError):
         with suppress(FileNotFoundError, NotADirectoryError):
             os.rmdir(f"{folder}/mount")
+        draft_of(Path(folder, DATA)).unlink(missing_ok=True)
         os.rmdir(folder)
 
 

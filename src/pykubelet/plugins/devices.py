@@ -11,6 +11,7 @@ import os
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pykubelet.api.container import Container
@@ -18,6 +19,7 @@ from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.validation.resources import is_extended
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.base.whole_files import write_whole
 from pykubelet.plugins.cdi import expanded
 from pykubelet.pod.devices.allocations import DeviceInventory, Holder
 from pykubelet.pod.devices.checkpoint import Remembered, read, written
@@ -239,7 +241,7 @@ class PluginDevices:
             self._save()
 
     def retain(self, uids: Collection[str]) -> None:
-        for uid in {holder.uid for holder in self.inventory.held}.difference(uids):
+        for uid in {holder.uid for holder in self.inventory.held}.union(uid for uid, _ in self._near).difference(uids):
             self.release(uid)
 
     def hints(self, pod: Pod, container: Container, nodes: tuple[int, ...]) -> Hints:
@@ -249,6 +251,7 @@ class PluginDevices:
         return pod_hints_of(self.inventory, pod, nodes)
 
     def keep_to(self, uid: str, container: str, nodes: tuple[int, ...] | None) -> None:
+        self._near.pop((uid, container), None)
         if nodes is not None:
             self._near[uid, container] = frozenset(nodes)
 
@@ -266,9 +269,8 @@ class PluginDevices:
         }
         path = f"{self._folder}/{CHECKPOINT}"
         try:
-            with open(f"{path}.new", "wb", opener=_private) as file:
-                file.write(written(Remembered(self.inventory.held, well)))
-            os.replace(f"{path}.new", path)
+            # Where the power went, no container is left that has devices: the loop need not wait for the disk.
+            write_whole(Path(path), written(Remembered(self.inventory.held, well)), outlives_power=False)
         except OSError as error:
             log.error("who has which devices cannot be remembered: %s: %s", path, error.strerror)
 
@@ -307,10 +309,6 @@ async def _registration(path: str, registered: Callable[[str, str, str], Awaitab
 
     async with answering(path, {f"{VERSION}.Registration/Register": Call(RegisterRequest, register)}):
         yield
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _clear_sockets(folder: str) -> None:

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.whole_files import write_whole
 
 _LARGEST_FILE: Final = 16 << 20
 
@@ -53,18 +54,10 @@ def read_pem(path: Path) -> bytes:
 
 
 def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """The file has the old content or the new, never a part, and at no moment more readers than `mode` gives it. Its
-    folder is made if need be. Raises Invalid."""
-    new = path.with_name(f".{path.name}.new")
+    """Whole or not at all. Its folder is made if need be. Raises Invalid."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        new.unlink(missing_ok=True)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-        with open(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        new.replace(path)
+        write_whole(path, data, mode)
     except OSError as error:
         raise Invalid(f"{path} cannot be written: {error.strerror}") from None
 

@@ -18,6 +18,7 @@ from kit.waiting import eventually
 from pykubelet.api.pod import Pod
 from pykubelet.api.storage import CSIDriverSpec, SecretReference, TokenRequest
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.base.whole_files import draft_of
 from pykubelet.host import mount
 from pykubelet.plugins import csi_driver as wire
 from pykubelet.plugins.csi import CsiDrivers, attachment_name
@@ -321,3 +322,22 @@ async def test_what_was_written_down_and_spoilt_is_told_and_kept(root: Path) -> 
     with pytest.raises(Retry, match="cannot be read"):
         await World(root, Api()).drivers.tear_down("u1", "pv1")
     assert place.is_dir()
+
+
+async def test_who_was_stopped_while_writing_down_leaves_nothing_that_stays(root: Path) -> None:
+    world = World(root, Api())
+    place = root / "pods/u1/volumes/kubernetes.io~csi/pv1"
+    place.mkdir(parents=True)
+    draft_of(place / "vol_data.json").write_text("{")
+    await world.drivers.tear_down("u1", "pv1")
+    assert world.left() == []
+
+
+async def test_of_volumes_that_are_gone_nothing_is_remembered(root: Path) -> None:
+    world, driver = World(root, Api()), StorageDriver(root, mounts=False)
+    async with world.with_driver(driver):
+        await asyncio.gather(*(world.drivers.set_up(pod(uid), volume(), None) for uid in ("u1", "u2")))
+        assert driver.asked.count("publish vol-1") == 2
+        for uid in ("u1", "u2"):
+            await world.drivers.tear_down(uid, "pv1")
+    assert not world.drivers._turns

@@ -147,6 +147,18 @@ async def test_devices_come_from_where_the_rest_of_the_container_is(tmp_path: Pa
         assert here.held("u1") == {"c0": ["a0"]}
 
 
+async def test_where_devices_were_to_come_from_is_forgotten_with_the_pod(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        plugin = PluginOfDevices()
+        plugin.tell(*healthy("a0", nodes=(0,)), *healthy("b1", nodes=(1,)))
+        await here.plug_in(plugin)
+        await here.counts((2, 2))
+        here.devices.keep_to("u1", "c0", (1,))
+        here.devices.retain(())  # it was turned away, and never had any
+        await here.devices.allocate(pod())
+        assert here.held("u1") == {"c0": ["a0"]}
+
+
 async def test_an_agent_that_comes_later_knows_who_has_what(tmp_path: Path) -> None:
     plugin = PluginOfDevices()
     plugin.tell(*healthy("a"))
