@@ -226,7 +226,6 @@ def test_a_thousand_listeners_cost_no_more_than_a_few(victim: Visitor, cluster: 
             found = await asyncio.gather(*(listen() for _ in range(1000)))
             # while all of them are there, others get their answers
             assert await _status(f"{origin}/page/state", credentials) == 200
-            assert await _status(f"{origin}/page/stream", credentials) == 429
             for answer in held:
                 answer.close()
             return found
