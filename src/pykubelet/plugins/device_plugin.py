@@ -91,6 +91,11 @@ def given(answer: bytes) -> ContainerDevices:
     for path in (*(each.container_path for each in told.mounts), *(each.container_path for each in told.devices)):
         if not path.startswith("/") or "\0" in path:
             raise Invalid(f"the device plug-in wants something at {path[:200]!r} in the container: no absolute path")
+    hosts = (*(each.host_path for each in told.mounts), *(each.host_path for each in told.devices))
+    if any("\0" in text for text in (*told.envs, *told.envs.values(), *hosts)) or any(
+        "=" in name or not name for name in told.envs
+    ):
+        raise Invalid("the device plug-in wants a variable or a path that no program can be given: it has a NUL or a =")
     for each in told.devices:
         if not set(each.permissions) <= set("rwm"):
             raise Invalid(

@@ -59,6 +59,9 @@ def _without_values(value: Any) -> Any:
     for part in ("env", "httpHeaders"):
         if isinstance(found.get(part), list):
             found[part] = [{**each, "value": LEFT_OUT} if each.get("value") else each for each in found[part]]
+    for part in ("volumeAttributes", "options"):  # of storage drivers, whose people write anything into them
+        if isinstance(found.get(part), dict):
+            found[part] = dict.fromkeys(found[part], LEFT_OUT)
     for part in ("command", "args"):
         if found.get(part):
             found[part] = [found[part][0], LEFT_OUT] if part == "command" else [LEFT_OUT]

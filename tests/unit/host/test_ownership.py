@@ -2,9 +2,11 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pykubelet.base.removal import sweep
 from pykubelet.host.volumes.ownership import give_to_group
 
 GROUP = os.getgid() if os.getuid() else 4242
@@ -53,3 +55,37 @@ def test_a_link_in_the_place_of_the_volume_is_not_followed(tmp_path: Path) -> No
     (tmp_path / "volume").symlink_to(tmp_path / "outside")
     with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         give_to_group(str(tmp_path / "volume"), GROUP)
+
+
+def test_folders_without_end_cost_the_agent_neither_its_files_nor_its_stack(tmp_path: Path) -> None:
+    """Whoever uses a volume may make as many inside each other as he likes."""
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    folder = os.open(volume, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=folder)
+        inner = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="256 folders lie inside each other"):
+        give_to_group(str(volume), GROUP)
+    assert len(os.listdir("/proc/self/fd")) == before
+    sweep(str(volume))
+    assert not volume.exists()
+
+
+def test_what_another_pod_removes_meanwhile_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "b").write_text("x")
+    (tmp_path / "b").chmod(0o600)
+    stat = os.stat
+
+    def racing(name: str, **how: Any) -> os.stat_result:
+        (tmp_path / "a").unlink(missing_ok=True)
+        return stat(name, **how)
+
+    monkeypatch.setattr(os, "stat", racing)
+    give_to_group(str(tmp_path), GROUP)
+    assert owned(tmp_path / "b") == (GROUP, "0o660")

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,10 @@ async def test_a_plug_in_that_registers_again_takes_the_place_of_the_old_one(tmp
         assert second.asked == ["options", "allocate b"]
 
 
+def _said(answer: wire.ContainerAllocateResponse, ids: Collection[str]) -> wire.ContainerAllocateResponse:
+    return answer
+
+
 async def test_a_failure_is_told_and_the_device_stays_free(tmp_path: Path) -> None:
     async with running(tmp_path) as here:
         plugin = PluginOfDevices()
@@ -234,6 +239,14 @@ async def test_a_failure_is_told_and_the_device_stays_free(tmp_path: Path) -> No
         )
         with pytest.raises(Invalid, match="not r, w, m"):
             await here.devices.allocate(pod())
+        for nonsense in (
+            wire.ContainerAllocateResponse(envs={"A": "1\0B=2"}),
+            wire.ContainerAllocateResponse(envs={"A=B": "1"}),
+            wire.ContainerAllocateResponse(mounts=[wire.Mount(container_path="/x", host_path="/x\0")]),
+        ):
+            plugin.answer = partial(_said, nonsense)
+            with pytest.raises(Invalid, match="no program can be given"):
+                await here.devices.allocate(pod())
         assert here.held("u1") == {}
 
 

@@ -82,7 +82,14 @@ def test_a_pod_keeps_what_it_is_made_of_and_no_value() -> None:
     }
     pod: dict[str, Any] = {
         "metadata": {"name": "web", "annotations": {"last-applied": SECRET}, "managedFields": [SECRET]},
-        "spec": {"containers": [container], "initContainers": [container]},
+        "spec": {
+            "containers": [container],
+            "initContainers": [container],
+            "volumes": [
+                {"name": "v", "csi": {"driver": "d", "volumeAttributes": {"pw": SECRET}}},
+                {"name": "w", "flexVolume": {"driver": "d", "options": {"pw": SECRET}}},
+            ],
+        },
         "status": {"phase": "Running", "message": f"token={SECRET}"},
     }
     found = pod_without_secrets(pod)

@@ -1,14 +1,16 @@
 """Giving a whole volume to the group that a pod's containers run with."""
 
+import errno
 import os
 import stat
-from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.container.projected_volumes import fs_group
 
+_DEEPEST: Final = 256  # each level keeps a file open, and whoever uses the volume decides how many there are
 _SHARED_FILE: Final = 0o660
 _SHARED_FOLDER: Final = 0o2770
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,8 +32,7 @@ def give_to_group(path: str, group: int, *, only_if_root_differs: bool = False) 
         found = os.fstat(top)
         if only_if_root_differs and _is_given(found, group):
             return
-        for name, parent in _entries(top, found.st_dev):
-            _give(name, parent, group)
+        _give_all(top, found.st_dev, group, 1)
         os.fchown(top, -1, group)  # last: whoever sees it given knows that all of it is
         os.fchmod(top, stat.S_IMODE(found.st_mode) | _SHARED_FOLDER)
     finally:
@@ -42,12 +43,22 @@ def _is_given(found: os.stat_result, group: int) -> bool:
     return found.st_gid == group and stat.S_IMODE(found.st_mode) & _SHARED_FOLDER == _SHARED_FOLDER
 
 
-def _entries(top: int, device: int) -> Iterator[tuple[str, int]]:
-    """Each by its name in the folder that is open then, the inner ones first."""
-    for _, folders, files, folder in os.fwalk(".", topdown=False, dir_fd=top):
-        if os.fstat(folder).st_dev == device:
-            for name in (*folders, *files):
-                yield name, folder
+def _give_all(folder: int, device: int, group: int, depth: int) -> None:
+    """What is in the folder that is open, the inner ones first."""
+    if depth > _DEEPEST:
+        raise OSError(errno.ELOOP, f"more than {_DEEPEST} folders lie inside each other: remove some of them")
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        with suppress(FileNotFoundError):  # others may use the volume at the same time
+            if is_folder:
+                inner = os.open(name, _OPEN, dir_fd=folder)
+                try:
+                    if os.fstat(inner).st_dev == device:
+                        _give_all(inner, device, group, depth + 1)
+                finally:
+                    os.close(inner)
+            _give(name, folder, group)
 
 
 def _give(name: str, parent: int, group: int) -> None:

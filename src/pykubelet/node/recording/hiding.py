@@ -21,6 +21,7 @@ from pykubelet.api.handlers import HTTPGetAction, LifecycleHandler, Probe
 from pykubelet.api.objects import ConfigMap, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
+from pykubelet.api.volumes import Volume
 from pykubelet.pod.images.pull_secrets import PULL_SECRET_KEYS
 from pykubelet.pod.lifecycle.pod_update import Applied, Listed, Restored
 from pykubelet.pod.ports.runtime import PullCredentials
@@ -125,8 +126,19 @@ class Hiding:
             containers=tuple(map(self._container, pod.spec.containers)),
             init_containers=tuple(map(self._container, pod.spec.init_containers)),
             ephemeral_containers=tuple(map(self._container, pod.spec.ephemeral_containers)),
+            volumes=tuple(map(self._volume, pod.spec.volumes)),
         )
         return changed(pod, metadata=self._bare(pod.metadata), spec=spec)
+
+    def _volume(self, volume: Volume) -> Volume:
+        """What drivers are told may be anything, and nothing is decided by it."""
+        if (csi := volume.csi) is not None and csi.volume_attributes:
+            told = {name: self.text(each) for name, each in csi.volume_attributes.items()}
+            return changed(volume, csi=changed(csi, volume_attributes=told))
+        if (flex := volume.flex_volume) is not None and flex.options:
+            told = {name: self.text(each) for name, each in flex.options.items()}
+            return changed(volume, flex_volume=changed(flex, options=told))
+        return volume
 
     def _container(self, container: Any) -> Any:
         found: Container = container

@@ -69,6 +69,11 @@ def is_page(request: web.Request) -> bool:
     return request.path == "/page" or request.path.startswith("/page/")
 
 
+def is_by_key(request: web.Request) -> bool:
+    """Whether it comes in a session, and not with a credential of its own."""
+    return bool(_key(request))
+
+
 def own_port(request: web.Request) -> int:
     """The one that it came in by."""
     place = request.get_extra_info("sockname")

@@ -25,7 +25,7 @@ from pykubelet.server.page.node_state import (
     pod_row,
     probe_rows,
 )
-from pykubelet.server.page.page_auth import LOCAL, PageAuth, cookie_name, own_port
+from pykubelet.server.page.page_auth import LOCAL, PageAuth, cookie_name, is_by_key, own_port
 from pykubelet.server.page.sessions import TOKEN_SECONDS, Sessions
 from pykubelet.server.page.usage import NODE, UsageHistory
 from pykubelet.web.guests import turned_down
@@ -125,7 +125,7 @@ class Visits:
     def _invite(self, request: web.Request) -> web.Response:
         """For who has a credential of the API server that a browser cannot send."""
         identity = request[ASKING]
-        if identity is LOCAL:
+        if identity is LOCAL or is_by_key(request):  # else it would never end
             return plain(403, "a session cannot be had for a session: ask `pykubelet page` on the machine\n")
         token = self._sessions.invite(identity, lasts=_EXCHANGED)
         return _json({"path": f"/page/enter?token={token}", "seconds": TOKEN_SECONDS})

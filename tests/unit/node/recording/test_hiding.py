@@ -7,6 +7,7 @@ from kit.recorded import PLANTED, planted_objects, secret_pod
 from pykubelet.api import codec
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.objects import Secret
+from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.node.recording.hiding import Hiding
 from pykubelet.pod.container.hash import container_hash
@@ -25,6 +26,17 @@ def test_a_pod_keeps_what_is_decided_by_and_nothing_that_may_be_secret() -> None
     assert [each.name for each in hidden.spec.containers[0].env] == ["PASSWORD", "PLAIN", "BOTH"]
     assert hidden.spec.containers[0].command[0] == "app"
     assert hidden.metadata.annotations.keys() == pod.metadata.annotations.keys()
+
+
+def test_what_drivers_of_volumes_are_told_stays_between_the_two() -> None:
+    volumes = [
+        {"name": "a", "csi": {"driver": "d.example", "volumeAttributes": {"password": "Pl4nted"}}},
+        {"name": "b", "flexVolume": {"driver": "d/e", "options": {"password": "Pl4nted"}}},
+    ]
+    pod = codec.convert(Pod, {"spec": {"containers": [], "volumes": volumes}})
+    hidden = codec.encode(HIDING.value(Applied(pod)))
+    assert b"Pl4nted" not in hidden
+    assert b"d.example" in hidden
 
 
 def test_what_was_equal_stays_equal_and_what_differed_differs() -> None:

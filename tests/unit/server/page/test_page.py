@@ -219,6 +219,8 @@ async def test_a_bearer_token_can_be_exchanged_for_a_link_with_the_same_rights()
         mine = {"Cookie": cookie, "Authorization": f"Bearer {found[1]}"}
         assert (await server.get("/page/state", **mine))[0] == 200
         assert (await server.get("/containerLogs/default/web/c", **mine))[0] == 403
+        again = await server.get("/page/enter", method="POST", **mine)
+        assert again[0] == 403, "who was let in for an hour could stay for ever"
         server.auth.is_withdrawn = True
         assert (await server.get("/page/state", **mine))[0] == 403
 

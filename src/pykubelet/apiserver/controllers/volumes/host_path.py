@@ -17,6 +17,7 @@ from pykubelet.base.removal import sweep
 
 PROVISIONER: Final = "pykubelet.io/host-path"
 CLASS: Final = "host-path"
+_LONGEST_NAME: Final = 255  # of a folder; the names of a namespace and a claim alone may be longer
 
 
 class HostPathProvisioner:
@@ -80,7 +81,7 @@ class HostPathProvisioner:
             raise ValueError("volumes are made empty: leave spec.dataSource out")
         name = f"pvc-{metadata['uid']}"
         host = await self._host(rules.annotation(claim, rules.SELECTED_NODE))
-        path = f"{self._folder}/{name}_{metadata['namespace']}_{metadata['name']}"
+        folder = f"{name}_{metadata['namespace']}_{metadata['name']}"[:_LONGEST_NAME]
         requirement = {"key": HOSTNAME_LABEL, "operator": "In", "values": [host]}
         return {
             "metadata": {"name": name, "annotations": {rules.PROVISIONED_BY: PROVISIONER}},
@@ -90,7 +91,7 @@ class HostPathProvisioner:
                 "claimRef": rules.reference(claim),
                 "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
                 "storageClassName": storage_class["metadata"]["name"],
-                "hostPath": {"path": path, "type": "DirectoryOrCreate"},
+                "hostPath": {"path": f"{self._folder}/{folder}", "type": "DirectoryOrCreate"},
                 "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}},
             },
         }

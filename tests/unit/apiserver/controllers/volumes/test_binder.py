@@ -194,6 +194,24 @@ async def test_a_volume_is_made_where_its_pod_runs_and_goes_with_its_claim(tmp_p
 
 
 @virtual_time
+async def test_a_claim_with_the_longest_of_names_gets_a_folder_of_its_own(tmp_path: Path) -> None:
+    folder, name = tmp_path / "volumes", "c" * 253
+    async with cluster() as c, running(VolumeBinder(c, HostPathProvisioner(c, str(folder)))), running(Scheduler(c)):
+        await c.node("n1")
+        for each in (name, name[:-1]):
+            asked = claim()
+            await made(c, {**asked, "metadata": {**asked["metadata"], "name": each}})
+        await c.pod("p", mounting_as({"a": name, "b": name[:-1]}))
+        await asyncio.sleep(5)
+        assert len({each.name for each in folder.iterdir()}) == 2
+        assert (await c.get("persistentvolumeclaims", name))["status"]["phase"] == "Bound"
+
+
+def mounting_as(claims: dict[str, str]) -> dict[str, Any]:
+    return {"volumes": [{"name": name, "persistentVolumeClaim": {"claimName": each}} for name, each in claims.items()]}
+
+
+@virtual_time
 async def test_nobody_has_something_else_removed(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
