@@ -47,6 +47,8 @@ HEEDED: Final = (
     Option("", K.TRUTH, False, ("keep_secrets",), "keep-secrets", "BOOL",
            "Keep the secrets and tokens of pods on disk, so that a machine that comes up without its API server can "
            "run them", is_ours=True),
+    Option("", K.TRUTH, False, ("shutdown_on_term",), "shutdown-on-term", "BOOL",
+           "SIGTERM means that the machine goes down, where there is no systemd to say so", is_ours=True),
     Option("", K.TRUTH, False, ("refuse_unenforced",), "refuse-unenforced", "BOOL",
            "Refuse pods with limits that cannot be enforced here; else an event tells of them", is_ours=True),
     Option("", K.TRUTH, False, ("remove_pods",), "remove-pods", "BOOL",
@@ -136,8 +138,6 @@ HEEDED: Final = (
            help="How long the machine's shutdown waits for pods; 0s: they are not ended before it"),
     Option("shutdownGracePeriodCriticalPods", K.DURATION, "0s", (), help="The part of it that is for critical pods"),
     Option("shutdownGracePeriodByPodPriority", K.GRACE_PERIODS, (), (), help="Or how long for pods of each priority"),
-    Option("", K.TRUTH, False, ("shutdown_on_term",), "shutdown-on-term", "BOOL",
-           "SIGTERM means that the machine goes down, where there is no systemd to say so", is_ours=True),
     # this machine
     Option("failSwapOn", K.TRUTH, False, ("machine.fail_swap_on",), "fail-swap-on", "", "Refuse to run with swap"),
     Option("memorySwap.swapBehavior", K.TEXT, "", (),

@@ -188,3 +188,8 @@ def test_the_reference_has_the_rows_of_the_table_and_no_others() -> None:
     """What is missing can be copied from the failure."""
     found = re.findall(r"^\| (?:`--.*| \|.*`) \|.*$", REFERENCE.read_text(), re.MULTILINE)
     assert "\n".join(found) == "\n".join(row(option) for option in OPTIONS)
+
+
+def test_the_reference_names_the_gates_that_change_something() -> None:
+    told = REFERENCE.read_text().partition("change something:\n")[2].partition(".\n")[0]
+    assert re.findall(r"`(\w+)`", told) == sorted(SWITCHES, key=str.lower)
