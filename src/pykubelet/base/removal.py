@@ -9,6 +9,7 @@ from typing import Final
 from pykubelet.base.errors import Retry
 
 _DEEPEST: Final = 64  # each level keeps a file open
+_MOST_ROUNDS: Final = 1000
 _OPEN: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -54,11 +55,12 @@ class _Sweep:
         self._moved = 0
 
     def run(self) -> None:
-        while True:
+        for _ in range(_MOST_ROUNDS):
             before = self._moved
             self._empty(self._top, 0)
             if self._moved == before:
                 return
+        raise Retry(f"{self._path} cannot be removed: somebody makes folders in it all the time")
 
     def _empty(self, fd: int, depth: int) -> None:
         with os.scandir(fd) as entries:

@@ -61,20 +61,24 @@ class _Door:
         self._is_open = False
         self._is_closing = False
         self._opening = asyncio.Lock()
-        self._guests: set[asyncio.Task[None]] = set()
+        self._guests: dict[asyncio.Task[None], None] = {}
+        """Who came first is first. Who is no longer in it was asked to go."""
 
     async def lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         try:
-            if len(self._guests) < _MOST_GUESTS:
-                self._guests.add(task)
-                await self._let_in(reader, writer)
+            if len(self._guests) >= _MOST_GUESTS:  # else a few who only sit there would keep out everybody
+                longest = next(iter(self._guests))
+                del self._guests[longest]
+                longest.cancel()
+            self._guests[task] = None
+            await self._let_in(reader, writer)
         except asyncio.CancelledError:
-            if not self._is_closing:  # else it is told to nobody: the loop would take it for a fault
+            if task in self._guests and not self._is_closing:  # else the loop would take it for a fault
                 raise
         finally:
-            self._guests.discard(task)
+            self._guests.pop(task, None)
             writer.close()
 
     async def close(self) -> None:

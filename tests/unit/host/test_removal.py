@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.base import removal as sweeping
 from pykubelet.base.errors import Retry
 from pykubelet.host import mount, removal
 from pykubelet.host.removal import remove_tree
@@ -142,3 +143,21 @@ def test_what_is_mounted_in_the_last_moment_is_not_entered(mountable: Path, monk
     with pytest.raises(Retry, match="still mounted at place"):
         remove_tree(str(mountable / "folder"))
     assert (place / "precious").exists()
+
+
+def test_who_makes_folders_all_the_time_holds_up_nobody_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "_MOST_ROUNDS", 3)
+    monkeypatch.setattr(sweeping, "_DEEPEST", 2)
+    (tmp_path / "top").mkdir()
+    rename, made = os.rename, iter(range(100))
+
+    def racing(source: str, target: str, **folders: int) -> None:
+        rename(source, target, **folders)
+        (tmp_path / "top" / f"again-{next(made)}" / "a/b/c/d").mkdir(parents=True)
+
+    (tmp_path / "top" / "0" / "a/b/c/d").mkdir(parents=True)
+    monkeypatch.setattr(os, "rename", racing)
+    with pytest.raises(Retry, match="all the time"):
+        sweeping.sweep(str(tmp_path / "top"))

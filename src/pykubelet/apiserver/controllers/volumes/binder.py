@@ -12,6 +12,7 @@ from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.volumes import binding_rules as rules
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.base.errors import Retry
 
 CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
 VOLUMES: Final[Kind] = ("", "persistentvolumes")
@@ -33,7 +34,7 @@ class Provisioner(Protocol):
         ...
 
     async def take_away(self, volume: Object) -> str:
-        """Remove what is in a volume that nobody needs. -> why not; empty: it is gone"""
+        """Remove what is in a volume that nobody needs. -> why not; empty: it is gone. Raises Retry while it goes on"""
         ...
 
 
@@ -209,7 +210,11 @@ class VolumeBinder:
             return
         if rules.annotation(volume, rules.PROVISIONED_BY) != provisioner.name:
             return  # whoever has made it takes it away
-        if why := await provisioner.take_away(volume):
+        try:
+            why = await provisioner.take_away(volume)
+        except Retry:
+            return  # it is looked at again
+        if why:
             await self._fail(volume, "VolumeFailedDelete", why)
             return
         await self._client.remove(VOLUMES, volume)

@@ -12,11 +12,13 @@ from pykubelet.apiserver.controllers.volumes import binding_rules as rules
 from pykubelet.apiserver.controllers.volumes.binder import CLASSES, VOLUMES
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.status import ApiError
-from pykubelet.base.errors import PykubeletError
+from pykubelet.base.errors import PykubeletError, Retry
 from pykubelet.base.removal import sweep
 
 PROVISIONER: Final = "pykubelet.io/host-path"
 CLASS: Final = "host-path"
+_PATIENCE: Final = 2.0
+"""Seconds for which a removal is waited for: others want volumes meanwhile."""
 _LONGEST_NAME: Final = 255  # of a folder; the names of a namespace and a claim alone may be longer
 
 
@@ -29,6 +31,9 @@ class HostPathProvisioner:
         self._client = client
         self._folder = folder.rstrip("/")
         self._events = EventRecorder(client, PROVISIONER)
+        self._removals: dict[str, asyncio.Task[str]] = {}
+        """By path: those that are not over, or have not been told of yet."""
+        self._turn = asyncio.Lock()
 
     async def offer(self) -> None:
         """The class that claims get when they name none, unless people have one."""
@@ -64,11 +69,23 @@ class HostPathProvisioner:
         parent, name = os.path.split(path)
         if parent != self._folder or not name.startswith(f"{volume['metadata']['name']}_"):
             return f"{path} was not made by {PROVISIONER}: it stays as it is"
-        try:
-            await asyncio.to_thread(sweep, path)
-        except (OSError, PykubeletError) as error:
-            return f"{path} cannot be removed: {error}"
-        return ""
+        removal = self._removals.get(path)
+        patience = 0.0 if self._turn.locked() else _PATIENCE
+        if removal is None:
+            removal = self._removals[path] = asyncio.create_task(self._removed(path), name=f"removal of {path}")
+        await asyncio.wait({removal}, timeout=patience)
+        if not removal.done():
+            raise Retry(f"{path} is still being removed")
+        return self._removals.pop(path).result()
+
+    async def _removed(self, path: str) -> str:
+        """One at a time: threads are few, and how much there is to remove is for who had the volume to say."""
+        async with self._turn:
+            try:
+                await asyncio.to_thread(sweep, path)
+            except (OSError, PykubeletError) as error:
+                return f"{path} cannot be removed: {error}"
+            return ""
 
     async def _volume(self, claim: Object, storage_class: Object) -> Object:
         """Raises ValueError for what it cannot be."""

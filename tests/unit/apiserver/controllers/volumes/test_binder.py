@@ -2,6 +2,7 @@
 """Claims find their volumes, volumes are made when they are wanted, and nobody loses what is not his to lose."""
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ import pytest
 
 from kit.cluster import TestCluster, cluster, running
 from kit.virtual_time import virtual_time
+from kit.waiting import eventually
 from pykubelet.apiserver.controllers.client import PODS
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
+from pykubelet.apiserver.controllers.volumes import host_path
 from pykubelet.apiserver.controllers.volumes.binder import CLAIMS, CLASSES, VOLUMES, VolumeBinder
 from pykubelet.apiserver.controllers.volumes.ephemeral import EphemeralVolumes
 from pykubelet.apiserver.controllers.volumes.host_path import HostPathProvisioner
+from pykubelet.base.errors import Retry
 
 
 def claim(name: str = "c", size: str = "1Gi", **spec: Any) -> dict[str, Any]:
@@ -226,6 +230,45 @@ async def test_nobody_has_something_else_removed(tmp_path: Path) -> None:
         await made(c, volumes=(forged,))
         assert await phase(c, "pvc-forged") == "Failed"
         assert precious.is_dir()
+
+
+async def test_a_volume_that_takes_for_ever_to_remove_keeps_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever had it may have filled it with millions of files, or goes on to fill it."""
+    may_end, began = threading.Event(), list[str]()
+
+    def slow(path: str) -> None:
+        began.append(path)
+        assert may_end.wait(20)
+
+    monkeypatch.setattr(host_path, "sweep", slow)
+    monkeypatch.setattr(host_path, "_PATIENCE", 0.05)
+    async with cluster() as c:
+        provisioner = HostPathProvisioner(c, str(tmp_path))
+        full, other = (volume(name, hostPath={"path": f"{tmp_path}/{name}_x"}) for name in ("full", "other"))
+        for each in (full, other, full):
+            with pytest.raises(Retry, match="still being removed"):
+                await provisioner.take_away(each)
+        assert began == [f"{tmp_path}/full_x"], "one thread is enough for those who have time"
+        may_end.set()
+        await eventually(lambda: len(began) == 2)
+        assert [await provisioner.take_away(each) for each in (full, other)] == ["", ""]
+
+
+@virtual_time
+async def test_while_one_is_removed_others_are_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def not_yet(self: HostPathProvisioner, volume: dict[str, Any]) -> str:
+        raise Retry("still being removed")
+
+    monkeypatch.setattr(HostPathProvisioner, "take_away", not_yet)
+    async with cluster() as c, running(VolumeBinder(c, HostPathProvisioner(c, str(tmp_path)))):
+        gone = {"namespace": "default", "name": "x", "uid": "u"}
+        leaving = volume("a", persistentVolumeReclaimPolicy="Delete", claimRef=gone)
+        leaving["metadata"]["annotations"] = {"pv.kubernetes.io/provisioned-by": "pykubelet.io/host-path"}
+        await made(c, claim(storageClassName=""), volumes=(leaving, volume("b")))
+        assert await stands(c) == ("Bound", "b")
+        assert await phase(c, "a") == "Released"
 
 
 @pytest.mark.parametrize(
