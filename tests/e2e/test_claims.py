@@ -119,9 +119,7 @@ async def _use_driver(cluster: UpCluster) -> None:
     with tempfile.TemporaryDirectory(prefix="pykubelet-") as folder:
         driver = StorageDriver(Path(folder))
         async with driver.at(cluster.data / "state" / "plugins_registry") as introduction:
-            await asyncio.sleep(8)
-            print("TOLD", introduction.told, introduction.asked)
-            await eventually(lambda: introduction.told == [""], seconds=2)
+            await eventually(lambda: introduction.told == [""])
             (known,) = (await asyncio.to_thread(cluster.json, "get", "csinodes"))["items"]
             assert [each["name"] for each in known["spec"]["drivers"]] == [driver.name]
             (node,) = (await asyncio.to_thread(cluster.json, "get", "nodes"))["items"]

@@ -99,5 +99,6 @@ async def test_who_asks_too_often_is_told_so() -> None:
         told = await asyncio.gather(*(ask() for _ in range(80)))
         assert "rejected by rate limit" in told
         assert "" in told
-        await asyncio.sleep(0.2)
-        assert await ask() == ""
+        async with asyncio.timeout(30):
+            while await ask():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)

@@ -13,7 +13,7 @@ from kit.plugin_socket import Introduction
 from kit.waiting import eventually
 from pykubelet.base.errors import Invalid
 from pykubelet.plugins._gen.registration_pb2 import PluginInfo
-from pykubelet.plugins.registry import CSI, DRA, PluginRegistry, checked_endpoint, sockets
+from pykubelet.plugins.registry import CSI, PluginRegistry, checked_endpoint, sockets
 
 
 class Taken:
@@ -94,7 +94,7 @@ async def test_who_cannot_be_taken_in_is_told_why_and_is_asked_again(tmp_path: P
 @pytest.mark.parametrize(
     ("info", "told"),
     [
-        (driver(type=DRA), "no handler registered for plugin type: DRAPlugin"),
+        (driver(type="DRAPlugin"), "no handler registered for plugin type: DRAPlugin"),
         (driver(type="Weird"), "no handler registered for plugin type: Weird"),
         (driver(endpoint="relative/p.sock"), "'relative/p.sock' is no socket"),
         (driver(endpoint="/" + "x" * 200), "at most 107 bytes"),

@@ -115,7 +115,6 @@ _KEYS: Final[Mapping[Order, Callable[[PodLine], Any]]] = {
     "memory": lambda line: -(line.memory or 0),
     "age": lambda line: (line.since is None, -line.since.timestamp() if line.since else 0.0),
 }
-ORDERS: Final = tuple(_KEYS)
 
 
 def chosen(
