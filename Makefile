@@ -8,7 +8,7 @@ TOOLS  := $(VENV)/.tools
 
 # Many tests wait, and not for a processor. A file's tests stay together, for they share what is dear to start.
 PYTEST := $(BIN)/python -m pytest
-BESIDE := --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+BESIDE := --numprocesses $(shell expr $$(nproc) + 2) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: up down test retest compiled packages check bench dist deb format clean help
 
