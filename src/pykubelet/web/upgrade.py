@@ -81,10 +81,10 @@ async def close_web_socket(request: web.Request, socket: web.WebSocketResponse, 
     if transport is None or socket.closed:
         return
     try:
-        await wait_until_received(transport, patience)
-        async with asyncio.timeout(_CLOSING):
+        await _wait_until_gone(transport, patience, transport.get_write_buffer_size)
+        async with asyncio.timeout(_CLOSING):  # at once: who waits for it may take a while to say what it has got
             await socket.send_frame(WSCloseCode.OK.to_bytes(2), WSMsgType.CLOSE)
-        await wait_until_received(transport, min(patience, _CLOSING))
+        await wait_until_received(transport, patience)
         transport.close()
     except (TimeoutError, ConnectionError):
         transport.abort()
@@ -92,12 +92,16 @@ async def close_web_socket(request: web.Request, socket: web.WebSocketResponse, 
 
 async def wait_until_received(transport: asyncio.Transport, patience: float) -> None:
     """Wait until the other side has got what was written, as long as it gets any of it every `patience` seconds."""
+    await _wait_until_gone(transport, patience, lambda: _on_its_way(transport))
+
+
+async def _wait_until_gone(transport: asyncio.Transport, patience: float, count: Callable[[], int]) -> None:
     loop, pause = asyncio.get_running_loop(), 0.01
-    left, since = _on_its_way(transport), loop.time()
+    left, since = count(), loop.time()
     while left and not transport.is_closing() and loop.time() < since + patience:
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, 0.5)
-        before, left = left, _on_its_way(transport)
+        before, left = left, count()
         if left != before:
             since = loop.time()
 
