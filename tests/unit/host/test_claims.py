@@ -10,6 +10,7 @@ import pytest
 from pykubelet.api import codec
 from pykubelet.api.pod import Pod
 from pykubelet.api.storage import ClaimedVolume
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
@@ -64,6 +65,17 @@ async def test_a_folder_of_the_machine_is_used_as_it_is_and_asked_for_once(dirs:
     await here.tear_down("u")
     await here.set_up(pod())
     assert claims.asked == ["default/c"] * 2
+
+
+async def test_a_folder_made_for_a_claim_on_another_machine_is_its_pods_alone(dirs: PodDirs, tmp_path: Path) -> None:
+    """Whoever they run as may write into it, and nobody else of the machine gets there."""
+    path = tmp_path / "volumes" / "pvc-1_default_c"
+    claims = Claims(hostPath={"path": str(path), "type": "DirectoryOrCreate"})
+    annotations = {"pv.kubernetes.io/provisioned-by": "pykubelet.io/host-path"}
+    of = claims.found.volume
+    claims.found = changed(claims.found, volume=changed(of, metadata=changed(of.metadata, annotations=annotations)))
+    assert await volumes(dirs, claims).set_up(pod()) == {"data": str(path)}
+    assert [oct(each.stat().st_mode & 0o777) for each in (path, path.parent)] == ["0o777", "0o700"]
 
 
 @only_root

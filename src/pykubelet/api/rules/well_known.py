@@ -42,3 +42,5 @@ SERVING_SIGNER: Final = "kubernetes.io/kubelet-serving"
 # --- storage classes
 OLD_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 DEFAULT_CLASS_ANNOTATION: Final = "storageclass.kubernetes.io/is-default-class"
+PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+HOST_PATH_PROVISIONER: Final = "pykubelet.io/host-path"

@@ -9,10 +9,12 @@ from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.node_affinity import term_holds
+from pykubelet.api.rules.well_known import HOST_PATH_PROVISIONER, PROVISIONED_BY
 from pykubelet.api.storage import ClaimedVolume, LocalVolumeSource, PersistentVolumeSpec
 from pykubelet.api.volume_sources import NFSVolumeSource
 from pykubelet.api.volumes import Volume
 from pykubelet.base.errors import Invalid, Retry
+from pykubelet.base.open_folder import make_open_folder
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.threads import in_thread
@@ -98,6 +100,8 @@ class ClaimedVolumes:
         if "/" in name or name in ("", ".", ".."):
             raise Invalid(f"{name!r} is no name of a volume")
         if spec.host_path is not None:
+            if found.volume.metadata.annotations.get(PROVISIONED_BY) == HOST_PATH_PROVISIONER:
+                await in_thread(make_open_folder, spec.host_path.path)  # where it was asked for, there may be none yet
             await in_thread(check_host_path, spec.host_path)
             return spec.host_path.path
         if spec.local is not None:

@@ -24,6 +24,7 @@ from pykubelet.api.struct import changed
 from pykubelet.api.volumes import Volume
 from pykubelet.pod.images.pull_secrets import PULL_SECRET_KEYS
 from pykubelet.pod.lifecycle.pod_update import Applied, Listed, Restored
+from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.pod.ports.runtime import PullCredentials
 
 H = TypeVar("H", Probe, LifecycleHandler)
@@ -65,6 +66,10 @@ class Hiding:
                 return changed(value, metadata=self._bare(value.metadata), data=data, binary_data=binary)
             case PullCredentials():
                 return self._credentials(value)
+            case ContainerDevices():
+                env = {name: self.text(each) for name, each in value.env.items()}
+                annotations = {name: self.text(each) for name, each in value.annotations.items()}
+                return changed(value, env=env, annotations=annotations)
             case tuple():
                 return tuple(map(self.value, value))
         return value

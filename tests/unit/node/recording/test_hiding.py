@@ -13,6 +13,7 @@ from pykubelet.node.recording.hiding import Hiding
 from pykubelet.pod.container.hash import container_hash
 from pykubelet.pod.images.pull_secrets import credentials_for
 from pykubelet.pod.lifecycle.pod_update import Applied, Listed
+from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.pod.ports.runtime import PullCredentials
 
 HIDING = Hiding(b"k" * 32)
@@ -37,6 +38,13 @@ def test_what_drivers_of_volumes_are_told_stays_between_the_two() -> None:
     hidden = codec.encode(HIDING.value(Applied(pod)))
     assert b"Pl4nted" not in hidden
     assert b"d.example" in hidden
+
+
+def test_what_device_plug_ins_give_to_containers_is_named_and_not_told() -> None:
+    given = ContainerDevices(env={"LICENSE": "Pl4nted"}, annotations={"a": "Pl4nted"}, cdi_devices=("v.com/c=d",))
+    hidden = HIDING.value(given)
+    assert b"Pl4nted" not in codec.encode(hidden)
+    assert (hidden.env.keys(), hidden.cdi_devices) == ({"LICENSE"}, given.cdi_devices)
 
 
 def test_what_was_equal_stays_equal_and_what_differed_differs() -> None:

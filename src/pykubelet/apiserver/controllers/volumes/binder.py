@@ -7,6 +7,7 @@ off half way is finished by the next look.
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from pykubelet.api.rules.well_known import PROVISIONED_BY
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
@@ -193,7 +194,7 @@ class VolumeBinder:
 
     async def _free(self, volume: Object) -> None:
         """Its claim has another one by now."""
-        if rules.annotation(volume, rules.PROVISIONED_BY) and _policy(volume) == "Delete":
+        if rules.annotation(volume, PROVISIONED_BY) and _policy(volume) == "Delete":
             await self._say(volume, "Released")
             await self._reclaim(volume)
             return
@@ -208,7 +209,7 @@ class VolumeBinder:
         provisioner = self._provisioner
         if policy != "Delete" or provisioner is None:
             return
-        if rules.annotation(volume, rules.PROVISIONED_BY) != provisioner.name:
+        if rules.annotation(volume, PROVISIONED_BY) != provisioner.name:
             return  # whoever has made it takes it away
         try:
             why = await provisioner.take_away(volume)

@@ -14,7 +14,6 @@ from pykubelet.apiserver.objects import Object, at
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 OLD_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"

@@ -5,7 +5,8 @@ import asyncio
 import os
 from typing import Final
 
-from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, HOSTNAME_LABEL
+from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, HOSTNAME_LABEL, PROVISIONED_BY
+from pykubelet.api.rules.well_known import HOST_PATH_PROVISIONER as PROVISIONER
 from pykubelet.apiserver.controllers.client import NODES, ControllerClient
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.volumes import binding_rules as rules
@@ -13,9 +14,9 @@ from pykubelet.apiserver.controllers.volumes.binder import CLASSES, VOLUMES
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.status import ApiError
 from pykubelet.base.errors import PykubeletError, Retry
+from pykubelet.base.open_folder import make_open_folder
 from pykubelet.base.removal import sweep
 
-PROVISIONER: Final = "pykubelet.io/host-path"
 CLASS: Final = "host-path"
 _PATIENCE: Final = 2.0
 """Seconds for which a removal is waited for: others want volumes meanwhile."""
@@ -51,7 +52,7 @@ class HostPathProvisioner:
     async def provide(self, claim: Object, storage_class: Object) -> None:
         try:
             made = await self._volume(claim, storage_class)
-            await asyncio.to_thread(_make, self._folder, made["spec"]["hostPath"]["path"])
+            await asyncio.to_thread(make_open_folder, made["spec"]["hostPath"]["path"])
             await self._client.make(VOLUMES, made)
         except ApiError as error:
             if error.code == 409:
@@ -101,7 +102,7 @@ class HostPathProvisioner:
         folder = f"{name}_{metadata['namespace']}_{metadata['name']}"[:_LONGEST_NAME]
         requirement = {"key": HOSTNAME_LABEL, "operator": "In", "values": [host]}
         return {
-            "metadata": {"name": name, "annotations": {rules.PROVISIONED_BY: PROVISIONER}},
+            "metadata": {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}},
             "spec": {
                 "capacity": {"storage": at(claim, "spec.resources.requests.storage")},
                 "accessModes": at(claim, "spec.accessModes"),
@@ -128,13 +129,3 @@ class HostPathProvisioner:
     async def _fail(self, claim: Object, storage_class: Object, why: str) -> None:
         text = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {why}'
         await self._events.record(claim, "Warning", "ProvisioningFailed", text)
-
-
-def _make(folder: str, path: str) -> None:
-    """Whoever the pod runs as may write into it; only who has the volume can get there."""
-    os.makedirs(folder, 0o700, exist_ok=True)
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        return
-    os.chmod(path, 0o777)  # noqa: S103 - the folder around it is closed

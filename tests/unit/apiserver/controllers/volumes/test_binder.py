@@ -232,6 +232,36 @@ async def test_nobody_has_something_else_removed(tmp_path: Path) -> None:
         assert precious.is_dir()
 
 
+@virtual_time
+async def test_a_claim_that_says_it_is_bound_is_not_believed(tmp_path: Path) -> None:
+    """Whoever may only make claims wants another's volume, one that was left behind, and a folder of his choice."""
+    marks = {
+        "pv.kubernetes.io/bind-completed": "yes",
+        "pv.kubernetes.io/bound-by-controller": "yes",
+        "volume.kubernetes.io/selected-node": "../../etc",
+        "volume.kubernetes.io/storage-provisioner": "somebody.else",
+    }
+    left = volume("left", claimRef={"namespace": "default", "name": "was", "uid": "long-gone"})
+    async with cluster() as c, running(VolumeBinder(c, HostPathProvisioner(c, str(tmp_path / "volumes")))):
+        await c.node("n1")
+        await made(c, claim("hers", storageClassName=""), volumes=(volume("taken"), left))
+        assert await stands(c, "hers") == ("Bound", "taken")
+        for name, wanted in {"a": "taken", "was": "left", "b": "none-such", "d": ""}.items():
+            forged = claim(name, **({"volumeName": wanted, "storageClassName": ""} if wanted else {}))
+            forged["metadata"] |= {"annotations": marks, "uid": "long-gone"}
+            await made(c, forged)
+        await asyncio.sleep(70)
+        for name in ("a", "was", "b", "d"):
+            assert (await stands(c, name))[0] == "Lost", name
+        assert await stands(c, "hers") == ("Bound", "taken")
+        assert (await c.get("persistentvolumes", "left", ""))["spec"]["claimRef"]["uid"] == "long-gone"
+        without = claim("e")
+        without["metadata"]["annotations"] = {"volume.kubernetes.io/selected-node": "../../etc"}
+        await made(c, without)
+        assert await stands(c, "e") == ("Pending", "")
+        assert not (tmp_path / "volumes").exists()
+
+
 async def test_a_volume_that_takes_for_ever_to_remove_keeps_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
