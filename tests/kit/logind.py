@@ -59,6 +59,8 @@ class StandIn:
         """Whether it heeds what is configured."""
         self.is_mute = False
         self.inhibited: list[tuple[Any, ...]] = []
+        self.asked_by = ""
+        """Who has asked for a lock."""
 
     @property
     def locks(self) -> int:
@@ -66,9 +68,10 @@ class StandIn:
         gone = [end for end in self._ends if select.select([end], [], [], 0)[0]]
         return len(self._ends) - len(gone)
 
-    def say(self, signature: str, *values: Any) -> None:
-        """PrepareForShutdown, with anything for an argument."""
-        self._send(4, {1: ("o", PATH), 2: ("s", MANAGER), 3: ("s", "PrepareForShutdown")}, signature, values)
+    def say(self, signature: str, *values: Any, to: str = "") -> None:
+        """PrepareForShutdown, with anything for an argument, to all or to one."""
+        fields = {1: ("o", PATH), 2: ("s", MANAGER), 3: ("s", "PrepareForShutdown")}
+        self._send(4, {**fields, 6: ("s", to)} if to else fields, signature, values)
 
     def answer(self, call: Message) -> None:
         if self.is_mute:
@@ -85,6 +88,7 @@ class StandIn:
                 self._reply(call, "")
             case "Inhibit":
                 self.inhibited.append(call.body)
+                self.asked_by = call.fields[7]
                 mine, theirs = os.pipe()
                 self._ends.append(mine)
                 self._reply(call, "h", 0, fds=[theirs])

@@ -191,6 +191,10 @@ def size_of(head: bytes) -> int:
     return int(whole)
 
 
+def _signal(message: Message) -> tuple[Any, ...]:
+    return tuple(message.fields.get(each) for each in (_PATH, _INTERFACE, _MEMBER))
+
+
 # --- the connection
 
 
@@ -202,6 +206,10 @@ class Bus:
         self._serial = 0
         self._answers: dict[int, asyncio.Future[Message]] = {}
         self._signals: asyncio.Queue[Message | None] = asyncio.Queue(_MOST_SIGNALS)
+        self._followed: dict[tuple[Any, ...], str] = {}
+        """Path, interface and member of a signal: the name of who sends it."""
+        self._owners: dict[str, str] = {}
+        """Who has that name, by the word of the bus."""
         self._buffer = bytearray()
         self._fds: list[int] = []
 
@@ -228,10 +236,30 @@ class Bus:
     async def follow(self, sender: str, path: str, interface: str, member: str) -> None:
         rule = f"type='signal',sender='{sender}',path='{path}',interface='{interface}',member='{member}'"
         await self.call(_BUS, "AddMatch", "s", rule)
+        self._owners[sender] = await self._owner(sender)
+        self._followed[path, interface, member] = sender
 
     async def signals(self) -> AsyncGenerator[Message, None]:
         while (signal := await self._signals.get()) is not None:
-            yield signal
+            name = self._followed[_signal(signal)]
+            if not self._is_owners(signal):  # it may have been started again
+                self._owners[name] = await self._owner(name)
+            if self._is_owners(signal):
+                yield signal
+
+    async def _owner(self, name: str) -> str:
+        """Empty for what nobody has."""
+        try:
+            found = (await self.call(_BUS, "GetNameOwner", "s", name)).body
+        except Retry:
+            return ""
+        return found[0] if found and isinstance(found[0], str) else ""
+
+    def _is_owners(self, signal: Message) -> bool:
+        """Everybody on the machine may send a signal to one connection: no rule of the bus stands before that. Who it
+        comes from, the bus says."""
+        owner = self._owners.get(self._followed.get(_signal(signal), ""), "")
+        return bool(owner) and signal.fields.get(_SENDER) == owner
 
     async def read(self) -> None:
         """Until the connection ends, or says what cannot be read."""
@@ -259,10 +287,13 @@ class Bus:
             return
         for fd in message.fds:  # nobody has asked for them
             os.close(fd)
-        if message.kind == _SIGNAL:
-            if self._signals.full():
-                raise Unreadable("the bus sends more signals than anybody can follow")
-            self._signals.put_nowait(message)
+        if message.kind != _SIGNAL or _signal(message) not in self._followed:
+            return
+        if not self._is_owners(message) and self._signals.qsize() >= _MOST_SIGNALS // 2:
+            return  # strangers never take all of the room
+        if self._signals.full():
+            raise Unreadable("the bus sends more signals than anybody can follow")
+        self._signals.put_nowait(message)
 
     async def _exactly(self, count: int) -> bytes:
         while len(self._buffer) < count:

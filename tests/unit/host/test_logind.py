@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -127,6 +127,34 @@ async def test_a_bus_that_goes_away_ends_what_is_told_and_lets_the_machine_go(
             await settled(lambda: stand_in.locks == 1)
     assert await asyncio.wait_for(waiting, 10) is None
     await notices.__aexit__(None, None, None)
+
+
+async def test_nobody_else_of_the_machine_ends_our_pods(address: str, stand_in: StandIn, tmp_path: Path) -> None:
+    """A signal to one connection passes every rule of the bus: all of it is logind's but for who has sent it."""
+    async with Logind(address=address, root=tmp_path).notices(5) as notices, dbus.connected(address) as bus:
+        stranger, told = StandIn(bus, tmp_path), notices.told()
+        for _ in range(200):
+            stranger.say("b", True, to=stand_in.asked_by)
+        next_word = asyncio.create_task(anext(told))
+        await asyncio.sleep(0.3)
+        assert not next_word.done()
+        for _ in range(200):
+            stranger.say("b", True, to=stand_in.asked_by)
+        stand_in.say("b", False)
+        assert await asyncio.wait_for(next_word, 5) is False, "logind is heard among all who shout"
+        await told.aclose()
+
+
+async def test_logind_that_was_started_again_is_heard(address: str, tmp_path: Path) -> None:
+    async with AsyncExitStack() as first:
+        await first.enter_async_context(logind(address, tmp_path))
+        async with Logind(address=address, root=tmp_path).notices(5) as notices:
+            told = notices.told()
+            await first.aclose()
+            async with logind(address, tmp_path) as second:
+                second.say("b", True)
+                assert await asyncio.wait_for(anext(told), 5) is True
+            await told.aclose()
 
 
 async def test_a_flood_of_signals_ends_the_connection_and_not_the_agent(address: str, stand_in: StandIn) -> None:
