@@ -1,6 +1,7 @@
 """The embedded API server with its access control, in a thread whose loop is watched: what one request does to all."""
 
 import asyncio
+import gc
 import http.client
 import queue
 import threading
@@ -107,8 +108,11 @@ def held_server(folder: Path) -> Iterator[HeldServer]:
             with watched_loop() as hold:
                 await _add(server, "", "pods", (pod(),))
                 await _add(server, "", "configmaps", (config_map(),))
+                gc.collect()
+                gc.freeze()  # as the server does: what other tests have left is not looked through on its account
                 started.put(HeldServer(port, hold, asyncio.get_running_loop(), server))
                 await over.wait()
+                gc.unfreeze()
 
     def run() -> None:
         try:

@@ -125,7 +125,7 @@ def dependencies(
         api_node=(lambda: api.view.node if reporter.ownership.is_ours else None) if api else (lambda: None),
         shutdown=_shutdown(base, reporter),
         checkpoint=base.checkpoints.pods if base.checkpoints else None,
-        restored=base.checkpoints.restored if base.checkpoints else (),
+        restored=base.checkpoints.restored if base.checkpoints and not config.remove_pods else (),
         memory_use=stats.memory_use if stats else None,
         allocations=parts.allocations,
         resize_rules=resize_rules(config, local.update_refusal),

@@ -50,6 +50,7 @@ class NodeRules:
             ("", "pods"): self._pod,
             ("coordination.k8s.io", "leases"): self._lease,
             ("storage.k8s.io", "csinodes"): self._csi_node,
+            ("storage.k8s.io", "volumeattachments"): self._attachment,
         }
 
     async def refusal(self, node: str, info: RequestInfo) -> str | None:
@@ -111,6 +112,12 @@ class NodeRules:
         if info.verb != "create" and info.name != node:
             return "can only access CSINode with the same name as the requesting node"
         return None
+
+    async def _attachment(self, node: str, info: RequestInfo) -> str | None:
+        if refused := _get_only(info):
+            return refused
+        found = await self._find("storage.k8s.io", "volumeattachments", "", info.name)
+        return None if at(found, "spec.nodeName") == node else _unrelated(node)
 
     async def _node(self, node: str, info: RequestInfo) -> str | None:
         if info.subresource == "status":

@@ -54,6 +54,10 @@ async def filled(c: TestCluster) -> ClusterAccess:
     await c.pod("mirror", {"nodeName": "n1", "imagePullSecrets": [{"name": "greedy"}]}, metadata=mirror)
     claim = {"namespace": "default", "name": "claim"}
     await c.add("", "persistentvolumes", {"metadata": {"name": "pv"}, "spec": {"claimRef": claim}})
+    for node in ("n1", "n2"):
+        source = {"persistentVolumeName": "pv"}
+        spec = {"attacher": "disk.example.com", "nodeName": node, "source": source}
+        await c.add("storage.k8s.io", "volumeattachments", {"metadata": {"name": f"on-{node}"}, "spec": spec})
     access = ClusterAccess(c.backend, KEY, now=c.clock)
     await reconcile_policy(c.backend)
     return access
@@ -108,6 +112,7 @@ MAY: list[tuple[User, str]] = [
     (NODE, f"GET {MINE}/configmaps/of-projected"),
     (NODE, f"GET {MINE}/persistentvolumeclaims/claim"),
     (NODE, "GET /api/v1/persistentvolumes/pv"),
+    (NODE, "GET /apis/storage.k8s.io/v1/volumeattachments/on-n1"),
     (NODE, f"POST {MINE}/serviceaccounts/robot/token"),
     (NODE, f"PUT {LEASES}/n1"),
     (NODE, f"POST {LEASES}"),
@@ -175,6 +180,9 @@ MAY_NOT: list[tuple[User, str]] = [
     (NODE, "PUT /apis/coordination.k8s.io/v1/namespaces/default/leases/n1"),
     (NODE, f"PUT {CSR}/x/approval"),
     (NODE, f"DELETE {MINE}/events/x"),
+    (NODE, "GET /apis/storage.k8s.io/v1/volumeattachments/on-n2"),
+    (NODE, "GET /apis/storage.k8s.io/v1/volumeattachments"),
+    (NODE, "DELETE /apis/storage.k8s.io/v1/volumeattachments/on-n1"),
 ]
 
 
