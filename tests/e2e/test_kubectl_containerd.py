@@ -194,6 +194,27 @@ def test_pods_that_write_more_than_they_may_are_evicted(cluster: UpCluster) -> N
     watch_writers(cluster, "/var")
 
 
+def test_explain_says_that_the_runtime_is_down_and_that_it_is_back(cluster: UpCluster, containerd: Containerd) -> None:
+    def told(*name: str) -> Any:
+        return json.loads(command("explain", *name, "-o", "json", "--data", str(cluster.data)))
+
+    cluster.ready("shell")
+    assert told("shell")["isWell"]
+    containerd.stop()
+    try:
+        wait_for(lambda: (told("shell")["cause"] or {}).get("code") == "RuntimeDown", seconds=40)
+        line = told("shell")["sentence"]
+        assert line.startswith("shell is on a node whose container runtime does not answer")
+        assert line.endswith("; the agent tries again all the time, and what runs goes on.")
+        assert told("shell")["state"] == "Running"
+        whole = command("explain", "--data", str(cluster.data)).splitlines()
+        assert whole[0].startswith(f"node {cluster.node}: its container runtime does not answer: ")
+        assert any(each.startswith("default/shell is on a node whose container runtime") for each in whole)
+    finally:
+        containerd.start()
+    wait_for(lambda: told("shell")["isWell"], seconds=40)
+
+
 def test_drain_down_up_and_reset(cluster: UpCluster, containerd: Containerd) -> None:
     flags = ("--force", "--ignore-daemonsets", "--delete-emptydir-data", "--grace-period=1", "--timeout=40s")
     assert "pod/shell evicted" in cluster.kubectl("drain", cluster.node, *flags)
@@ -226,24 +247,3 @@ def identities_if_any(cluster: UpCluster) -> dict[str, list[tuple[str, int]]]:
         ]
         for each in cluster.json("get", "pods", "--field-selector=status.phase=Running")["items"]
     }
-
-
-def test_explain_says_that_the_runtime_is_down_and_that_it_is_back(cluster: UpCluster, containerd: Containerd) -> None:
-    def told(*name: str) -> Any:
-        return json.loads(command("explain", *name, "-o", "json", "--data", str(cluster.data)))
-
-    cluster.ready("shell")
-    assert told("shell")["isWell"]
-    containerd.stop()
-    try:
-        wait_for(lambda: (told("shell")["cause"] or {}).get("code") == "RuntimeDown", seconds=40)
-        line = told("shell")["sentence"]
-        assert line.startswith("shell is on a node whose container runtime does not answer")
-        assert line.endswith("; the agent tries again all the time, and what runs goes on.")
-        assert told("shell")["state"] == "Running"
-        whole = command("explain", "--data", str(cluster.data)).splitlines()
-        assert whole[0].startswith(f"node {cluster.node}: its container runtime does not answer: ")
-        assert any(each.startswith("default/shell is on a node whose container runtime") for each in whole)
-    finally:
-        containerd.start()
-    wait_for(lambda: told("shell")["isWell"], seconds=40)

@@ -1,5 +1,6 @@
 """A pod gets the devices of a plug-in, with everything that belongs to them, on each runtime; and keeps them."""
 
+import asyncio
 import json
 import os
 import tempfile
@@ -13,6 +14,7 @@ from kit.agent_process import Node
 from kit.containerd import Containerd
 from kit.device_plugin import PluginOfDevices, healthy
 from kit.waiting import eventually
+from pykubelet.base.errors import PykubeletError
 from pykubelet.plugins._gen import device_plugin_pb2 as wire
 
 THING = "example.com/thing"
@@ -64,6 +66,16 @@ def said(node: Node, name: str) -> str:
     return " ".join(logs[-1].read_text().split(" ", 3)[3:]).strip() if logs else ""
 
 
+async def until_registered(plugin: PluginOfDevices, node: Node) -> None:
+    """As plug-ins do it: the agent may take a moment to load what answers them."""
+    async with asyncio.timeout(40):
+        while True:
+            try:
+                return await plugin.register(node.state / "device-plugins", "p.sock")
+            except PykubeletError:
+                await asyncio.sleep(0.2)
+
+
 @pytest.mark.skipif(os.getuid() != 0 or not TUN.exists(), reason="only root may open the device")
 @pytest.mark.parametrize("runtime", ["embedded", "containerd"])
 async def test_a_pod_has_its_devices_and_keeps_them(runtime: str, containerd: Containerd, short_folder: Path) -> None:
@@ -72,7 +84,7 @@ async def test_a_pod_has_its_devices_and_keeps_them(runtime: str, containerd: Co
     with node.agent() as agent:
         await eventually((node.state / "device-plugins" / "kubelet.sock").exists)  # as plug-ins watch for it
         async with plugin.at(node.state / "device-plugins" / "p.sock"):
-            await plugin.register(node.state / "device-plugins", "p.sock")
+            await until_registered(plugin, node)
             (node.manifests / "one.json").write_text(json.dumps(pod("one")))
             await eventually(lambda: said(node, "one") == "t1 7.1 opened")
             (node.manifests / "two.json").write_text(json.dumps(pod("two", 2)))

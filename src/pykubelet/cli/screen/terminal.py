@@ -84,6 +84,7 @@ class Terminal:
 def opened() -> Iterator[Terminal]:
     """Until the end of the block. SIGTERM and SIGHUP end it as Ctrl-C does."""
     before = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started us may ignore it
     os.environ.setdefault("ESCDELAY", str(_ESCAPE_DELAY))
     for name in ("LINES", "COLUMNS"):  # what a shell has exported does not change with the window
         os.environ.pop(name, None)
