@@ -162,8 +162,8 @@ def any_service(draw: st.DrawFn) -> Service:
     return changed(service, metadata=ObjectMeta(namespace=draw(WORDS), name=draw(WORDS)))
 
 
-_WORD = r"[a-z0-9_.:/@!=<>^&|,\[\]*-]+"
-_LINE = re.compile(rf'(?:{_WORD}|[{{}};"]| |comment "[A-Za-z0-9./:_-]*")*')
+_WORD = r"[a-z0-9_.:/@!=<>^&|,\[\]*-]++"
+_LINE = re.compile(rf'(?:comment "[A-Za-z0-9./:_-]*+"|{_WORD}|[{{}};"]| )*+')
 _ALLOWED = re.compile(r"^(add|delete|flush) (table|chain|map|set|rule|element) (ip|ip6) t( |$)")
 
 
