@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from pykubelet.app.foundations import Foundations
 from pykubelet.base.tasks import Work
+from pykubelet.host.mount import is_mount_point
 from pykubelet.node.agent import Agent
 from pykubelet.plugins.csi import CsiDrivers
 from pykubelet.plugins.devices import PluginDevices
@@ -29,7 +30,9 @@ def plugin_parts(base: Foundations, on_change: Callable[[], None]) -> PluginPart
         runtime_knows_cdi=base.runtime.capabilities.knows_cdi,
     )
     devices.load()
-    drivers = CsiDrivers(str(root), base.config.node.name, base.api.csi if base.api else None)
+    drivers = CsiDrivers(
+        str(root), base.config.node.name, base.api.csi if base.api else None, is_mounted=is_mount_point
+    )
     registry = PluginRegistry(str(root / "plugins_registry"), {CSI: drivers, DEVICES: devices})
     return PluginParts(
         devices=devices, drivers=drivers, works={"device plug-ins": devices.run, "plug-ins": registry.run}

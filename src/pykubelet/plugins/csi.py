@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -36,12 +36,13 @@ _SOON: Final = 2.0
 
 class CsiDrivers:
     """The CsiVolumes port, and the one who takes in drivers. `root` is the agent's, and `api` what drivers need of an
-    API server; None: they have to do without."""
+    API server; None: they have to do without. `is_mounted` says whether something is mounted at a path."""
 
-    def __init__(self, root: str, node: str, api: CsiApi | None) -> None:
+    def __init__(self, root: str, node: str, api: CsiApi | None, *, is_mounted: Callable[[str], bool]) -> None:
         self._root = root
         self._node = node
         self._api = api
+        self._is_mounted = is_mounted
         self._drivers: dict[str, tuple[CsiDriver, tuple[int, ...]]] = {}
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """By driver and handle, for as long as somebody holds or awaits one: handles come and go."""
@@ -100,7 +101,7 @@ class CsiDrivers:
             raise Retry(f'volume mode "{mode}" not supported by driver {volume.driver}')
         target = self._target(pod.metadata.uid, volume)
         async with self._turns.setdefault((volume.driver, handle), asyncio.Lock()):
-            if not told.requires_republish and await asyncio.to_thread(_is_mounted, target):
+            if not told.requires_republish and await asyncio.to_thread(self._is_mounted, target):
                 return CsiMounted(target, self._wants_group(volume, told, driver, group))
             context = await self._attached(volume, told)
             staged = await self._staged(volume, driver, context, group)
@@ -129,7 +130,7 @@ class CsiDrivers:
             block = f"{self._devices()}/publish/{name}/{uid}"
             target = block if known.get("volumeMode") == "Block" else f"{folder}/mount"
             await driver.unpublish(handle, target)
-            await asyncio.to_thread(_clear, target)
+            await asyncio.to_thread(self._clear, target)
             if known.get("volumeLifecycleMode") != "Ephemeral":
                 await self._unstaged(driver, driver_name, handle, folder)
             await asyncio.to_thread(_forget, folder)  # the last to go: by it is seen that work is left
@@ -142,7 +143,7 @@ class CsiDrivers:
             return ""
         folder = self._stage(volume.driver, volume.handle)
         path = f"{folder}/globalmount"
-        if await asyncio.to_thread(_is_mounted, path):
+        if await asyncio.to_thread(self._is_mounted, path):
             return path
         secrets = await self._secrets(volume.stage_secret)
         data = {"driverName": volume.driver, "volumeHandle": volume.handle}
@@ -158,8 +159,18 @@ class CsiDrivers:
         path = f"{folder}/globalmount"
         if driver.stages:
             await driver.unstage(handle, path)
-        await asyncio.to_thread(_clear, path)
+        await asyncio.to_thread(self._clear, path)
         await asyncio.to_thread(_forget, folder)
+
+    def _clear(self, target: str) -> None:
+        """What is left after the driver has taken its own away. What it has left mounted is not removed: Retry."""
+        if self._is_mounted(target):
+            raise Retry(f"{target} is still mounted, though its driver has given it back")
+        with suppress(FileNotFoundError):
+            if os.path.isdir(target) and not os.path.islink(target):
+                os.rmdir(target)
+            else:
+                os.unlink(target)
 
     def _is_used(self, driver: str, handle: str, besides: str) -> bool:
         """Or was never staged."""
@@ -292,14 +303,6 @@ def _token(text: str) -> dict[str, str]:
     return {"token": text, "expirationTimestamp": until}
 
 
-def _is_mounted(path: str) -> bool:
-    """By the kernel's list: a dead file system would not answer."""
-    place = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-    wanted = place.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-        return any(line.split(" ", 5)[4] == wanted for line in file.read().split("\n") if line)
-
-
 def _prepare(path: str, folder: str, data: Mapping[str, str]) -> None:
     os.makedirs(path, 0o750, exist_ok=True)
     write_whole(Path(folder, DATA), f"{json.dumps(data)}\n".encode())  # half of it, and nobody could undo what was done
@@ -316,17 +319,6 @@ def _read(path: str) -> dict[str, str] | None:
     if not isinstance(found, dict) or not {"driverName", "volumeHandle"} <= found.keys():
         raise Retry(f"{path} does not say which volume it is of")
     return {str(key): str(value) for key, value in found.items()}
-
-
-def _clear(target: str) -> None:
-    """What is left after the driver has taken its own away. What it has left mounted is not removed: Retry."""
-    if _is_mounted(target):
-        raise Retry(f"{target} is still mounted, though its driver has given it back")
-    with suppress(FileNotFoundError):
-        if os.path.isdir(target) and not os.path.islink(target):
-            os.rmdir(target)
-        else:
-            os.unlink(target)
 
 
 def _forget(folder: str) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec import Struct
 
 from pykubelet import __version__
+from pykubelet.base.varint import varint
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -181,22 +182,13 @@ def _text(field: int, text: str) -> bytes:
 
 
 def _bytes(field: int, data: bytes) -> bytes:
-    return _varint(field << 3 | 2) + _varint(len(data)) + data
+    return varint(field << 3 | 2) + varint(len(data)) + data
 
 
 def _number(field: int, number: int) -> bytes:
-    return _varint(field << 3) + _varint(number & (1 << 64) - 1)
+    return varint(field << 3) + varint(number & (1 << 64) - 1)
 
 
 def _time(field: int, moment: datetime) -> bytes:
     nanoseconds = int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1000
-    return _varint(field << 3 | 1) + struct.pack("<Q", max(nanoseconds, 0))
-
-
-def _varint(number: int) -> bytes:
-    found = bytearray()
-    while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    found.append(number)
-    return bytes(found)
+    return varint(field << 3 | 1) + struct.pack("<Q", max(nanoseconds, 0))

@@ -67,7 +67,7 @@ class World:
 
     def begin(self) -> None:
         """As an agent that has just come."""
-        self.drivers = CsiDrivers(str(self.root), "n1", self.api)
+        self.drivers = CsiDrivers(str(self.root), "n1", self.api, is_mounted=mount.is_mount_point)
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:

@@ -29,6 +29,8 @@ Kind = tuple[str, str]
 
 PODS: Final[Kind] = ("", "pods")
 NODES: Final[Kind] = ("", "nodes")
+CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
+VOLUMES: Final[Kind] = ("", "persistentvolumes")
 NAMESPACES: Final[Kind] = ("", "namespaces")
 LEASES: Final[Kind] = ("coordination.k8s.io", "leases")
 EVENTS: Final[Kind] = ("", "events")

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
+from pykubelet.apiserver.controllers.client import CLAIMS, PODS, VOLUMES, ControllerClient, Kind
+from pykubelet.apiserver.controllers.volumes.binding_rules import claim_names
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.store.port import Event
 from pykubelet.apiserver.strategies.persistent_volume_claims import CLAIM_PROTECTION
@@ -12,8 +13,6 @@ from pykubelet.apiserver.strategies.persistent_volumes import VOLUME_PROTECTION
 from pykubelet.apiserver.strategies.storage_classes import CLASS_PROTECTION
 from pykubelet.apiserver.writer.checks import without_finalizer
 
-CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
-VOLUMES: Final[Kind] = ("", "persistentvolumes")
 CLASSES: Final[Kind] = ("storage.k8s.io", "volumeattributesclasses")
 
 
@@ -72,10 +71,7 @@ def _claims_of(pod: Object) -> set[str]:
     """The claims that a pod holds: one that has ended holds none."""
     if at(pod, "status.phase") in ("Succeeded", "Failed"):
         return set()
-    volumes: list[dict[str, Any]] = at(pod, "spec.volumes", [])
-    named = {at(each, "persistentVolumeClaim.claimName", "") for each in volumes}
-    made = {f"{pod['metadata']['name']}-{each['name']}" for each in volumes if "ephemeral" in each}
-    return named | made
+    return set(claim_names(pod))
 
 
 def _names_class(obj: Object, name: str) -> bool:

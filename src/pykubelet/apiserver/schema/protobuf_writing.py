@@ -11,6 +11,7 @@ from pykubelet.apiserver.schema.catalogue import META, catalogue, record_of
 from pykubelet.apiserver.schema.protobuf import EITHER, MAGIC, SCHEMA_PROPS, Numbers, numbers_of
 from pykubelet.apiserver.schema.schema import Anything, Json, ListOf, MapOf, Record, Scalar, Schema
 from pykubelet.base.errors import Invalid
+from pykubelet.base.varint import varint
 
 _DELIMITED: Final = 2
 _FIXED64: Final = 1
@@ -123,7 +124,7 @@ def _scalar(number: int, value: Json, schema: Scalar) -> bytes:
         case "string":
             return _text(number, value)
         case "number":
-            return _varint(number << 3 | _FIXED64) + struct.pack("<d", value)
+            return varint(number << 3 | _FIXED64) + struct.pack("<d", value)
         case _:
             return _number(number, int(value))
 
@@ -142,17 +143,8 @@ def _text(number: int, value: str) -> bytes:
 
 
 def _delimited(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | _DELIMITED) + _varint(len(data)) + data
+    return varint(number << 3 | _DELIMITED) + varint(len(data)) + data
 
 
 def _number(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value & _MOST)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    return varint(number << 3) + varint(value & _MOST)

@@ -8,7 +8,7 @@ from pykubelet.api.codec import convert
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
 from pykubelet.api.quantity import Quantity
 from pykubelet.api.quantity import parse as parse_quantity
-from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, OLD_CLASS_ANNOTATION
+from pykubelet.api.rules.well_known import OLD_CLASS_ANNOTATION
 from pykubelet.api.validation.claims import validate_claim_spec
 from pykubelet.api.volume_sources import PersistentVolumeClaimSpec
 from pykubelet.apiserver import status
@@ -16,7 +16,7 @@ from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied, same
 from pykubelet.apiserver.strategies.base import Lookup, Strategy
 from pykubelet.apiserver.strategies.limit_ranges import check_claim
-from pykubelet.apiserver.strategies.storage_classes import protect
+from pykubelet.apiserver.strategies.storage_classes import class_of, default_class, protect
 
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 _SOURCES: Final = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
@@ -37,13 +37,8 @@ class PersistentVolumeClaimStrategy(Strategy):
         annotated = OLD_CLASS_ANNOTATION in at(obj, "metadata.annotations", {})
         if old is not None or annotated or at(obj, "spec.storageClassName") is not None:
             return
-        classes = await lookup.all("storage.k8s.io", "storageclasses")
-        default = [
-            each for each in classes if at(each, "metadata.annotations", {}).get(DEFAULT_CLASS_ANNOTATION) == "true"
-        ]
-        if default:
-            newest = max(default, key=lambda each: str(each["metadata"].get("creationTimestamp", "")))
-            obj["spec"]["storageClassName"] = newest["metadata"]["name"]
+        if name := default_class(await lookup.all("storage.k8s.io", "storageclasses")):
+            obj["spec"]["storageClassName"] = name
 
     def give_status(self, obj: Object) -> None:
         obj["status"] = {"phase": "Pending"}
@@ -103,7 +98,7 @@ async def _check_growth(obj: Object, old: Object, lookup: Lookup) -> None:
     """Raises 403."""
     if at(old, "status.phase") != "Bound":
         return  # which the rules refuse
-    name = at(old, "metadata.annotations", {}).get(OLD_CLASS_ANNOTATION) or at(old, "spec.storageClassName", "")
+    name = class_of(old)
     found = await lookup.find("storage.k8s.io", "storageclasses", "", name) if name else None
     if found is None or not found.get("allowVolumeExpansion"):
         why = (

@@ -1,13 +1,14 @@
 """Classes of storage, and of what may be changed of it: fixed once they are made, since volumes were made by them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
 from pykubelet.api.field_errors import FieldError, duplicate, forbidden, invalid, required, too_long
+from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, OLD_CLASS_ANNOTATION
 from pykubelet.api.validation import names
 from pykubelet.api.validation.rules import needed, one_of, spelled
-from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.strategies.base import Strategy
 
@@ -80,6 +81,19 @@ class VolumeAttributesClassStrategy(Strategy):
         for name in ("driverName", "parameters"):
             if obj.get(name) != old.get(name):
                 yield forbidden(name, f"updates to {name} are forbidden.")
+
+
+def class_of(obj: Object) -> str:
+    """The class of a claim or a volume; empty: it is in none."""
+    annotations: dict[str, str] = obj["metadata"].get("annotations") or {}
+    return annotations.get(OLD_CLASS_ANNOTATION) or at(obj, "spec.storageClassName", "")
+
+
+def default_class(classes: Iterable[Object]) -> str:
+    """The newest of those that say so; empty: none does."""
+    found = (each for each in classes if at(each, "metadata.annotations", {}).get(DEFAULT_CLASS_ANNOTATION) == "true")
+    newest = max(found, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None)
+    return newest["metadata"]["name"] if newest is not None else ""
 
 
 def protect(obj: Object, finalizer: str) -> None:

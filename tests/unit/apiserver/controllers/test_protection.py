@@ -7,8 +7,8 @@ import pytest
 
 from kit.cluster import cluster, running
 from kit.virtual_time import virtual_time
-from pykubelet.apiserver.controllers.client import PODS, Kind
-from pykubelet.apiserver.controllers.protection import CLAIM, CLAIMS, CLASSES, VOLUMES, Protection, is_used
+from pykubelet.apiserver.controllers.client import CLAIMS, PODS, VOLUMES, Kind
+from pykubelet.apiserver.controllers.protection import CLAIM, CLASSES, Protection, is_used
 
 CLAIM_SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 

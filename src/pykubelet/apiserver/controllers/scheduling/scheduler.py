@@ -16,7 +16,7 @@ from pykubelet.api.pod import PodSpec, PodStatus
 from pykubelet.api.rules.resources import spec_in_force
 from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.client import NAMESPACES, NODES, PODS, ControllerClient, Kind
+from pykubelet.apiserver.controllers.client import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.scheduling.board import Board, Seen
@@ -27,11 +27,16 @@ from pykubelet.apiserver.controllers.scheduling.volumes import (
     PodVolumes,
     Settlement,
     Storage,
-    claim_names,
     claims_in_use,
 )
-from pykubelet.apiserver.controllers.volumes.binder import CLAIMS, CLASSES, VOLUMES
-from pykubelet.apiserver.controllers.volumes.binding_rules import SELECTED_NODE, annotated, annotation, kept_for
+from pykubelet.apiserver.controllers.volumes.binder import CLASSES
+from pykubelet.apiserver.controllers.volumes.binding_rules import (
+    SELECTED_NODE,
+    annotated,
+    annotation,
+    claim_names,
+    kept_for,
+)
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.status import ApiError

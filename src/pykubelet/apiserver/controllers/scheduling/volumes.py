@@ -1,12 +1,13 @@
 """Which nodes a pod's claims let it run on, and what has to be settled before it does. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from pykubelet.apiserver.controllers.scheduling.fit import Place
 from pykubelet.apiserver.controllers.volumes import binding_rules as rules
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.strategies.storage_classes import class_of
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 CONFLICT = "node(s) had volume node affinity conflict"
@@ -39,7 +40,7 @@ class PodVolumes:
 
     def _sorted(self, pod: Object) -> str:
         namespace = pod["metadata"].get("namespace", "")
-        for name in claim_names(pod):
+        for name in rules.claim_names(pod):
             claim = self._storage.claims.get((namespace, name))
             if claim is None:
                 return f'persistentvolumeclaim "{name}" not found'
@@ -101,12 +102,12 @@ class Storage(Struct, frozen=True):
     """By claim: the pods that use it and have a node."""
 
     def is_delayed(self, claim: Object) -> bool:
-        found = self.classes.get(rules.class_of(claim))
+        found = self.classes.get(class_of(claim))
         return found is not None and found.get("volumeBindingMode") == rules.DELAYED
 
     def can_make(self, claim: Object, node: Place) -> bool:
         """Whether somebody says that he makes volumes for the class, and on that node."""
-        found = self.classes.get(rules.class_of(claim))
+        found = self.classes.get(class_of(claim))
         if found is None or found.get("provisioner", "") in ("", rules.NO_PROVISIONER):
             return False
         terms = found.get("allowedTopologies") or ()
@@ -125,20 +126,8 @@ def _is_in(term: Object, labels: Mapping[str, str]) -> bool:
     )
 
 
-def claim_names(pod: Object) -> tuple[str, ...]:
-    return tuple(_claim_names(pod["metadata"]["name"], at(pod, "spec.volumes", ())))
-
-
-def _claim_names(pod: str, volumes: Iterable[Object]) -> Iterable[str]:
-    for volume in volumes:
-        if name := at(volume, "persistentVolumeClaim.claimName", ""):
-            yield name
-        elif volume.get("ephemeral"):
-            yield f"{pod}-{volume['name']}"
-
-
 def claims_in_use(pod: Object) -> tuple[str, str, tuple[str, ...]]:
     """Namespace and name of a pod, and the claims that it keeps others from; none: it uses none, or does not run."""
     is_over = at(pod, "status.phase") in ("Succeeded", "Failed")
-    names = claim_names(pod) if at(pod, "spec.nodeName") and not is_over else ()
+    names = rules.claim_names(pod) if at(pod, "spec.nodeName") and not is_over else ()
     return pod["metadata"].get("namespace", ""), pod["metadata"]["name"], names

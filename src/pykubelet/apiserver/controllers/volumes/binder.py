@@ -9,14 +9,13 @@ from typing import Final, Protocol
 
 from pykubelet.api.rules.well_known import PROVISIONED_BY
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.client import ControllerClient, Kind
+from pykubelet.apiserver.controllers.client import CLAIMS, VOLUMES, ControllerClient, Kind
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.volumes import binding_rules as rules
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.strategies.storage_classes import class_of, default_class
 from pykubelet.base.errors import Retry
 
-CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
-VOLUMES: Final[Kind] = ("", "persistentvolumes")
 CLASSES: Final[Kind] = ("storage.k8s.io", "storageclasses")
 _LOOK_AGAIN: Final = 60.0
 
@@ -110,10 +109,10 @@ class VolumeBinder:
             await self._events.record(claim, "Warning", "FailedBinding", text)
 
     async def _find(self, claim: Object) -> None:
-        default = rules.default_class(self._classes.values())
-        if default and at(claim, "spec.storageClassName") is None and not rules.class_of(claim):
+        default = default_class(self._classes.values())
+        if default and at(claim, "spec.storageClassName") is None and not class_of(claim):
             claim = await self._changed(CLAIMS, claim, lambda live: rules.in_class(live, default))
-        storage_class = self._classes.get(rules.class_of(claim))
+        storage_class = self._classes.get(class_of(claim))
         chosen = rules.annotation(claim, rules.SELECTED_NODE)
         delayed = storage_class is not None and storage_class.get("volumeBindingMode") == rules.DELAYED and not chosen
         volume = rules.best_volume(claim, self._volumes.values(), delayed=delayed)
@@ -124,7 +123,7 @@ class VolumeBinder:
             await self._events.record(claim, "Normal", "WaitForFirstConsumer", text)
         elif storage_class is not None:
             await self._provision(claim, storage_class)
-        elif name := rules.class_of(claim):
+        elif name := class_of(claim):
             text = f'storageclass.storage.k8s.io "{name}" not found'
             await self._events.record(claim, "Warning", "ProvisioningFailed", text)
         else:

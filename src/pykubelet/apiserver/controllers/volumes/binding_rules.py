@@ -1,16 +1,16 @@
 """Which volume a claim gets, and what both look like then. Pure; names and words are upstream's."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pykubelet.api.codec import convert
 from pykubelet.api.quantity import Quantity
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.api.rules.node_affinity import term_holds
-from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, OLD_CLASS_ANNOTATION
 from pykubelet.api.scheduling import NodeSelectorTerm
 from pykubelet.api.selectors import from_json, matches
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.strategies.storage_classes import class_of
 
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
@@ -21,17 +21,6 @@ NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 DELAYED: Final = "WaitForFirstConsumer"
 
 Labels = Mapping[str, str]
-
-
-def class_of(obj: Object) -> str:
-    return annotation(obj, OLD_CLASS_ANNOTATION) or at(obj, "spec.storageClassName", "")
-
-
-def default_class(classes: Iterable[Object]) -> str:
-    """The newest of those that say so; empty: none does."""
-    found = (each for each in classes if annotation(each, DEFAULT_CLASS_ANNOTATION) == "true")
-    newest = max(found, key=lambda each: str(each["metadata"].get("creationTimestamp", "")), default=None)
-    return newest["metadata"]["name"] if newest is not None else ""
 
 
 def in_class(claim: Object, name: str) -> Object | None:
@@ -192,3 +181,19 @@ def in_phase(obj: Object, phase: str, now: str = "", message: str = "") -> Objec
 def annotated(obj: Object, more: Mapping[str, str]) -> Object:
     metadata = obj["metadata"]
     return {**obj, "metadata": {**metadata, "annotations": {**metadata.get("annotations", {}), **more}}}
+
+
+# --- who uses what
+
+
+def claim_names(pod: Object) -> tuple[str, ...]:
+    """Those of a pod's volumes, also of such as are the pod's own."""
+    return tuple(_claim_names(pod["metadata"]["name"], at(pod, "spec.volumes", ())))
+
+
+def _claim_names(pod: str, volumes: Iterable[Object]) -> Iterator[str]:
+    for volume in volumes:
+        if name := at(volume, "persistentVolumeClaim.claimName", ""):
+            yield name
+        elif "ephemeral" in volume:
+            yield f"{pod}-{volume['name']}"

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from pykubelet.apiserver.controllers.client import PODS, ControllerClient
+from pykubelet.apiserver.controllers.client import CLAIMS, PODS, ControllerClient
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
-from pykubelet.apiserver.controllers.volumes.binder import CLAIMS
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import ApiError

@@ -7,10 +7,10 @@ from typing import Final
 
 from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, HOSTNAME_LABEL, PROVISIONED_BY
 from pykubelet.api.rules.well_known import HOST_PATH_PROVISIONER as PROVISIONER
-from pykubelet.apiserver.controllers.client import NODES, ControllerClient
+from pykubelet.apiserver.controllers.client import NODES, VOLUMES, ControllerClient
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.volumes import binding_rules as rules
-from pykubelet.apiserver.controllers.volumes.binder import CLASSES, VOLUMES
+from pykubelet.apiserver.controllers.volumes.binder import CLASSES
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.status import ApiError
 from pykubelet.base.errors import PykubeletError, Retry

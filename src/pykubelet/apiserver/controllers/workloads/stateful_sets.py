@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
-from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
+from pykubelet.apiserver.controllers.client import CLAIMS, PODS, ControllerClient, Kind
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.keyed_work import Key, KeyedWork
 from pykubelet.apiserver.controllers.workloads import stateful_set_rules as rules
@@ -27,7 +27,6 @@ from pykubelet.apiserver.store.port import Event
 from pykubelet.base.errors import Retry
 
 STATEFUL_SETS: Final[Kind] = ("apps", "statefulsets")
-CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
 _HASH_LABEL: Final = "controller.kubernetes.io/hash"
 
 

@@ -11,10 +11,10 @@ import pytest
 from kit.cluster import TestCluster, cluster, running
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
-from pykubelet.apiserver.controllers.client import PODS
+from pykubelet.apiserver.controllers.client import CLAIMS, PODS, VOLUMES
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.controllers.volumes import host_path
-from pykubelet.apiserver.controllers.volumes.binder import CLAIMS, CLASSES, VOLUMES, VolumeBinder
+from pykubelet.apiserver.controllers.volumes.binder import CLASSES, VolumeBinder
 from pykubelet.apiserver.controllers.volumes.ephemeral import EphemeralVolumes
 from pykubelet.apiserver.controllers.volumes.host_path import HostPathProvisioner
 from pykubelet.base.errors import Retry

@@ -8,12 +8,12 @@ from typing import Any
 from kit.cluster import TestCluster, cluster, running
 from kit.virtual_time import virtual_time
 from kit.workloads import change_spec, make_ready, run_pods, template, until, workload
-from pykubelet.apiserver.controllers.client import PODS
+from pykubelet.apiserver.controllers.client import CLAIMS, PODS
 from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
 from pykubelet.apiserver.controllers.protection import CLAIM as CLAIM_OF_PODS
 from pykubelet.apiserver.controllers.protection import Protection
 from pykubelet.apiserver.controllers.workloads.revisions import CONTROLLER_REVISIONS
-from pykubelet.apiserver.controllers.workloads.stateful_sets import CLAIMS, STATEFUL_SETS, StatefulSetController
+from pykubelet.apiserver.controllers.workloads.stateful_sets import STATEFUL_SETS, StatefulSetController
 from pykubelet.apiserver.objects import Object, at
 
 CLAIM = {
