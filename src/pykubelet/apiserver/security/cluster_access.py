@@ -24,7 +24,7 @@ from pykubelet.apiserver.security.node_rules import NodeRules
 from pykubelet.apiserver.security.rbac import escalation
 from pykubelet.apiserver.security.rbac.following import follow
 from pykubelet.apiserver.security.rbac.policy import Policy
-from pykubelet.apiserver.security.references import PodFacts, facts, is_known
+from pykubelet.apiserver.security.references import PodFacts, VolumeFacts, facts, is_known, volume_facts
 from pykubelet.apiserver.security.signer_rights import right_to, signer_rights
 from pykubelet.apiserver.security.tokens import ServiceAccountTokens
 from pykubelet.base.errors import Invalid
@@ -55,7 +55,7 @@ class ClusterAccess:
         )
         self.policy = Policy()
         follow(self.policy, backend)
-        self.authorizer = Authorizer(NodeRules(self._pods, backend.find), self.policy)
+        self.authorizer = Authorizer(NodeRules(self._pods, self._volumes, backend.find), self.policy)
 
     async def identify(self, request: web.Request) -> User:
         """Whom the request wants to be taken for, if it may; who does not say who he is, is nobody in particular."""
@@ -90,8 +90,12 @@ class ClusterAccess:
         node = None if MASTERS in user.groups else node_name(user)
         if node is None:
             return
+
+        async def may(right: RequestInfo) -> bool:
+            return (await self.authorizer.verdict(user, right)).is_allowed
+
         reason = (
-            await node_restriction.fault(node, info, body, live, self._backend.find)
+            await node_restriction.fault(node, info, body, live, self._backend.find, may)
             if node
             else f'could not determine node from user "{user.name}"'
         )
@@ -117,3 +121,7 @@ class ClusterAccess:
                 if new % _AT_ONCE == 0:
                     await asyncio.sleep(0)  # after a start all are new, and others have to get their turn
         return [facts(entry) for entry in listing.entries]
+
+    async def _volumes(self) -> list[VolumeFacts]:
+        volumes = self._backend.resources.of("", "persistentvolumes")
+        return [volume_facts(entry) for entry in (await self._backend.cache.list_newest(volumes.prefix)).entries]

@@ -17,6 +17,7 @@ from pykubelet.apiserver.requests.request_info import RequestInfo
 from pykubelet.apiserver.requests.users import NODE_PREFIX
 from pykubelet.apiserver.security.node_rules import NODE_LEASES
 from pykubelet.apiserver.security.references import api_reference
+from pykubelet.apiserver.security.token_audiences import May, audience_fault
 from pykubelet.apiserver.security.tokens import Find
 
 _RESTRICTED: Final = "node-restriction.kubernetes.io"
@@ -25,8 +26,14 @@ _CREATES: Final = ("create",)
 _CHANGES: Final = ("update", "patch")
 
 
-async def fault(node: str, info: RequestInfo, body: Object | None, live: Object | None, find: Find) -> str:
-    """`body` is the object as it would be stored, `live` the one that it would replace."""
+async def _may_not(right: RequestInfo) -> bool:
+    return False
+
+
+async def fault(
+    node: str, info: RequestInfo, body: Object | None, live: Object | None, find: Find, may: May = _may_not
+) -> str:
+    """`body` is the object as it would be stored, `live` the one that it would replace; `may`: what roles give."""
     verb = "create" if info.verb in _CHANGES and live is None else info.verb  # an update may create
     match info.group, info.resource:
         case ("", "pods"):
@@ -36,7 +43,7 @@ async def fault(node: str, info: RequestInfo, body: Object | None, live: Object 
         case ("", "persistentvolumeclaims"):
             return _claim(node, info, body or {}, live or {})
         case ("", "serviceaccounts"):
-            return await _token(node, info, body or {}, find)
+            return await _token(node, info, body or {}, find, may)
         case ("coordination.k8s.io", "leases"):
             name = at(body, "metadata.name", "") if verb == "create" else info.name
             if info.namespace != NODE_LEASES:
@@ -166,7 +173,7 @@ def _without_amounts(claim: Object) -> Object:
     return {**claim, "metadata": metadata, "status": status}
 
 
-async def _token(node: str, info: RequestInfo, body: Object, find: Find) -> str:
+async def _token(node: str, info: RequestInfo, body: Object, find: Find, may: May) -> str:
     if info.verb != "create" or info.subresource != "token":
         return ""
     reference = at(body, "spec.boundObjectRef", {})
@@ -184,21 +191,7 @@ async def _token(node: str, info: RequestInfo, body: Object, find: Find) -> str:
         )
     if at(pod, "spec.nodeName") != node:
         return "node requested token bound to a pod scheduled on a different node"
-    return _audience(node, at(body, "spec.audiences", []), pod)
-
-
-def _audience(node: str, audiences: list[str], pod: Object) -> str:
-    if len(audiences) > 1:
-        return "node may only request 0 or 1 audiences"
-    wanted = audiences[0] if audiences else ""
-    for volume in at(pod, "spec.volumes", []):
-        for source in at(volume, "projected.sources", []):
-            if "serviceAccountToken" in source and at(source, "serviceAccountToken.audience", "") == wanted:
-                return ""
-    return (
-        f'audience "{wanted}" not found in pod spec volume, '
-        f"{NODE_PREFIX}{node} is not authorized to request tokens for this audience"
-    )
+    return await audience_fault(node, info, at(body, "spec.audiences", []), pod, find, may)
 
 
 def _request(node: str, body: Object) -> str:

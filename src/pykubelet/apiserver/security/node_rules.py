@@ -10,7 +10,7 @@ from typing import Final
 from pykubelet.api.selectors import parse_fields
 from pykubelet.apiserver.objects import at
 from pykubelet.apiserver.requests.request_info import RequestInfo
-from pykubelet.apiserver.security.references import Pods
+from pykubelet.apiserver.security.references import Pods, Volumes
 from pykubelet.apiserver.security.tokens import Find
 
 NODE_LEASES: Final = "kube-node-lease"
@@ -37,11 +37,12 @@ PLAIN: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
 
 
 class NodeRules:
-    def __init__(self, pods: Pods, find: Find) -> None:
+    def __init__(self, pods: Pods, volumes: Volumes, find: Find) -> None:
         self._pods = pods
+        self._volumes = volumes
         self._find = find
         self._own: Mapping[tuple[str, str], Rule] = {
-            ("", "secrets"): self._read_of_pods,
+            ("", "secrets"): self._secret,
             ("", "configmaps"): self._read_of_pods,
             ("", "persistentvolumeclaims"): self._claim,
             ("", "persistentvolumes"): self._volume,
@@ -69,6 +70,17 @@ class NodeRules:
         if not info.namespace:
             return "can only read namespaced object of this type"
         return await self._is_needed(node, info.resource, info.namespace, named(info))
+
+    async def _secret(self, node: str, info: RequestInfo) -> str | None:
+        """Also one that a volume needs to be mounted, wherever it is."""
+        refused = await self._read_of_pods(node, info)
+        if refused != _unrelated(node):
+            return refused
+        for volume in await self._volumes():
+            if (info.namespace, named(info)) in volume.secrets:
+                if await self._is_needed(node, "persistentvolumeclaims", *volume.claim) is None:
+                    return None
+        return refused
 
     async def _claim(self, node: str, info: RequestInfo) -> str | None:
         if info.subresource == "status":

@@ -7,7 +7,7 @@ import msgspec
 
 from pykubelet.api.rules.object_references import object_references
 from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
-from pykubelet.apiserver.objects import Object, at, of_entry
+from pykubelet.apiserver.objects import UNREADABLE, Object, at, of_entry
 from pykubelet.apiserver.store.port import Entry
 
 Reference = tuple[str, str]
@@ -16,6 +16,12 @@ Reference = tuple[str, str]
 _FACTS: Final = "security.facts"
 _COUNTED: Final = frozenset(("configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts"))
 """Of what a pod names, that which its node may read."""
+_SECRET_FIELDS: Final = {
+    "csi": ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"),
+    **{name: ("secretRef",) for name in ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")},
+}
+_WHOLE: Final = ("cinder", "csi", "storageos")
+"""Those that always say where a secret is."""
 _TOLD_FIRST: Final = ("serviceaccounts", "secrets", "configmaps", "resourceclaims")
 
 
@@ -28,9 +34,23 @@ class PodFacts(msgspec.Struct, frozen=True):
     references: frozenset[Reference]
 
 
+class VolumeFacts(msgspec.Struct, frozen=True):
+    """And of a persistent volume: the claim that it is kept for, and the secrets that whoever mounts it needs."""
+
+    claim: tuple[str, str]
+    secrets: frozenset[tuple[str, str]]
+    """Each with its namespace."""
+
+
 class Pods(Protocol):
     async def __call__(self, namespace: str) -> Iterable[PodFacts]:
         """Of the pods that are in a namespace now."""
+        ...
+
+
+class Volumes(Protocol):
+    async def __call__(self) -> Iterable[VolumeFacts]:
+        """Of those that are there now."""
         ...
 
 
@@ -40,6 +60,30 @@ def facts(entry: Entry) -> PodFacts:
     if not isinstance(found, PodFacts):
         found = entry.cache[_FACTS] = pod_facts(of_entry(entry))
     return found
+
+
+def volume_facts(entry: Entry) -> VolumeFacts:
+    """One that cannot be read opens nothing."""
+    found = entry.cache.get(_FACTS)
+    if not isinstance(found, VolumeFacts):
+        try:
+            volume = of_entry(entry)
+        except UNREADABLE:
+            volume = {}
+        claim = at(volume, "spec.claimRef.namespace", ""), at(volume, "spec.claimRef.name", "")
+        found = entry.cache[_FACTS] = VolumeFacts(claim, frozenset(_secrets(at(volume, "spec", {}), claim[0])))
+    return found
+
+
+def _secrets(spec: Object, namespace: str) -> Iterator[tuple[str, str]]:
+    """What only controllers need is not for nodes. `namespace` is the claim's, which the older kinds fall back on."""
+    if name := at(spec, "azureFile.secretName", ""):
+        yield at(spec, "azureFile.secretNamespace") or namespace, name
+    for kind, fields in _SECRET_FIELDS.items():
+        for field in fields:
+            where = at(spec, f"{kind}.{field}.namespace", "") or ("" if kind in _WHOLE else namespace)
+            if where and (name := at(spec, f"{kind}.{field}.name", "")):
+                yield where, name
 
 
 def is_known(entry: Entry) -> bool:

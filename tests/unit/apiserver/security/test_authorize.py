@@ -27,6 +27,7 @@ ANONYMOUS_OURSELVES = User("kube-apiserver-kubelet-client")
 BOOTSTRAP = authenticated("system:bootstrap:abcdef", ("system:bootstrappers",))
 ROBOT = authenticated("system:serviceaccount:ns:robot", ("system:serviceaccounts",))
 
+SECRET_USES = ("nodeStage", "nodePublish", "nodeExpand", "controllerPublish", "controllerExpand")
 POD = {
     "serviceAccountName": "robot",
     "nodeName": "n1",
@@ -53,7 +54,16 @@ async def filled(c: TestCluster) -> ClusterAccess:
     mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
     await c.pod("mirror", {"nodeName": "n1", "imagePullSecrets": [{"name": "greedy"}]}, metadata=mirror)
     claim = {"namespace": "default", "name": "claim"}
-    await c.add("", "persistentvolumes", {"metadata": {"name": "pv"}, "spec": {"claimRef": claim}})
+    secrets = {f"{use}SecretRef": {"name": use, "namespace": "vault"} for use in SECRET_USES}
+    csi = {"driver": "disk.example.com", "volumeHandle": "h", **secrets}
+    await c.add("", "persistentvolumes", {"metadata": {"name": "pv"}, "spec": {"claimRef": claim, "csi": csi}})
+    for name, ref in (("free", {}), ("others", {"claimRef": {**claim, "namespace": "elsewhere"}})):
+        used = {**csi, "nodeStageSecretRef": {"name": name, "namespace": "vault"}}
+        await c.add("", "persistentvolumes", {"metadata": {"name": name}, "spec": {**ref, "csi": used}})
+    old = {"targetPortal": "p", "iqn": "iqn.2024-01.a:b", "secretRef": {"name": "chap"}}
+    await c.add("", "persistentvolumes", {"metadata": {"name": "old"}, "spec": {"claimRef": claim, "iscsi": old}})
+    broken = c.resources.of("", "persistentvolumes").key("", "broken")
+    await c.store.create(broken, b'{"kind": "PersistentVolume"')
     for node in ("n1", "n2"):
         source = {"persistentVolumeName": "pv"}
         spec = {"attacher": "disk.example.com", "nodeName": node, "source": source}
@@ -71,6 +81,7 @@ def asked(text: str) -> RequestInfo:
 
 
 MINE = "/api/v1/namespaces/default"
+CLAIM = f"{MINE}/persistentvolumeclaims/claim"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 CSR = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 MAY: list[tuple[User, str]] = [
@@ -113,6 +124,14 @@ MAY: list[tuple[User, str]] = [
     (NODE, f"GET {MINE}/persistentvolumeclaims/claim"),
     (NODE, "GET /api/v1/persistentvolumes/pv"),
     (NODE, "GET /apis/storage.k8s.io/v1/volumeattachments/on-n1"),
+    (NODE, "GET /api/v1/namespaces/vault/secrets/nodeStage"),
+    (NODE, "GET /api/v1/namespaces/vault/secrets/nodePublish"),
+    (NODE, "GET /api/v1/namespaces/vault/secrets?fieldSelector=metadata.name=nodeExpand&watch=1"),
+    (NODE, f"GET {MINE}/secrets/chap"),
+    (NODE, f"PATCH {MINE}/persistentvolumeclaims/claim/status"),
+    (NODE, f"PUT {MINE}/persistentvolumeclaims/claim/status"),
+    (NODE, "PUT /apis/storage.k8s.io/v1/csinodes/n1"),
+    (NODE, "GET /apis/storage.k8s.io/v1/csidrivers?watch=1"),
     (NODE, f"POST {MINE}/serviceaccounts/robot/token"),
     (NODE, f"PUT {LEASES}/n1"),
     (NODE, f"POST {LEASES}"),
@@ -180,6 +199,23 @@ MAY_NOT: list[tuple[User, str]] = [
     (NODE, "PUT /apis/coordination.k8s.io/v1/namespaces/default/leases/n1"),
     (NODE, f"PUT {CSR}/x/approval"),
     (NODE, f"DELETE {MINE}/events/x"),
+    (NODE, "GET /api/v1/namespaces/vault/secrets/controllerPublish"),
+    (NODE, "GET /api/v1/namespaces/vault/secrets/controllerExpand"),
+    (NODE, "GET /api/v1/namespaces/vault/secrets/free"),
+    (NODE, "GET /api/v1/namespaces/vault/secrets/others"),
+    (NODE, "GET /api/v1/namespaces/vault/secrets/chap"),
+    (NODE, "GET /api/v1/namespaces/vault/secrets"),
+    (NODE, "PUT /api/v1/namespaces/vault/secrets/nodeStage"),
+    (NODE, f"GET {MINE}/persistentvolumeclaims"),
+    (NODE, f"GET {MINE}/persistentvolumeclaims/claim/status"),
+    (NODE, f"PATCH {MINE}/persistentvolumeclaims/claim"),
+    (NODE, f"PATCH {MINE}/persistentvolumeclaims/another/status"),
+    (NODE, "GET /api/v1/persistentvolumes"),
+    (NODE, "GET /api/v1/persistentvolumes/others"),
+    (NODE, "PATCH /api/v1/persistentvolumes/pv"),
+    (NODE, "PUT /apis/storage.k8s.io/v1/csinodes/n2"),
+    (NODE, "GET /apis/storage.k8s.io/v1/csinodes"),
+    (NODE, "GET /apis/storage.k8s.io/v1/storageclasses"),
     (NODE, "GET /apis/storage.k8s.io/v1/volumeattachments/on-n2"),
     (NODE, "GET /apis/storage.k8s.io/v1/volumeattachments"),
     (NODE, "DELETE /apis/storage.k8s.io/v1/volumeattachments/on-n1"),
@@ -302,6 +338,16 @@ def test_a_node_may_set_labels_that_steer_nothing() -> None:
         (f"PATCH {MINE}/pods/p/status", {"metadata": {"labels": {"a": "b"}}}, {"spec": {"nodeName": "n1"}}, "labels"),
         (f"DELETE {MINE}/pods/p", None, {"spec": {"nodeName": "n2"}}, "can only delete pods"),
         (f"DELETE {MINE}/pods/p", None, {"spec": {"nodeName": "n1"}}, ""),
+        (f"PATCH {CLAIM}/status", {"status": {"capacity": {"storage": "2Gi"}}}, {"status": {}}, ""),
+        (f"PATCH {CLAIM}/status", {"status": {"conditions": [{"type": "Resizing"}]}}, {"status": {}}, ""),
+        (f"PATCH {CLAIM}/status", {"status": {"allocatedResources": {"storage": "2Gi"}}}, {}, ""),
+        (f"PATCH {CLAIM}/status", {"status": {"allocatedResourceStatuses": {"storage": "x"}}}, {}, ""),
+        (f"PATCH {CLAIM}/status", {"status": {"phase": "Lost"}}, {"status": {"phase": "Bound"}}, "other than status"),
+        (f"PATCH {CLAIM}/status", {"metadata": {"finalizers": []}}, {"metadata": {"finalizers": ["a"]}}, "other than"),
+        (f"PATCH {CLAIM}/status", {"metadata": {"labels": {"a": "b"}}}, {}, "other than status.quantity"),
+        (f"PATCH {CLAIM}", {"status": {}}, {"status": {}}, "may only update PVC status"),
+        ("POST /apis/storage.k8s.io/v1/csinodes", {"metadata": {"name": "n2"}}, None, "only access CSINode"),
+        ("POST /apis/storage.k8s.io/v1/csinodes", {"metadata": {"name": "n1"}}, None, ""),
         (f"POST {LEASES}", {"metadata": {"name": "n2"}}, None, "same name as the requesting node"),
         (f"PUT {LEASES}/n1", {"metadata": {"name": "n1"}}, None, ""),
     ],
@@ -338,6 +384,39 @@ async def test_a_node_gets_tokens_only_for_its_own_pods_and_their_audiences() ->
                 await access.check_body(NODE, info, wrong, None)
             assert caught.value.code == 403
         await access.check_body(ADMIN, info, {"spec": {}}, None)
+
+
+@virtual_time
+async def test_a_node_gets_tokens_for_those_to_whom_a_driver_of_its_pod_shows_itself() -> None:
+    async with cluster() as c:
+        access = await filled(c)
+        info = asked(f"POST {MINE}/serviceaccounts/robot/token")
+
+        async def told(audience: str) -> str:
+            reference = {"apiVersion": "v1", "kind": "Pod", "name": "mine", "uid": "uid-of-mine"}
+            body = {"spec": {"boundObjectRef": reference, "audiences": [audience]}}
+            try:
+                await access.check_body(NODE, info, body, None)
+            except ApiError as error:
+                return error.message
+            return ""
+
+        assert 'error validating audience "vault": persistentvolumeclaim "claim" not found' in await told("vault")
+        claim = {"metadata": {"name": "claim", "namespace": "default"}, "spec": {"volumeName": "pv"}}
+        await c.add("", "persistentvolumeclaims", claim)
+        assert 'csidriver.storage.k8s.io "disk.example.com" not found' in await told("vault")
+        driver = {"metadata": {"name": "disk.example.com"}, "spec": {"tokenRequests": [{"audience": "vault"}]}}
+        await c.add("storage.k8s.io", "csidrivers", driver)
+        assert not await told("vault")
+        assert "is not authorized to request tokens for this audience" in await told("bank")
+        rule = {"apiGroups": [""], "resources": ["bank"], "verbs": ["request-serviceaccounts-token-audience"]}
+        rbac, ref = "rbac.authorization.k8s.io", {"kind": "ClusterRole", "name": "banker"}
+        await c.add(rbac, "clusterroles", {"metadata": {"name": "banker"}, "rules": [rule]})
+        subject = {"kind": "Group", "name": "system:nodes", "apiGroup": rbac}
+        binding = {"metadata": {"name": "b"}, "roleRef": {"apiGroup": rbac, **ref}, "subjects": [subject]}
+        await c.add(rbac, "clusterrolebindings", binding)
+        await asyncio.sleep(1)
+        assert not await told("bank")
 
 
 def test_what_a_pod_refers_to_is_found_everywhere_in_it() -> None:
