@@ -31,8 +31,10 @@ from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.controllers.service_accounts import ServiceAccountController
 from pykubelet.apiserver.controllers.token_secrets import TokenSecrets
+from pykubelet.apiserver.controllers.volumes.attachments import AttachDetach
 from pykubelet.apiserver.controllers.volumes.binder import Provisioner, VolumeBinder
 from pykubelet.apiserver.controllers.volumes.ephemeral import EphemeralVolumes
+from pykubelet.apiserver.controllers.volumes.expansion import Expander
 from pykubelet.apiserver.controllers.workloads.daemon_sets import DaemonSetController
 from pykubelet.apiserver.controllers.workloads.deployments import DeploymentController
 from pykubelet.apiserver.controllers.workloads.replica_sets import REPLICATION_CONTROLLERS, ReplicaSetController
@@ -86,7 +88,11 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "namespace-controller": lambda its: NamespaceController(its.client),
     "node-lifecycle-controller": lambda its: NodeLifecycle(its.client),
     "ephemeral-volume-controller": lambda its: EphemeralVolumes(its.client),
+    "persistentvolume-attach-detach-controller": lambda its: AttachDetach(its.client),
     "persistentvolume-binder-controller": lambda its: VolumeBinder(its.client, its.provisioner),
+    "persistentvolume-expander-controller": lambda its: Expander(
+        its.client, its.provisioner.name if its.provisioner is not None else ""
+    ),
     "persistentvolume-protection-controller": lambda its: Protection(its.client, VOLUME),
     "persistentvolumeclaim-protection-controller": lambda its: Protection(its.client, CLAIM),
     "pod-garbage-collector-controller": lambda its: PodGarbageCollector(its.client),

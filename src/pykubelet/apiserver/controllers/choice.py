@@ -21,10 +21,6 @@ _FOREIGN: Final = frozenset(
         "legacy-serviceaccount-token-cleaner-controller",
         "node-ipam-controller",
         "node-route-controller",
-        "persistentvolume-attach-detach-controller",
-        "persistentvolume-expander-controller",
-        "persistentvolume-protection-controller",
-        "persistentvolumeclaim-protection-controller",
         "podcertificaterequest-cleaner-controller",
         "resourceclaim-controller",
         "selinux-warning-controller",
@@ -34,7 +30,6 @@ _FOREIGN: Final = frozenset(
         "storageversion-garbage-collector-controller",
         "taint-eviction-controller",
         "ttl-controller",
-        "volumeattributesclass-protection-controller",
     )
 )
 """What upstream has and we do not, or not yet: a list that was written for upstream's is taken as it is."""

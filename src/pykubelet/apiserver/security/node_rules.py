@@ -76,10 +76,10 @@ class NodeRules:
         refused = await self._read_of_pods(node, info)
         if refused != _unrelated(node):
             return refused
-        for volume in await self._volumes():
-            if (info.namespace, named(info)) in volume.secrets:
-                if await self._is_needed(node, "persistentvolumeclaims", *volume.claim) is None:
-                    return None
+        wanted = info.namespace, named(info)
+        for claim in {volume.claim for volume in await self._volumes() if wanted in volume.secrets}:
+            if await self._is_needed(node, "persistentvolumeclaims", *claim) is None:
+                return None
         return refused
 
     async def _claim(self, node: str, info: RequestInfo) -> str | None:

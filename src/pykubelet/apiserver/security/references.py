@@ -18,7 +18,7 @@ _COUNTED: Final = frozenset(("configmaps", "persistentvolumeclaims", "secrets", 
 """Of what a pod names, that which its node may read."""
 _SECRET_FIELDS: Final = {
     "csi": ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"),
-    **{name: ("secretRef",) for name in ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")},
+    **dict.fromkeys(("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos"), ("secretRef",)),
 }
 _WHOLE: Final = ("cinder", "csi", "storageos")
 """Those that always say where a secret is."""

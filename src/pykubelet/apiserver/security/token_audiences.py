@@ -1,4 +1,4 @@
-"""For whom a node may have tokens made: those whom its pod gives them to, by itself or by the drivers of its volumes."""
+"""For whom a node may have tokens made: those whom its pod gives them to, or a driver of its volumes."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final

@@ -5,11 +5,13 @@ from datetime import datetime
 from typing import Final
 
 from pykubelet.api.codec import convert
-from pykubelet.api.field_errors import FieldError, forbidden, invalid
+from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported
 from pykubelet.api.quantity import Quantity
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.api.rules.well_known import OLD_CLASS_ANNOTATION
+from pykubelet.api.validation import names
 from pykubelet.api.validation.claims import validate_claim_spec
+from pykubelet.api.validation.rules import one_of, spelled
 from pykubelet.api.volume_sources import PersistentVolumeClaimSpec
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
@@ -19,6 +21,13 @@ from pykubelet.apiserver.strategies.limit_ranges import check_claim
 from pykubelet.apiserver.strategies.storage_classes import class_of, default_class, protect
 
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
+_RESIZE_STATUSES: Final = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizePending",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+)
 _SOURCES: Final = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 
 
@@ -53,6 +62,8 @@ class PersistentVolumeClaimStrategy(Strategy):
 
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from super().validate_update(obj, old, subresource)
+        if subresource == "status":
+            yield from _status_faults(obj)
         if subresource:
             return
         rest, was = copied(obj["spec"]), copied(old["spec"])
@@ -62,9 +73,9 @@ class PersistentVolumeClaimStrategy(Strategy):
                 at(spec, "resources.requests", {}).pop("storage", None)
         if not was.get("volumeName"):
             rest.pop("volumeName", None)
-        if not was.get("storageClassName"):
+        annotated = at(old, "metadata.annotations", {}).get(OLD_CLASS_ANNOTATION)
+        if was.get("storageClassName") is None and annotated in (None, rest.get("storageClassName")):
             rest.pop("storageClassName", None)
-            was.pop("storageClassName", None)
         if not same(rest, was):
             detail = (
                 "spec is immutable after creation except resources.requests and volumeAttributesClassName "
@@ -73,8 +84,27 @@ class PersistentVolumeClaimStrategy(Strategy):
             yield forbidden("spec", detail)
         if _size(obj) < _size(old) and _size(obj) <= parse_quantity(str(at(old, "status.capacity.storage", "0"))):
             yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+        if at(old, "status.currentVolumeAttributesClassName") and not obj["spec"].get("volumeAttributesClassName"):
+            shown = "nil" if obj["spec"].get("volumeAttributesClassName") is None else "empty string"
+            detail = f"update to {shown} is forbidden when status.currentVolumeAttributesClassName is not nil"
+            if not same(obj["spec"].get("volumeAttributesClassName"), old["spec"].get("volumeAttributesClassName")):
+                yield forbidden("spec.volumeAttributesClassName", detail)
         if obj["spec"]["volumeMode"] != old["spec"].get("volumeMode", "Filesystem"):
             yield invalid("volumeMode", obj["spec"]["volumeMode"], "field is immutable")
+
+
+def _status_faults(claim: Object) -> Iterator[FieldError]:
+    for field in ("capacity", "allocatedResources"):
+        for name, amount in at(claim, f"status.{field}", {}).items():
+            if parse_quantity(str(amount)).sign < 0:
+                yield invalid(f"status.{field}[{name}]", amount, "must be greater than or equal to 0")
+    for field in ("allocatedResources", "allocatedResourceStatuses"):
+        for name in at(claim, f"status.{field}", {}):
+            yield from spelled(f"status.{field}", name, names.qualified_name(name))
+            if "/" not in name and name != "storage":
+                yield not_supported(f"status.{field}", name, ("storage",))
+    for said in at(claim, "status.allocatedResourceStatuses", {}).values():
+        yield from one_of("status.allocatedResourceStatuses", said, _RESIZE_STATUSES)
 
 
 def _agree_on_source(spec: Object) -> None:

@@ -47,6 +47,7 @@ def test_a_claim_says_how_much_and_for_whom() -> None:
         ({}, {"volumeMode": "Block"}, ["spec", "volumeMode"]),
         ({"volumeName": "v"}, {"volumeName": "w"}, ["spec"]),
         ({"storageClassName": "s"}, {"storageClassName": "t"}, ["spec"]),
+        ({"storageClassName": ""}, {"storageClassName": "t"}, ["spec"]),
         ({}, {"accessModes": ["ReadWriteMany"]}, ["spec"]),
     ],
 )
@@ -74,6 +75,30 @@ def test_a_bound_claim_may_grow_and_not_shrink_below_what_it_has() -> None:
 
     assert faults(CLAIMS, claim("4Gi"), claim("3Gi")) == []
     assert faults(CLAIMS, claim("1Gi"), claim("3Gi")) == ["spec.resources.requests.storage"]
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"capacity": {"storage": "2Gi"}, "allocatedResources": {"storage": "3Gi", "example.com/x": "1"}}, []),
+        ({"allocatedResourceStatuses": {"storage": "NodeResizePending"}}, []),
+        ({"allocatedResourceStatuses": {"storage": "Soon"}}, ["status.allocatedResourceStatuses"]),
+        ({"allocatedResourceStatuses": {"cpu": "NodeResizePending"}}, ["status.allocatedResourceStatuses"]),
+        ({"allocatedResources": {"storage": "-1"}}, ["status.allocatedResources[storage]"]),
+        ({"capacity": {"storage": "-1"}}, ["status.capacity[storage]"]),
+    ],
+)
+def test_what_is_said_of_its_growth_makes_sense(status: dict[str, Any], expected: list[str]) -> None:
+    was, now = made(CLAIMS, spec=SPEC), made(CLAIMS, spec=SPEC, status=status)
+    assert [each.field for each in CLAIMS.validate_update(now, was, "status")] == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("gold", []), ("", ["spec.volumeAttributesClassName"])])
+def test_a_class_of_attributes_once_applied_is_changed_and_not_dropped(name: str, expected: list[str]) -> None:
+    status = {"phase": "Bound", "capacity": {"storage": "1Gi"}, "currentVolumeAttributesClassName": "silver"}
+    was = made(CLAIMS, spec={**SPEC, "volumeAttributesClassName": "silver"}, status=status)
+    now = {**SPEC, **({"volumeAttributesClassName": name} if name else {})}
+    assert faults(CLAIMS, made(CLAIMS, spec=now, status=status), was) == expected
 
 
 @virtual_time

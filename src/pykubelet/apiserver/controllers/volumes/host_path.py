@@ -45,6 +45,7 @@ class HostPathProvisioner:
             "provisioner": PROVISIONER,
             "reclaimPolicy": "Delete",
             "volumeBindingMode": rules.DELAYED,
+            "allowVolumeExpansion": True,
         }
         if not any(each["metadata"]["name"] == CLASS for each in classes):
             await self._client.create(CLASSES, made)
