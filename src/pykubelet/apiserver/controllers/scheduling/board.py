@@ -30,9 +30,9 @@ from pykubelet.apiserver.controllers.scheduling.preemption import (
     sacrifice,
 )
 from pykubelet.apiserver.controllers.scheduling.topology_spread import UNLABELLED, Crowd, Spread
-from pykubelet.apiserver.controllers.scheduling.volumes import CONFLICT, GONE, NONE_FITS, PodVolumes
+from pykubelet.apiserver.controllers.scheduling.volumes import FOR_GOOD, PodVolumes
 
-_HOPELESS: Final = frozenset((CORDONED, TAINTED, UNATTRACTIVE, NEAR, UNLABELLED, CONFLICT, NONE_FITS, GONE))
+_HOPELESS: Final = FOR_GOOD.union((CORDONED, TAINTED, UNATTRACTIVE, NEAR, UNLABELLED))
 """What nobody's leaving would change."""
 _AT_A_GLANCE: Final = 5_000
 """Wishes that are held against nodes: some milliseconds."""
@@ -132,7 +132,11 @@ class Board:
         return out
 
     def make_room(
-        self, pod: Seen, faults: Mapping[str, list[str]], budgets: Sequence[Budget]
+        self,
+        pod: Seen,
+        faults: Mapping[str, list[str]],
+        budgets: Sequence[Budget],
+        volumes: PodVolumes | None = None,
     ) -> tuple[Sacrifice | None, str]:
         """The least that has to go for a pod that fits nowhere; or why nothing can: nothing is said where others are on
         their way out for it."""
@@ -145,14 +149,16 @@ class Board:
         for name, why in faults.items():
             if not _HOPELESS.isdisjoint(why) or exceeds(pod.wish, self._places[name]):
                 left[name] = [NOT_HELPFUL]
-            elif len(found) < _MOST_CANDIDATES and (one := self._sacrifice(pod, name, budgets)) is not None:
+            elif len(found) < _MOST_CANDIDATES and (one := self._sacrifice(pod, name, budgets, volumes)):
                 found.append(one)
             else:
                 left[name] = [NOBODY]
         best = least(found)
         return best, "" if best else message(left.values())
 
-    def _sacrifice(self, pod: Seen, node: str, budgets: Sequence[Budget]) -> Sacrifice | None:
+    def _sacrifice(
+        self, pod: Seen, node: str, budgets: Sequence[Budget], volumes: PodVolumes | None
+    ) -> Sacrifice | None:
         assert pod.wish is not None
         wanted, place, nominated = pod.wish, self._places[node], self._hoping(node, pod)
         by_key = {each.key: each for each in self._on[node]}
@@ -160,6 +166,8 @@ class Board:
         def fits(guests: Sequence[Guest]) -> bool:
             there = [by_key[guest.namespace, guest.name] for guest in guests]
             if reasons(wanted, place, use(_wishes([*there, *nominated]))):
+                return False
+            if volumes is not None and volumes.crowded(node, by_key.keys() - {each.key for each in there}):
                 return False
             if not self._is_picky and not wanted.spec.topology_spread_constraints:
                 return True

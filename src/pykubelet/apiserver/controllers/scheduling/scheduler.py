@@ -23,12 +23,14 @@ from pykubelet.apiserver.controllers.scheduling.board import Board, Seen
 from pykubelet.apiserver.controllers.scheduling.fit import Place, Wish, is_waiting, message, place, wish
 from pykubelet.apiserver.controllers.scheduling.pod_affinity import neighbour
 from pykubelet.apiserver.controllers.scheduling.preemption import Budget, Guest
+from pykubelet.apiserver.controllers.scheduling.volume_limits import node_volumes
 from pykubelet.apiserver.controllers.scheduling.volumes import (
     PodVolumes,
     Settlement,
     Storage,
     claims_in_use,
 )
+from pykubelet.apiserver.controllers.volumes.attachments import ATTACHMENTS, DRIVERS
 from pykubelet.apiserver.controllers.volumes.binder import CLASSES
 from pykubelet.apiserver.controllers.volumes.binding_rules import (
     SELECTED_NODE,
@@ -46,6 +48,8 @@ from pykubelet.apiserver.verbs.binding import Binding, bind_pod
 log = logging.getLogger(__name__)
 
 NAME: Final = "default-scheduler"
+CSI_NODES: Final[Kind] = ("storage.k8s.io", "csinodes")
+CAPACITIES: Final[Kind] = ("storage.k8s.io", "csistoragecapacities")
 BUDGETS: Final[Kind] = ("policy", "poddisruptionbudgets")
 DISRUPTED: Final = {
     "type": "DisruptionTarget",
@@ -121,7 +125,7 @@ class Scheduler:
         self._storage: Storage | None = None
 
     async def run(self) -> None:
-        kinds = (PODS, NODES, CLAIMS, VOLUMES, CLASSES)
+        kinds = (PODS, NODES, CLAIMS, VOLUMES, CLASSES, CSI_NODES, CAPACITIES, ATTACHMENTS)
         await self._client.follow(self.sync, *kinds, wanted=_matters, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
@@ -151,7 +155,7 @@ class Scheduler:
         choose = partial(board.choose, pod, volumes)
         node, faults = await asyncio.to_thread(choose) if board.takes_long(pod) else choose()
         if not node:
-            await self._leave(found, *await self._make_room(board, pod, found, faults))
+            await self._leave(found, *await self._make_room(board, pod, found, faults, volumes))
         elif await self._settled(volumes, board.place(node)) and await self._bind(found, node):
             self._storage = None if volumes is not None else self._storage
             board.put(changed(pod, node=node), node)
@@ -159,18 +163,27 @@ class Scheduler:
     async def _stored(self) -> Storage:
         """Looked at once, for those who need it."""
         if self._storage is None:
-            client, users = self._client, dict[tuple[str, str], set[str]]()
-            for namespace, pod, names in await client.views(PODS, claims_in_use):
-                for name in names:
-                    users.setdefault((namespace, name), set()).add(pod)
+            client, users = self._client, dict[tuple[str, str], frozenset[tuple[str, str]]]()
+            pods = await client.views(PODS, claims_in_use)
+            for pod in pods:
+                for name in pod.names:
+                    key = pod.key[0], name
+                    users[key] = users.get(key, frozenset()) | {pod.key}
+            claims = {
+                (at(each, "metadata.namespace"), at(each, "metadata.name")): each for each in await client.all(CLAIMS)
+            }
+            volumes = {at(each, "metadata.name"): each for each in await client.all(VOLUMES)}
+            classes = {at(each, "metadata.name"): each for each in await client.all(CLASSES)}
+            csi_nodes, attachments = await client.all(CSI_NODES), await client.all(ATTACHMENTS)
+            drivers = await client.all(DRIVERS)
             self._storage = Storage(
-                claims={
-                    (at(each, "metadata.namespace"), at(each, "metadata.name")): each
-                    for each in await client.all(CLAIMS)
-                },
-                volumes={at(each, "metadata.name"): each for each in await client.all(VOLUMES)},
-                classes={at(each, "metadata.name"): each for each in await client.all(CLASSES)},
-                users={claim: frozenset(pods) for claim, pods in users.items()},
+                claims=claims,
+                volumes=volumes,
+                classes=classes,
+                users=users,
+                nodes=node_volumes(csi_nodes, attachments, pods, claims, volumes, classes),
+                measured=frozenset(at(each, "metadata.name") for each in drivers if at(each, "spec.storageCapacity")),
+                capacities=await client.all(CAPACITIES),
             )
         return self._storage
 
@@ -194,13 +207,15 @@ class Scheduler:
             return {}
         return dict(await self._client.views(NAMESPACES, namespace_labels))
 
-    async def _make_room(self, board: Board, pod: Seen, obj: Object, faults: dict[str, list[str]]) -> tuple[str, str]:
+    async def _make_room(
+        self, board: Board, pod: Seen, obj: Object, faults: dict[str, list[str]], volumes: PodVolumes | None
+    ) -> tuple[str, str]:
         """-> why the pod has no node yet, and the one on which others leave for it"""
         why = message(faults.values())
         if not faults:
             return why, pod.nominated
         budgets = await self._client.views(BUDGETS, budget)
-        make_room = partial(board.make_room, pod, faults, budgets)
+        make_room = partial(board.make_room, pod, faults, budgets, volumes)
         found, no = await asyncio.to_thread(make_room) if board.takes_long(pod) else make_room()
         if found is None:
             return f"{why} preemption: {no}" if no else why, pod.nominated

@@ -337,7 +337,7 @@ async def test_a_pod_waits_for_its_claims_and_says_for_what() -> None:
             "missing": '0/1 nodes are available: persistentvolumeclaim "missing" not found.',
             "unbound": "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.",
             "nowhere": "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind.",
-            "elsewhere": "0/1 nodes are available: 1 node(s) had volume node affinity conflict.",
+            "elsewhere": "0/1 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity.",
         }
         await made(c, volumes=(_on("near", "n1", storageClassName="later"),))
         await asyncio.sleep(5)
