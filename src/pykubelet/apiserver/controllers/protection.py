@@ -5,7 +5,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from pykubelet.apiserver.controllers.client import CLAIMS, PODS, VOLUMES, ControllerClient, Kind
-from pykubelet.apiserver.controllers.volumes.binding_rules import claim_names
+from pykubelet.apiserver.controllers.volumes.binding_rules import claim_names, own_claim_names
+from pykubelet.apiserver.controllers.volumes.ephemeral import belongs_to
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.store.port import Event
 from pykubelet.apiserver.strategies.persistent_volume_claims import CLAIM_PROTECTION
@@ -63,15 +64,20 @@ def is_used(kind: Kind, obj: Object, users: Mapping[Kind, Iterable[Object]]) -> 
     if kind == VOLUMES:
         return bool(at(obj, "status.phase") == "Bound")
     if kind == CLAIMS:
-        return any(name in _claims_of(pod) for pod in users[PODS] if pod["metadata"].get("namespace") == namespace)
+        return any(_uses(pod, obj) for pod in users[PODS] if pod["metadata"].get("namespace") == namespace)
     return any(_names_class(each, name) for every in users.values() for each in every)
 
 
-def _claims_of(pod: Object) -> set[str]:
-    """The claims that a pod holds: one that has ended holds none."""
-    if at(pod, "status.phase") in ("Succeeded", "Failed"):
-        return set()
-    return set(claim_names(pod))
+def _uses(pod: Object, claim: Object) -> bool:
+    """One without a node does not get as far; one that has ended may be looked into. What is a pod's own is let go of
+    as soon as its node has."""
+    name = claim["metadata"]["name"]
+    if not at(pod, "spec.nodeName") or name not in claim_names(pod):
+        return False
+    if name not in own_claim_names(pod):
+        return True
+    is_shut_down = at(pod, "metadata.deletionTimestamp") and at(pod, "metadata.deletionGracePeriodSeconds") == 0
+    return not is_shut_down and belongs_to(claim, pod)
 
 
 def _names_class(obj: Object, name: str) -> bool:

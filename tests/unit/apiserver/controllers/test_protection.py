@@ -13,11 +13,18 @@ from pykubelet.apiserver.controllers.protection import CLAIM, CLASSES, Protectio
 CLAIM_SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
-def pod(namespace: str = "default", phase: str = "Running", **volume: Any) -> dict[str, Any]:
-    metadata = {"name": "p", "namespace": namespace}
-    return {"metadata": metadata, "spec": {"volumes": [{"name": "v", **volume}]}, "status": {"phase": phase}}
+def pod(namespace: str = "default", phase: str = "Running", node: str = "n1", **volume: Any) -> dict[str, Any]:
+    metadata = {"name": "p", "namespace": namespace, "uid": "u", **volume.pop("metadata", {})}
+    spec = {"volumes": [{"name": "v", **volume}], "nodeName": node}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
 
 
+def owned(uid: str) -> dict[str, Any]:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
+    return {"metadata": {"name": "p-v", "namespace": "default", "ownerReferences": [owner]}}
+
+
+SHUT_DOWN = {"deletionTimestamp": "2026-01-02T03:04:05Z", "deletionGracePeriodSeconds": 0}
 MOUNTED: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "c"}}
 
 
@@ -26,8 +33,11 @@ MOUNTED: dict[str, Any] = {"persistentVolumeClaim": {"claimName": "c"}}
     [
         (CLAIMS, {"metadata": {"name": "c", "namespace": "default"}}, {PODS: [pod(**MOUNTED)]}, True),
         (CLAIMS, {"metadata": {"name": "c", "namespace": "default"}}, {PODS: [pod("other", **MOUNTED)]}, False),
-        (CLAIMS, {"metadata": {"name": "c", "namespace": "default"}}, {PODS: [pod(phase="Failed", **MOUNTED)]}, False),
-        (CLAIMS, {"metadata": {"name": "p-v", "namespace": "default"}}, {PODS: [pod(ephemeral={})]}, True),
+        (CLAIMS, {"metadata": {"name": "c", "namespace": "default"}}, {PODS: [pod(phase="Failed", **MOUNTED)]}, True),
+        (CLAIMS, {"metadata": {"name": "c", "namespace": "default"}}, {PODS: [pod(node="", **MOUNTED)]}, False),
+        (CLAIMS, owned("u"), {PODS: [pod(ephemeral={})]}, True),
+        (CLAIMS, owned("another"), {PODS: [pod(ephemeral={})]}, False),
+        (CLAIMS, owned("u"), {PODS: [pod(ephemeral={}, metadata=SHUT_DOWN)]}, False),
         (VOLUMES, {"metadata": {"name": "v"}, "status": {"phase": "Bound"}}, {}, True),
         (VOLUMES, {"metadata": {"name": "v"}, "status": {"phase": "Released"}}, {}, False),
         (CLASSES, {"metadata": {"name": "k"}}, {CLAIMS: [{"spec": {"volumeAttributesClassName": "k"}}]}, True),
@@ -42,7 +52,7 @@ def test_who_uses_what(kind: Kind, obj: dict[str, Any], users: dict[Kind, list[A
 async def test_a_claim_goes_after_the_last_pod_that_mounts_it() -> None:
     async with cluster() as c, running(Protection(c, CLAIM)):
         await c.create(CLAIMS, {"metadata": {"name": "c", "namespace": "default"}, "spec": CLAIM_SPEC})
-        mounting = await c.pod("p", spec={"volumes": [{"name": "v", **MOUNTED}]})
+        mounting = await c.pod("p", spec={"nodeName": "n1", "volumes": [{"name": "v", **MOUNTED}]})
         await c.remove(CLAIMS, await c.get("persistentvolumeclaims", "c"))
         await asyncio.sleep(2)
         assert "deletionTimestamp" in (await c.get("persistentvolumeclaims", "c"))["metadata"]

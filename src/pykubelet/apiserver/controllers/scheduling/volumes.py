@@ -16,6 +16,7 @@ from pykubelet.apiserver.controllers.scheduling.volume_limits import (
     driver_volume,
 )
 from pykubelet.apiserver.controllers.volumes import binding_rules as rules
+from pykubelet.apiserver.controllers.volumes.ephemeral import belongs_to
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.storage_classes import class_of
 
@@ -63,11 +64,15 @@ class PodVolumes:
         self.trouble = self._sorted(pod)
 
     def _sorted(self, pod: Object) -> str:
-        namespace = pod["metadata"].get("namespace", "")
+        namespace, own = self._key[0], frozenset(rules.own_claim_names(pod))
         for name in rules.claim_names(pod):
             claim = self._storage.claims.get((namespace, name))
+            if claim is None and name in own:
+                return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
             if claim is None:
                 return f'persistentvolumeclaim "{name}" not found'
+            if name in own and not belongs_to(claim, pod):
+                return f"PVC {namespace}/{name} was not created for pod {'/'.join(self._key)} (pod is not owner)"
             if at(claim, "metadata.deletionTimestamp"):
                 return f'persistentvolumeclaim "{name}" is being deleted'
             if at(claim, "status.phase") == "Lost":

@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from pykubelet.apiserver.controllers.conditions import condition
+from pykubelet.apiserver.controllers.volumes.binding_rules import claim_names, own_claim_names
 from pykubelet.apiserver.controllers.volumes.ephemeral import belongs_to
 from pykubelet.apiserver.objects import Object, at
 
@@ -121,13 +122,11 @@ def host(node: Object) -> Host:
 def holder(pod: Object) -> Holder | None:
     """None: it needs nothing attached, or no longer does."""
     node = at(pod, "spec.nodeName", "")
-    claims = []
-    for volume in at(pod, "spec.volumes", ()) if node and not _is_over(pod) else ():
-        if name := at(volume, "persistentVolumeClaim.claimName", ""):
-            claims.append((name, False))
-        elif volume.get("ephemeral"):
-            claims.append((f"{pod['metadata']['name']}-{volume['name']}", True))
-    return Holder(pod, node, tuple(claims)) if claims else None
+    if not node or _is_over(pod):
+        return None
+    own = frozenset(own_claim_names(pod))
+    claims = tuple((name, name in own) for name in claim_names(pod))
+    return Holder(pod, node, claims) if claims else None
 
 
 def _is_over(pod: Object) -> bool:

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from pykubelet.api.rules.well_known import PROVISIONED_BY
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.controllers.client import CLAIMS, VOLUMES, ControllerClient, Kind
+from pykubelet.apiserver.controllers.client import CLAIMS, PODS, VOLUMES, ControllerClient, Kind
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.volumes import binding_rules as rules
 from pykubelet.apiserver.objects import Object, at
@@ -109,18 +109,17 @@ class VolumeBinder:
             await self._events.record(claim, "Warning", "FailedBinding", text)
 
     async def _find(self, claim: Object) -> None:
-        default = default_class(self._classes.values())
-        if default and at(claim, "spec.storageClassName") is None and not class_of(claim):
-            claim = await self._changed(CLAIMS, claim, lambda live: rules.in_class(live, default))
         storage_class = self._classes.get(class_of(claim))
         chosen = rules.annotation(claim, rules.SELECTED_NODE)
         delayed = storage_class is not None and storage_class.get("volumeBindingMode") == rules.DELAYED and not chosen
         volume = rules.best_volume(claim, self._volumes.values(), delayed=delayed)
+        default = default_class(self._classes.values())
         if volume is not None:
             await self._bind(claim, volume)
+        elif default and at(claim, "spec.storageClassName") is None and not class_of(claim):
+            await self._client.change(CLAIMS, claim, lambda live: rules.in_class(live, default))
         elif delayed:
-            text = "waiting for first consumer to be created before binding"
-            await self._events.record(claim, "Normal", "WaitForFirstConsumer", text)
+            await self._wait_for_pods(claim)
         elif storage_class is not None:
             await self._provision(claim, storage_class)
         elif name := class_of(claim):
@@ -129,6 +128,16 @@ class VolumeBinder:
         else:
             text = "no persistent volumes available for this claim and no storage class is set"
             await self._events.record(claim, "Normal", "FailedBinding", text)
+
+    async def _wait_for_pods(self, claim: Object) -> None:
+        key, reason = (claim["metadata"]["namespace"], claim["metadata"]["name"]), "WaitForFirstConsumer"
+        text = "waiting for first consumer to be created before binding"
+        waiting = (each for each in await self._client.views(PODS, rules.waiting_for) if each is not None)
+        pods = sorted(name for namespace, name, claims in waiting if namespace == key[0] and key[1] in claims)
+        if pods:
+            reason = "WaitForPodScheduled"
+            text = f"waiting for pod{'s' if len(pods) > 1 else ''} {','.join(pods)} to be scheduled"
+        await self._events.record(claim, "Normal", reason, text)
 
     async def _provision(self, claim: Object, storage_class: Object) -> None:
         name = storage_class.get("provisioner", "")
@@ -205,10 +214,11 @@ class VolumeBinder:
         policy, name = _policy(volume), volume["metadata"]["name"]
         if policy == "Recycle":
             await self._fail(volume, "VolumeFailedRecycle", "no volume is recycled here: delete it, or retain it")
-        provisioner = self._provisioner
-        if policy != "Delete" or provisioner is None:
-            return
-        if rules.annotation(volume, PROVISIONED_BY) != provisioner.name:
+        provisioner, maker = self._provisioner, rules.annotation(volume, PROVISIONED_BY)
+        if policy == "Delete" and not maker:
+            why = f'error getting deleter volume plugin for volume "{name}": no deletable volume plugin matched'
+            await self._fail(volume, "VolumeFailedDelete", why)
+        if policy != "Delete" or provisioner is None or maker != provisioner.name:
             return  # whoever has made it takes it away
         try:
             why = await provisioner.take_away(volume)

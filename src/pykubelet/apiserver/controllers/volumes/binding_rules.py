@@ -55,6 +55,8 @@ def mismatch(volume: Object, claim: Object) -> str:
         return "requested PV is too small"
     if class_of(volume) != class_of(claim):
         return "storageClassName does not match"
+    if at(volume, "spec.volumeAttributesClassName", "") != at(claim, "spec.volumeAttributesClassName", ""):
+        return "volumeAttributesClassName does not match"
     if _mode(volume) != _mode(claim):
         return "incompatible volumeMode"
     if not set(at(claim, "spec.accessModes", ())) <= set(at(volume, "spec.accessModes", ())):
@@ -162,6 +164,8 @@ def bound_status(claim: Object, volume: Object) -> Object | None:
     wanted = {**status, "phase": "Bound", "accessModes": at(volume, "spec.accessModes", [])}
     if status.get("phase") != "Bound":  # later it is for whoever makes it larger
         wanted["capacity"] = at(volume, "spec.capacity", {})
+        if attributes := at(volume, "spec.volumeAttributesClassName", ""):
+            wanted["currentVolumeAttributesClassName"] = attributes
     return None if wanted == status else {**claim, "status": wanted}
 
 
@@ -188,12 +192,18 @@ def annotated(obj: Object, more: Mapping[str, str]) -> Object:
 
 def claim_names(pod: Object) -> tuple[str, ...]:
     """Those of a pod's volumes, also of such as are the pod's own."""
-    return tuple(_claim_names(pod["metadata"]["name"], at(pod, "spec.volumes", ())))
+    named = (at(volume, "persistentVolumeClaim.claimName", "") for volume in at(pod, "spec.volumes", ()))
+    return (*(name for name in named if name), *own_claim_names(pod))
 
 
-def _claim_names(pod: str, volumes: Iterable[Object]) -> Iterator[str]:
-    for volume in volumes:
-        if name := at(volume, "persistentVolumeClaim.claimName", ""):
-            yield name
-        elif "ephemeral" in volume:
-            yield f"{pod}-{volume['name']}"
+def own_claim_names(pod: Object) -> Iterator[str]:
+    """Those that are made for the pod, and go with it."""
+    for volume in at(pod, "spec.volumes", ()):
+        if volume.get("ephemeral") is not None:
+            yield f"{pod['metadata']['name']}-{volume['name']}"
+
+
+def waiting_for(pod: Object) -> tuple[str, str, tuple[str, ...]] | None:
+    """Namespace and name of a pod that has no node yet, and its claims; None: it has one, or needs no claim."""
+    names = () if at(pod, "spec.nodeName") else claim_names(pod)
+    return (pod["metadata"].get("namespace", ""), pod["metadata"]["name"], names) if names else None

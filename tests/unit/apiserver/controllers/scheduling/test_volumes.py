@@ -158,6 +158,20 @@ def test_a_volume_with_a_zone_is_used_in_it(labels: dict[str, str], where: dict[
     assert found.reasons(Place("n1", where, (), {}, False)) == [why[each] for each in expected]
 
 
+def test_a_claim_of_a_pods_own_is_the_pods() -> None:
+    def why(*owner: str) -> str:
+        owners = [{"controller": True, "uid": each} for each in owner]
+        metadata = {"name": "p-v", "namespace": "x", "ownerReferences": owners}
+        pod = {"metadata": {"name": "p", "namespace": "x", "uid": "u"}, "spec": {"volumes": [own]}}
+        claims = {("x", "p-v"): {"metadata": metadata, "spec": {}}} if owner else {}
+        return PodVolumes(pod, Storage(claims)).trouble
+
+    own = {"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}
+    assert why() == 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-v"'
+    assert why("another") == "PVC x/p-v was not created for pod x/p (pod is not owner)"
+    assert why("u") == "pod has unbound immediate PersistentVolumeClaims"
+
+
 A, B, C, OTHER = (("d", "a"), ("d", "b"), ("d", "c"), ("e", "a"))
 ME, HER = ("x", "me"), ("x", "her")
 

@@ -153,6 +153,49 @@ async def test_a_claim_from_before_the_default_class_gets_it() -> None:
         assert (await c.get("persistentvolumeclaims", "c"))["spec"]["storageClassName"] == "std"
 
 
+@virtual_time
+async def test_a_claim_without_a_class_gets_a_volume_without_one_before_the_default_class() -> None:
+    async with cluster() as c:
+        await made(c, claim(), volumes=(volume("v"),))
+        default = storage_class("std")
+        default["metadata"]["annotations"] = {"storageclass.kubernetes.io/is-default-class": "true"}
+        await c.make(CLASSES, default)
+        async with running(VolumeBinder(c)):
+            await asyncio.sleep(3)
+            assert await stands(c) == ("Bound", "v")
+
+
+@virtual_time
+async def test_a_claim_waits_for_the_pods_that_wait_for_nodes() -> None:
+    async with cluster() as c, running(VolumeBinder(c)):
+        await c.make(CLASSES, storage_class("later"))
+        for name in ("p", "q"):
+            await c.pod(name, mounting("c"))
+        await made(c, claim(storageClassName="later"))
+        assert await c.events() == [("WaitForPodScheduled", "waiting for pods p,q to be scheduled")]
+
+
+@virtual_time
+async def test_a_volume_that_nobody_has_made_is_deleted_by_nobody() -> None:
+    async with cluster() as c, running(VolumeBinder(c)):
+        gone = {"namespace": "default", "name": "x", "uid": "u"}
+        await made(c, volumes=(volume("v", persistentVolumeReclaimPolicy="Delete", claimRef=gone),))
+        assert await phase(c, "v") == "Failed"
+        why = 'error getting deleter volume plugin for volume "v": no deletable volume plugin matched'
+        assert await c.events() == [("VolumeFailedDelete", why)]
+
+
+@virtual_time
+async def test_a_volume_of_another_class_of_attributes_is_not_taken() -> None:
+    async with cluster() as c, running(VolumeBinder(c)):
+        gold: dict[str, Any] = {"volumeAttributesClassName": "gold"}
+        silver: dict[str, Any] = {"volumeAttributesClassName": "silver"}
+        await made(c, claim(**gold), volumes=(volume("plain"), volume("s", **silver), volume("g", "5Gi", **gold)))
+        assert await stands(c) == ("Bound", "g")
+        found = await c.get("persistentvolumeclaims", "c")
+        assert found["status"]["currentVolumeAttributesClassName"] == "gold"
+
+
 # --- with the scheduler, and volumes that are made
 
 
