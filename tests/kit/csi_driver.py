@@ -34,6 +34,7 @@ class StorageDriver:
         self.trouble_after: Callable[[str], None] = lambda call: None
         self.hangs: set[str] = set()
         self.node_id = "node-1"
+        self.stats = csi.NodeGetVolumeStatsResponse()
         self._mounts = mounts
         self._capabilities = capabilities or (RPC.STAGE_UNSTAGE_VOLUME,)
 
@@ -48,6 +49,8 @@ class StorageDriver:
             "NodeUnstageVolume": Call(csi.NodeUnstageVolumeRequest, self._unstage),
             "NodePublishVolume": Call(csi.NodePublishVolumeRequest, self._publish),
             "NodeUnpublishVolume": Call(csi.NodeUnpublishVolumeRequest, self._unpublish),
+            "NodeExpandVolume": Call(csi.NodeExpandVolumeRequest, self._expand),
+            "NodeGetVolumeStats": Call(csi.NodeGetVolumeStatsRequest, self._get_stats),
         }
         info = PluginInfo(type="CSIPlugin", name=self.name, endpoint=str(place), supported_versions=["1.0.0"])
         introduction = Introduction(info)
@@ -89,6 +92,14 @@ class StorageDriver:
             if os.path.isdir(request.target_path):  # noqa: ASYNC240
                 os.rmdir(request.target_path)
         return csi.NodeUnpublishVolumeResponse()
+
+    async def _expand(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
+        async with self._doing("expand", request, request.volume_id):
+            return csi.NodeExpandVolumeResponse(capacity_bytes=request.capacity_range.required_bytes)
+
+    async def _get_stats(self, request: csi.NodeGetVolumeStatsRequest) -> csi.NodeGetVolumeStatsResponse:
+        async with self._doing("stats", request, request.volume_id):
+            return self.stats
 
     @asynccontextmanager
     async def _doing(self, call: str, request: Message, volume: str) -> AsyncIterator[None]:

@@ -29,6 +29,7 @@ class CSIPersistentVolumeSource(Struct, frozen=True):
     volume_attributes: Mapping[str, str] = {}
     node_stage_secret_ref: SecretReference | None = None
     node_publish_secret_ref: SecretReference | None = None
+    node_expand_secret_ref: SecretReference | None = None
 
 
 class VolumeNodeAffinity(Struct, frozen=True):
@@ -57,9 +58,17 @@ class PersistentVolume(Struct, frozen=True):
     spec: PersistentVolumeSpec = written(PersistentVolumeSpec)
 
 
+class PersistentVolumeClaimCondition(Struct, frozen=True):
+    type: str = written(str)
+    status: str = written(str)
+
+
 class PersistentVolumeClaimStatus(Struct, frozen=True):
     phase: str = ""
     capacity: ResourceList = {}
+    conditions: tuple[PersistentVolumeClaimCondition, ...] = ()
+    allocated_resources: ResourceList = {}
+    allocated_resource_statuses: Mapping[str, str] = {}
 
 
 class PersistentVolumeClaim(Struct, frozen=True):
@@ -87,6 +96,7 @@ class CSIDriverSpec(Struct, frozen=True):
     fs_group_policy: str | None = None
     token_requests: tuple[TokenRequest, ...] = ()
     requires_republish: bool | None = None
+    se_linux_mount: bool | None = None
 
 
 class CSIDriver(Struct, frozen=True):

@@ -66,7 +66,7 @@ def agent_parts(
     """`troubles` are what keeps the node from being ready, `pressures` what it is short of. Raises Invalid."""
     config, plugins = base.config, base.config.credential_providers
     plugins_of_node = plugin_parts(base, lambda: reporter.changed())
-    reporter = _reporter(base, troubles, pressures, plugins_of_node.devices.counts)
+    reporter = _reporter(base, troubles, pressures, plugins_of_node)
     objects = base.api.objects if base.api else None
     static = StaticObjects(objects) if config.static_pods.path else None
     return AgentParts(
@@ -214,9 +214,9 @@ def _reporter(
     base: Foundations,
     troubles: Callable[[], Iterable[str]],
     pressures: Callable[[], Collection[Pressure]],
-    devices: Callable[[], Mapping[str, tuple[int, int]]],
+    plugins: PluginParts,
 ) -> NodeReporter:
-    api, settings = base.api, base.config.node
+    api, settings, in_use = base.api, base.config.node, plugins.volumes_in_use
     return NodeReporter(
         api.nodes if api else None,
         settings,
@@ -226,7 +226,8 @@ def _reporter(
         seen=(lambda: api.view.node) if api else (lambda: None),
         troubles=troubles,
         pressures=pressures,
-        devices=devices,
+        devices=plugins.devices.counts,
+        volumes_in_use=in_use.names if in_use is not None else lambda shown: shown.volumes_in_use,
         lease_renewed=partial(api.leases.renewal_time, settings.name) if api else None,
         journal=base.journal,
         before=base.checkpoints.objects if base.checkpoints else None,

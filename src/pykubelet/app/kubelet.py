@@ -125,7 +125,12 @@ class Kubelet:
             lambda: self.agent.troubles() if self.agent else (),
             lambda: self.agent.pressures() if self.agent else (),
         )
-        self._stats = stats_reader(base, lambda: self.agent.pods() if self.agent else ())
+        self._stats = stats_reader(
+            base,
+            lambda: self.agent.pods() if self.agent else (),
+            lambda: self._local.host if self._local else None,
+            self._parts.plugins.drivers,
+        )
         self._has_begun = False
         """The runtime has answered: from now on there may be something to stop."""
         self._local: MachineParts | None = None

@@ -6,13 +6,18 @@ from pykubelet.api.pod import Pod
 from pykubelet.app.foundations import Foundations
 from pykubelet.host.cgroups import CgroupSettings
 from pykubelet.host.dirs import PodDirs
+from pykubelet.host.local import LocalHost
 from pykubelet.host.stats import StatsReader, StatsSettings
+from pykubelet.host.stats.volumes import VolumeSources
+from pykubelet.plugins.csi import CsiDrivers
 from pykubelet.pod.container.cgroup import group_of, node_group, path_of
 
 
-def stats_reader(base: Foundations, pods: Callable[[], Sequence[Pod]]) -> StatsReader | None:
+def stats_reader(
+    base: Foundations, pods: Callable[[], Sequence[Pod]], host: Callable[[], LocalHost | None], drivers: CsiDrivers
+) -> StatsReader | None:
     """Belongs to whoever asks for it, who closes it. None where the runtime cannot say where its containers are."""
-    config, places = base.config, base.runtime.capabilities.places
+    config, places, recorder = base.config, base.runtime.capabilities.places, base.recorder
     if places is None:
         return None
     return StatsReader(
@@ -20,6 +25,11 @@ def stats_reader(base: Foundations, pods: Callable[[], Sequence[Pod]]) -> StatsR
         places,
         PodDirs(str(config.root_dir), str(config.pod_logs_dir)),
         wanted=pods,
+        volumes=VolumeSources(
+            claimed=lambda uid: known.claimed(uid) if (known := host()) is not None else (),
+            usage=drivers.usage,
+            tell_abnormal=lambda pod, message: recorder.event(pod, "Warning", "VolumeConditionAbnormal", message),
+        ),
         settings=StatsSettings(
             pods_group=pods_group(config.cgroups),
             runtime_socket=_socket_path(config.runtime.endpoint),

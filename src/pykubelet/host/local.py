@@ -62,6 +62,7 @@ class LocalHost:
             journal=journal,
         )
         self.volume_counts = self._volumes.counts
+        self.claimed = self._volumes.claimed
         self._cluster_domain = cluster_domain
         self._recursive_read_only = recursive_read_only
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pykubelet.api.node import Node
 from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
-from pykubelet.api.storage import CSIDriver, CSIDriverSpec, SecretReference, VolumeAttachment
+from pykubelet.api.storage import CSIDriver, CSIDriverSpec, PersistentVolumeClaim, SecretReference, VolumeAttachment
 from pykubelet.base.errors import Conflict, NotFound, Retry
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.pod.ports.api import PodObjects
@@ -48,11 +48,18 @@ class KubeCsi:
             found = await self._server.get(path, VolumeAttachment)
         except NotFound:
             raise Retry(f"volume attachment is being created: {attachment} is not there yet", after=_SOON) from None
+        if found.metadata.deletion_timestamp is not None:  # somebody is taking it away
+            raise Retry("volume attachment is being deleted", after=_SOON)
         if not found.status.attached:
             error = found.status.attach_error
             why = f": {error.message}" if error is not None and error.message else ""
             raise Retry(f"volume is not attached to this node yet{why}", after=_SOON)
         return found.status.attachment_metadata
+
+    async def patch_claim(self, claim: PersistentVolumeClaim, patch: Mapping[str, Any]) -> PersistentVolumeClaim:
+        namespace, name = claim.metadata.namespace, claim.metadata.name
+        path = object_path("persistentvolumeclaims", namespace=namespace, name=name, subresource="status")
+        return await self._server.patch(path, patch, PersistentVolumeClaim)
 
     async def secret(self, reference: SecretReference) -> Mapping[str, str]:
         path = object_path("secrets", namespace=reference.namespace, name=reference.name)

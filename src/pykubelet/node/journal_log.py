@@ -4,6 +4,7 @@ import logging
 from typing import assert_never
 
 from pykubelet.pod import moments as m
+from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
 from pykubelet.pod.resize.moments import ResizeAsked, Resized
 
 log = logging.getLogger(__name__)
@@ -18,8 +19,10 @@ def log_moment(noted: m.Noted) -> None:
 def is_worth_a_line(moment: m.Moment) -> bool:
     """Not what comes again and again and goes well, nor what has a line of its own elsewhere."""
     match moment:
-        case m.RuntimeCalled() | m.StepEnded() | m.WorkEnded() | m.CgroupChanged() | m.VolumeChanged():
+        case m.RuntimeCalled() | m.StepEnded() | m.WorkEnded() | m.CgroupChanged() | VolumeChanged():
             return bool(moment.error)
+        case DriverCalled():
+            return moment.code != "OK"
         case m.StepBegun() | m.WorkBegun() | m.Resting() | m.Probed() | m.ProbingEnded() | m.StatusAcknowledged():
             return False
         case m.Relisted() | m.ApiAnswered() | m.ApiRequested() | m.EventRecorded() | m.ImageRemoved():

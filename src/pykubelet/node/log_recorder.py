@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from pykubelet.api.objects import ObjectReference
 from pykubelet.api.pod import Pod
 from pykubelet.base.journal import About
 from pykubelet.pod.moments import LONGEST_MESSAGE, EventRecorded, Journal, about
@@ -37,6 +38,9 @@ class LogRecorder:
 
     def node_event(self, kind: Kind, reason: str, message: str) -> None:
         self._tell(About(), f"node {self._node_name}", kind, reason, message)
+
+    def object_event(self, about: ObjectReference, kind: Kind, reason: str, message: str) -> None:
+        self._tell(About(), f"{about.kind} {about.namespace}/{about.name}", kind, reason, message)
 
     def _tell(self, whose: About, name: str, kind: Kind, reason: str, message: str) -> None:
         log.log(_LEVELS[kind], "%s: %s: %s", name, reason, message)

@@ -71,6 +71,7 @@ class NodeReporter:
         troubles: Callable[[], Iterable[str]] = lambda: (),
         before: LastKnown | None = None,
         devices: Callable[[], Mapping[str, tuple[int, int]]] = dict,
+        volumes_in_use: Callable[[NodeStatus], tuple[str, ...]] = lambda shown: shown.volumes_in_use,
         journal: Journal | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -88,6 +89,7 @@ class NodeReporter:
         self._troubles = troubles
         self._before_us = before
         self._devices = devices
+        self._volumes_in_use = volumes_in_use
         self._journal = journal or Journal()
         self._stage: Literal["", "registering", "registered", "ready"] = ""
         self._now = now
@@ -262,7 +264,8 @@ class NodeReporter:
         required = changed(node.metadata, annotations={})
         if patch := metadata_patch(shown.metadata, required, REQUIRED_LABELS):
             shown = self._shown = await api.patch(name, patch)
-        status = reported(shown.status, node.status)
+        in_use = self._volumes_in_use(shown.status)
+        status = changed(reported(shown.status, node.status), volumes_in_use=in_use)
         self._before = self._before or shown.status
         is_news = without_heartbeats(shown.status) != without_heartbeats(status)
         if is_news or asyncio.get_running_loop().time() >= self._due:

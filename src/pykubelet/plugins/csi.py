@@ -1,7 +1,6 @@
 """Volumes of storage drivers: staged once on the node, and published to each pod that uses them.
 
-What was done is written down beside it before it is done, in the Go kubelet's files and folders: whoever comes later
-can undo it without asking anybody.
+What is done is written down beside it before it is done (`csi_records.py`): whoever comes later can undo it.
 """
 
 import asyncio
@@ -10,42 +9,72 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.storage import CSIDriverSpec
 from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
-from pykubelet.base.whole_files import draft_of, write_whole
+from pykubelet.plugins.csi_expansion import Expansion, Published
+from pykubelet.plugins.csi_records import CsiRecords, Record, Unreadable
+from pykubelet.pod.moments import Journal
+from pykubelet.pod.node.volumes_in_use import VolumesInUse, unique_name
+from pykubelet.pod.ports.api import ObjectRecorder
 from pykubelet.pod.ports.csi import CsiApi, CsiMounted, CsiVolume
+from pykubelet.pod.stats.stats import Disk, VolumeHealth
 
 if TYPE_CHECKING:
     from pykubelet.plugins.csi_driver import CsiDriver
 
 log = logging.getLogger(__name__)
 
-PLUGIN: Final = "kubernetes.io/csi"
-FOLDER: Final = "kubernetes.io~csi"
-DATA: Final = "vol_data.json"
 _NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,61}[a-zA-Z0-9])?")
 _SOON: Final = 2.0
+_PATIENCE: Final = 3.0
+_GLANCE: Final = 0.05
+"""Seconds that a pod waits for the node's status to be told and answered, and between two looks at it."""
 
 
 class CsiDrivers:
     """The CsiVolumes port, and the one who takes in drivers. `root` is the agent's, and `api` what drivers need of an
-    API server; None: they have to do without. `is_mounted` says whether something is mounted at a path."""
+    API server; None: they have to do without. `is_mounted` says whether something is mounted at a path. `in_use` is
+    None where volumes are not attached by a controller. `with_health`: drivers are asked how well volumes are."""
 
-    def __init__(self, root: str, node: str, api: CsiApi | None, *, is_mounted: Callable[[str], bool]) -> None:
-        self._root = root
+    def __init__(
+        self,
+        root: str,
+        node: str,
+        api: CsiApi | None,
+        *,
+        is_mounted: Callable[[str], bool],
+        in_use: VolumesInUse | None = None,
+        recorder: ObjectRecorder | None = None,
+        journal: Journal | None = None,
+        with_health: bool = False,
+    ) -> None:
         self._node = node
         self._api = api
         self._is_mounted = is_mounted
+        self._in_use = in_use
+        self._journal = journal or Journal()
+        self._with_health = with_health
+        self._records = CsiRecords(root, node)
+        self._expansion = Expansion(node, api, recorder, self._journal) if api is not None else None
         self._drivers: dict[str, tuple[CsiDriver, tuple[int, ...]]] = {}
+        self._staged_bare: set[tuple[str, str]] = set()
+        """What this agent has staged without anything being mounted for it: nobody can see that it was done."""
+        self._growing: set[tuple[str, str]] = set()
+        """By uid and name: what is mounted, and was to be made larger first."""
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         """By driver and handle, for as long as somebody holds or awaits one: handles come and go."""
+
+    def load(self) -> None:
+        """What an earlier agent has left is in use. Before anything else."""
+        for each in self._records.all():
+            if self._in_use is not None and isinstance(each, Record) and not each.is_ephemeral:
+                self._in_use.found(unique_name(each.driver, each.handle), each.uid)
 
     # --- drivers
 
@@ -60,7 +89,7 @@ class CsiDrivers:
         before = self._drivers.get(name)
         if before is not None and before[0].endpoint != endpoint and before[1] >= newest:
             raise Invalid(f"another driver with the name {name} is registered with a version that is not older")
-        driver = CsiDriver(name, endpoint)
+        driver = CsiDriver(name, endpoint, self._journal)
         try:
             told = await driver.connect()
             if self._api is not None:
@@ -72,6 +101,7 @@ class CsiDrivers:
         self._drivers[name] = driver, newest
         if before is not None:
             await before[0].close()
+        await self._sweep(name, driver)
 
     async def deregister(self, name: str, endpoint: str) -> None:
         found = self._drivers.get(name)
@@ -90,119 +120,148 @@ class CsiDrivers:
             raise Retry(f"driver name {name} not found in the list of registered CSI drivers", after=_SOON)
         return self._drivers[name][0]
 
+    async def _sweep(self, name: str, driver: "CsiDriver") -> None:
+        """What is staged for nobody: the record of its pod was lost."""
+        for handle in await asyncio.to_thread(self._records.staged, name):
+            async with self._turn(name, handle):
+                try:
+                    if not await asyncio.to_thread(self._records.is_used, name, handle):
+                        log.info("volume %s of the CSI driver %s is staged for nobody: it is given back", handle, name)
+                        await self._unstage(driver, name, handle)
+                except (PykubeletError, OSError) as error:
+                    log.warning("volume %s of the CSI driver %s cannot be given back: %s", handle, name, error)
+
     # --- volumes
 
     async def set_up(self, pod: Pod, volume: CsiVolume, group: int | None) -> CsiMounted:
         _check(volume)
-        driver, told = self._driver(volume.driver), await self._told(volume.driver)
-        handle = volume.handle or own_handle(pod.metadata.uid, volume.name)
+        driver, told, uid = self._driver(volume.driver), await self._told(volume.driver), pod.metadata.uid
+        handle = volume.handle or own_handle(uid, volume.name)
         mode = "Ephemeral" if volume.is_ephemeral else "Persistent"
         if mode not in (told.volume_lifecycle_modes or ("Persistent",)):
             raise Retry(f'volume mode "{mode}" not supported by driver {volume.driver}')
-        target = self._target(pod.metadata.uid, volume)
-        async with self._turns.setdefault((volume.driver, handle), asyncio.Lock()):
-            if not told.requires_republish and await asyncio.to_thread(self._is_mounted, target):
-                return CsiMounted(target, self._wants_group(volume, told, driver, group))
-            context = await self._attached(volume, told)
-            staged = await self._staged(volume, driver, context, group)
-            await asyncio.to_thread(self._write_down, pod, volume, handle, mode)
-            await driver.publish(
-                volume,
-                handle,
-                target,
-                staged=staged,
-                context=context,
-                attributes={**volume.attributes, **await self._about_pod(pod, volume, told)},
-                secrets=await self._secrets(volume.publish_secret),
-                group=group,
-            )
+        target = self._records.target(uid, volume.name, is_block=volume.is_block)
+        async with self._turn(volume.driver, handle):
+            self._hold(uid, volume, told)
+            is_there = await asyncio.to_thread(self._is_mounted, target)
+            staged = f"{self._records.stage(volume.driver, handle)}/globalmount" if self._stages(driver, volume) else ""
+            if not is_there or told.requires_republish:
+                context = await self._attached(volume, told)
+                attachment = attachment_name(handle, volume.driver, self._node)
+                await asyncio.to_thread(self._records.write, uid, volume, handle, mode, attachment)
+                await self._stage(volume, driver, context, group)
+                await driver.publish(
+                    volume,
+                    handle,
+                    target,
+                    staged=staged,
+                    context=context,
+                    attributes={**volume.attributes, **await self._about_pod(pod, volume, told)},
+                    secrets=await self._secrets(volume.publish_secret),
+                    group=group,
+                )
+            await self._follow_growth(Published(pod, volume, target, staged), driver, is_there=is_there)
         return CsiMounted(target, self._wants_group(volume, told, driver, group))
 
+    async def _follow_growth(self, published: Published, driver: "CsiDriver", *, is_there: bool) -> None:
+        """What was not grown when it was mounted is not the pod's yet, however often it is tried."""
+        if self._expansion is None:
+            return
+        key = published.pod.metadata.uid, published.volume.name
+        if is_there and key not in self._growing:
+            await self._expansion.in_use(published, driver)
+            return
+        self._growing.add(key)
+        await self._expansion.at_mount(published, driver)
+        self._growing.discard(key)
+
     async def tear_down(self, uid: str, name: str) -> None:
-        folder = f"{self._root}/pods/{uid}/volumes/{FOLDER}/{name}"
-        known = await asyncio.to_thread(_read, f"{folder}/{DATA}")
-        if known is None:
-            await asyncio.to_thread(_remove_empty, folder)
+        try:
+            record = await asyncio.to_thread(self._records.read, uid, name)
+        except Unreadable as error:
+            await asyncio.to_thread(self._discard, uid, name, error)
             return
-        driver_name, handle = known["driverName"], known["volumeHandle"]
-        async with self._turns.setdefault((driver_name, handle), asyncio.Lock()):
-            driver = self._driver(driver_name)
-            block = f"{self._devices()}/publish/{name}/{uid}"
-            target = block if known.get("volumeMode") == "Block" else f"{folder}/mount"
-            await driver.unpublish(handle, target)
-            await asyncio.to_thread(self._clear, target)
-            if known.get("volumeLifecycleMode") != "Ephemeral":
-                await self._unstaged(driver, driver_name, handle, folder)
-            await asyncio.to_thread(_forget, folder)  # the last to go: by it is seen that work is left
+        if record is None:
+            await asyncio.to_thread(self._records.forget, uid, name)
+            return
+        async with self._turn(record.driver, record.handle):
+            driver = self._driver(record.driver)
+            await driver.unpublish(record.handle, record.target)
+            await asyncio.to_thread(self._clear, record.target)
+            if not record.is_ephemeral and not await asyncio.to_thread(self._is_used, record):
+                await self._unstage(driver, record.driver, record.handle)
+            if self._in_use is not None:
+                self._in_use.let_go(unique_name(record.driver, record.handle), uid)
+            await asyncio.to_thread(self._records.forget, uid, name)  # the last to go: it shows that work is left
 
-    async def _staged(
+    def forget(self, uid: str) -> None:
+        self._growing = {each for each in self._growing if each[0] != uid}
+        if self._in_use is not None:
+            self._in_use.forget(uid)
+
+    async def usage(self, uid: str, name: str) -> tuple[Disk, VolumeHealth | None] | None:
+        record = await asyncio.to_thread(self._records.read, uid, name)
+        driver = self._drivers[record.driver][0] if record is not None and record.driver in self._drivers else None
+        if record is None or driver is None or not driver.tells_usage:
+            return None
+        return await driver.usage(record.handle, record.target, with_health=self._with_health)
+
+    def _turn(self, driver: str, handle: str) -> asyncio.Lock:
+        return self._turns.setdefault((driver, handle), asyncio.Lock())
+
+    def _stages(self, driver: "CsiDriver", volume: CsiVolume) -> bool:
+        return driver.stages and not volume.is_ephemeral
+
+    async def _stage(
         self, volume: CsiVolume, driver: "CsiDriver", context: Mapping[str, str], group: int | None
-    ) -> str:
-        """-> where; empty: this driver, or this volume, needs no stage."""
-        if not driver.stages or volume.is_ephemeral:
-            return ""
-        folder = self._stage(volume.driver, volume.handle)
-        path = f"{folder}/globalmount"
-        if await asyncio.to_thread(self._is_mounted, path):
-            return path
-        secrets = await self._secrets(volume.stage_secret)
-        data = {"driverName": volume.driver, "volumeHandle": volume.handle}
-        await asyncio.to_thread(_prepare, path, folder, data)
-        await driver.stage(volume, path, context=context, secrets=secrets, group=group)
-        return path
-
-    async def _unstaged(self, driver: "CsiDriver", name: str, handle: str, besides: str) -> None:
-        """Once nobody here uses it, besides the one that gives it back now."""
-        folder = self._stage(name, handle)
-        if await asyncio.to_thread(self._is_used, name, handle, besides):
+    ) -> None:
+        key = volume.driver, volume.handle
+        if not self._stages(driver, volume) or key in self._staged_bare:
             return
-        path = f"{folder}/globalmount"
+        path = f"{self._records.stage(*key)}/globalmount"
+        if await asyncio.to_thread(self._is_mounted, path):
+            return
+        secrets = await self._secrets(volume.stage_secret)
+        await asyncio.to_thread(self._records.write_stage, *key)
+        await driver.stage(volume, path, context=context, secrets=secrets, group=group)
+        if not await asyncio.to_thread(self._is_mounted, path):
+            self._staged_bare.add(key)
+
+    def _is_used(self, record: Record) -> bool:
+        return self._records.is_used(record.driver, record.handle, besides=(record.uid, record.name))
+
+    async def _unstage(self, driver: "CsiDriver", name: str, handle: str) -> None:
+        """Nobody here uses it any more."""
+        if not await asyncio.to_thread(self._records.is_staged, name, handle):
+            return
+        path = f"{self._records.stage(name, handle)}/globalmount"
+        self._staged_bare.discard((name, handle))
         if driver.stages:
             await driver.unstage(handle, path)
         await asyncio.to_thread(self._clear, path)
-        await asyncio.to_thread(_forget, folder)
+        await asyncio.to_thread(self._records.forget_stage, name, handle)
+        if self._expansion is not None:
+            self._expansion.forget(name, handle)
+
+    def _discard(self, uid: str, name: str, error: Unreadable) -> None:
+        """Nobody knows any more whose it is: it goes if nothing is mounted there. What was staged for it goes when its
+        driver comes the next time."""
+        for target in (self._records.target(uid, name, is_block=is_block) for is_block in (False, True)):
+            if self._is_mounted(target):
+                raise Retry(f"{error}; unmount {target}, and it is cleared away")
+            self._clear(target)
+        log.warning("%s: nothing is mounted there, and it is cleared away", error)
+        self._records.forget(uid, name)
 
     def _clear(self, target: str) -> None:
         """What is left after the driver has taken its own away. What it has left mounted is not removed: Retry."""
         if self._is_mounted(target):
             raise Retry(f"{target} is still mounted, though its driver has given it back")
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, NotADirectoryError):
             if os.path.isdir(target) and not os.path.islink(target):
                 os.rmdir(target)
             else:
                 os.unlink(target)
-
-    def _is_used(self, driver: str, handle: str, besides: str) -> bool:
-        """Or was never staged."""
-        if not os.path.isdir(self._stage(driver, handle)):
-            return True
-        return any(
-            (known["driverName"], known["volumeHandle"]) == (driver, handle)
-            for folder, known in self._written_down()
-            if folder != besides
-        )
-
-    def _written_down(self) -> Iterator[tuple[str, Mapping[str, str]]]:
-        for uid in _names(f"{self._root}/pods"):
-            volumes = f"{self._root}/pods/{uid}/volumes/{FOLDER}"
-            for name in _names(volumes):
-                if (known := _read(f"{volumes}/{name}/{DATA}")) is not None:
-                    yield f"{volumes}/{name}", known
-
-    def _write_down(self, pod: Pod, volume: CsiVolume, handle: str, mode: str) -> None:
-        uid = pod.metadata.uid
-        data = {
-            "specVolID": volume.name,
-            "volumeHandle": handle,
-            "driverName": volume.driver,
-            "nodeName": self._node,
-            "volumeLifecycleMode": mode,
-            "attachmentID": attachment_name(handle, volume.driver, self._node),
-            **({"volumeMode": "Block"} if volume.is_block else {}),
-        }
-        folder = f"{self._root}/pods/{uid}/volumes/{FOLDER}/{volume.name}"
-        _prepare(folder, folder, data)
-        os.makedirs(os.path.dirname(self._target(uid, volume)), 0o750, exist_ok=True)
 
     # --- what a driver is told
 
@@ -213,9 +272,25 @@ class CsiDrivers:
             return await self._api.driver(driver)
         return CSIDriverSpec()
 
+    def _is_attached(self, volume: CsiVolume, told: CSIDriverSpec) -> bool:
+        """By somebody of the cluster, that is."""
+        return not volume.is_ephemeral and told.attach_required is not False and self._api is not None
+
+    def _hold(self, uid: str, volume: CsiVolume, told: CSIDriverSpec) -> None:
+        if self._in_use is not None and self._is_attached(volume, told):
+            self._in_use.hold(unique_name(volume.driver, volume.handle), uid)
+
     async def _attached(self, volume: CsiVolume, told: CSIDriverSpec) -> Mapping[str, str]:
-        if volume.is_ephemeral or told.attach_required is False or self._api is None:
+        """Only what the node's status says to be in use is safe from being taken away meanwhile."""
+        if not self._is_attached(volume, told):
             return {}
+        assert self._api is not None
+        if self._in_use is not None:
+            name, until = unique_name(volume.driver, volume.handle), asyncio.get_running_loop().time() + _PATIENCE
+            while why := self._in_use.awaited(name):
+                if asyncio.get_running_loop().time() >= until:
+                    raise Retry(f"volume {volume.name} cannot be mounted yet: {why}", after=_SOON)
+                await asyncio.sleep(_GLANCE)
         return await self._api.attached(attachment_name(volume.handle, volume.driver, self._node))
 
     async def _about_pod(self, pod: Pod, volume: CsiVolume, told: CSIDriverSpec) -> dict[str, str]:
@@ -250,19 +325,6 @@ class CsiDrivers:
             return True
         is_one_nodes = bool({"ReadWriteOnce", "ReadWriteOncePod"}.intersection(volume.access_modes))
         return bool(volume.fs_type) and is_one_nodes
-
-    # --- places
-
-    def _target(self, uid: str, volume: CsiVolume) -> str:
-        if volume.is_block:
-            return f"{self._devices()}/publish/{volume.name}/{uid}"
-        return f"{self._root}/pods/{uid}/volumes/{FOLDER}/{volume.name}/mount"
-
-    def _devices(self) -> str:
-        return f"{self._root}/plugins/{PLUGIN}/volumeDevices"
-
-    def _stage(self, driver: str, handle: str) -> str:
-        return f"{self._root}/plugins/{PLUGIN}/{driver}/{hashlib.sha256(handle.encode()).hexdigest()}"
 
 
 def own_handle(uid: str, name: str) -> str:
@@ -301,42 +363,3 @@ def _token(text: str) -> dict[str, str]:
     except (ValueError, KeyError, TypeError):
         until = ""
     return {"token": text, "expirationTimestamp": until}
-
-
-def _prepare(path: str, folder: str, data: Mapping[str, str]) -> None:
-    os.makedirs(path, 0o750, exist_ok=True)
-    write_whole(Path(folder, DATA), f"{json.dumps(data)}\n".encode())  # half of it, and nobody could undo what was done
-
-
-def _read(path: str) -> dict[str, str] | None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise Retry(f"{path} cannot be read: {error}") from None
-    if not isinstance(found, dict) or not {"driverName", "volumeHandle"} <= found.keys():
-        raise Retry(f"{path} does not say which volume it is of")
-    return {str(key): str(value) for key, value in found.items()}
-
-
-def _forget(folder: str) -> None:
-    with suppress(FileNotFoundError):
-        os.unlink(f"{folder}/{DATA}")
-    _remove_empty(folder)
-
-
-def _remove_empty(folder: str) -> None:
-    with suppress(FileNotFoundError):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            os.rmdir(f"{folder}/mount")
-        draft_of(Path(folder, DATA)).unlink(missing_ok=True)
-        os.rmdir(folder)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []

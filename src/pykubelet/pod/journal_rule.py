@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pykubelet.base.journal import Rule
 from pykubelet.pod import moments as m
+from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
 
 _SLOW: Final = 0.05
 """Seconds from which on a step that went well is worth remembering."""
@@ -64,6 +65,7 @@ _RULES: Final[Mapping[type[m.Moment], Callable[[Any], Rule]]] = {
     m.ApiRequested: lambda of: _NONE,
     m.ApiRetried: lambda of: _NONE,
     m.EventsFollowed: lambda of: Rule("events", of.error),
-    m.VolumeChanged: lambda of: Rule(("volume", of.plugin, of.operation), of.error, keep=bool(of.error)),
+    DriverCalled: lambda of: Rule(("driver", of.driver, of.method), of.code, keep=of.code != "OK"),
+    VolumeChanged: lambda of: Rule(("volume", of.plugin, of.operation), of.error, keep=bool(of.error)),
     m.ProbingEnded: lambda of: _NONE,
 }

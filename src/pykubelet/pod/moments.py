@@ -13,6 +13,7 @@ from msgspec import Struct
 from pykubelet.api.pod import Pod
 from pykubelet.base import journal
 from pykubelet.base.journal import About
+from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.resize.moments import ResizeAsked, Resized
@@ -357,15 +358,6 @@ class EventsFollowed(Struct, frozen=True, tag=True):
     error: str = ""
 
 
-class VolumeChanged(Struct, frozen=True, tag=True):
-    """A volume was made or given back, or could not be."""
-
-    plugin: str
-    operation: Literal["volume_mount", "volume_unmount"]
-    seconds: float
-    error: str = ""
-
-
 class NodeStage(Struct, frozen=True, tag=True):
     """How far a node is that the API server has not known before."""
 
@@ -389,7 +381,7 @@ Containers = (SandboxMade | PullBegun | PullProgressed | PullEnded | ContainerCr
               | StartFailed | BackedOff | HookFailed | ContainerStopping | Exited)  # fmt: skip
 Probing = Probed | HealthChanged | ProbingEnded
 Reporting = StatusSet | StatusSent | StatusAcknowledged | PodDeleted | EventRecorded
-OfNode = RuntimeCalled | Relisted | ImageRemoved | EventsFollowed | VolumeChanged | NodeStage
+OfNode = RuntimeCalled | Relisted | ImageRemoved | EventsFollowed | VolumeChanged | DriverCalled | NodeStage
 OfApi = ApiAnswered | ApiRequested | ApiRetried | CertificateRotated | CertificateRenewalFailed
 Moment = Arrival | Work | Containers | Probing | Reporting | OfNode | OfApi
 Journal = journal.Journal[Moment]

@@ -189,6 +189,11 @@ def _sorted(error: "grpc.aio.AioRpcError", method: str, peer: str) -> PykubeletE
     return Retry(text)
 
 
+def code_of(error: PykubeletError) -> str:
+    """gRPC's word for a failure, such as `FailedPrecondition`; empty for one that no other side has told."""
+    return error.on_the_wire.removeprefix("rpc error: code = ").partition(" ")[0]
+
+
 def as_bytes(message: Message) -> bytes:
     return message.SerializeToString()
 

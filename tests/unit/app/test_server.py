@@ -76,7 +76,7 @@ async def served(
             reviews=reviews,
             metrics=Metrics("n1"),
             explainer=kubelet.explainer,
-            stats=stats_reader(base, tuple),
+            stats=stats_reader(base, tuple, lambda: None, kubelet._parts.plugins.drivers),
             node=lambda: None,
         )
         ports = await server.start(stack)

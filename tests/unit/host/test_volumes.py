@@ -13,7 +13,8 @@ from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.volumes import Volumes
 from pykubelet.pod.container.failures import Unsupported
-from pykubelet.pod.moments import Journal, VolumeChanged
+from pykubelet.pod.container.volume_moments import VolumeChanged
+from pykubelet.pod.moments import Journal
 
 GIB = 2**30
 

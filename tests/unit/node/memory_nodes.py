@@ -52,6 +52,10 @@ class MemoryNodes:
         assert self.node is not None
         return next(each for each in self.node.status.conditions if each.type == type)
 
+    def volumes_in_use(self) -> tuple[str, ...]:
+        assert self.node is not None
+        return self.node.status.volumes_in_use
+
     async def get(self, name: str) -> Node:
         return await self._call("get", self._found)
 

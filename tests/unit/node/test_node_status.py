@@ -12,7 +12,7 @@ from kit.last_known import Remembered
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
 from pykubelet.api import codec
-from pykubelet.api.node import Node
+from pykubelet.api.node import Node, NodeStatus
 from pykubelet.api.quantity import Quantity
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Conflict, Invalid, Retry
@@ -66,6 +66,29 @@ class World:
                 yield reporter
             finally:
                 task.cancel()
+
+
+# --- volumes
+
+
+@virtual_time
+async def test_volumes_in_use_are_told_as_soon_as_there_are_any() -> None:
+    world, used = World(), ["b"]
+
+    def in_use(shown: NodeStatus) -> tuple[str, ...]:
+        return tuple(used)
+
+    async with world.reporting(volumes_in_use=in_use) as reporter:
+        await asyncio.sleep(1)
+        assert world.api.volumes_in_use() == ("b",)
+        used.append("c")
+        reporter.changed()
+        await asyncio.sleep(1)
+        assert world.api.volumes_in_use() == ("b", "c")
+        used.clear()
+        reporter.changed()
+        await asyncio.sleep(1)
+        assert world.api.volumes_in_use() == ()
 
 
 # --- registration

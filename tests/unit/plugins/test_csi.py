@@ -4,112 +4,31 @@
 import asyncio
 import json
 import os
-import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.csi_driver import RPC, StorageDriver, once
-from kit.pods import make_pod
+from kit.csi_world import Api, World, pod, short_folder, volume
 from kit.waiting import eventually
-from pykubelet.api.pod import Pod
 from pykubelet.api.storage import CSIDriverSpec, SecretReference, TokenRequest
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.base.whole_files import draft_of
 from pykubelet.host import mount
 from pykubelet.plugins import csi_driver as wire
-from pykubelet.plugins.csi import CsiDrivers, attachment_name
-from pykubelet.plugins.registry import CSI, PluginRegistry
+from pykubelet.plugins.csi import attachment_name
+from pykubelet.pod.node.volumes_in_use import unique_name
 from pykubelet.pod.ports.csi import CsiVolume
 
 only_root = pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user mounts nothing")
 
 
-class Api:
-    def __init__(self, **spec: Any) -> None:
-        self.spec = CSIDriverSpec(**{"attach_required": False, **spec})
-        self.attachments: dict[str, Mapping[str, str]] = {}
-        self.installed: dict[str, tuple[str, Mapping[str, str], int]] = {}
-
-    async def driver(self, name: str) -> CSIDriverSpec:
-        return self.spec
-
-    async def attached(self, attachment: str) -> Mapping[str, str]:
-        if attachment not in self.attachments:
-            raise Retry("volume attachment is being created")
-        return self.attachments[attachment]
-
-    async def secret(self, reference: SecretReference) -> Mapping[str, str]:
-        return {"of": f"{reference.namespace}/{reference.name}"}
-
-    async def token(self, pod: Pod, audience: str, seconds: int | None) -> str:
-        return f"token-for-{audience}"
-
-    async def install(self, driver: str, node_id: str, topology: Mapping[str, str], most_volumes: int) -> None:
-        self.installed[driver] = node_id, topology, most_volumes
-
-    async def uninstall(self, driver: str) -> None:
-        del self.installed[driver]
-
-
-class World:
-    """An agent's drivers in a folder of its own."""
-
-    def __init__(self, root: Path, api: Api) -> None:
-        self.root = root
-        self.api = api
-        self.registry = root / "plugins_registry"
-        self.registry.mkdir(exist_ok=True)
-        self.begin()
-
-    def begin(self) -> None:
-        """As an agent that has just come."""
-        self.drivers = CsiDrivers(str(self.root), "n1", self.api, is_mounted=mount.is_mount_point)
-
-    @asynccontextmanager
-    async def watching(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(PluginRegistry(str(self.registry), {CSI: self.drivers}).run())
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
-
-    @asynccontextmanager
-    async def with_driver(self, driver: StorageDriver) -> AsyncIterator[None]:
-        async with driver.at(self.registry) as introduction, self.watching():
-            await eventually(lambda: introduction.told == [""])
-            yield
-
-    def mounts(self) -> list[str]:
-        return [os.path.relpath(path, self.root) for path in mount.mounts_below(str(self.root))]
-
-    def left(self) -> list[str]:
-        """What of volumes is on disk."""
-        found = [
-            *self.root.glob("pods/*/volumes/kubernetes.io~csi/*"),
-            *self.root.glob("plugins/kubernetes.io/csi/*/*"),
-        ]
-        return [str(path.relative_to(self.root)) for path in found]
-
-
 @pytest.fixture
 def root() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="pykubelet-") as folder:  # the path of a socket has its limits
-        yield Path(folder)
-        mount.unmount_below(folder)
-
-
-def volume(**more: Any) -> CsiVolume:
-    return CsiVolume(**{"driver": "disk.example.com", "handle": "vol-1", "name": "pv1", "fs_type": "ext4", **more})
-
-
-def pod(uid: str = "u1") -> Pod:
-    return make_pod("p", uid=uid)
+    with short_folder() as folder:
+        yield folder
 
 
 @only_root
@@ -224,6 +143,7 @@ async def test_a_driver_is_told_what_its_object_says(root: Path) -> None:
         publish_secret=SecretReference("p", "ns"),
         read_only=True,
     )
+    world.attach(unique_name("disk.example.com", "vol-1"))
     async with world.with_driver(driver):
         with pytest.raises(Retry, match="is being created"):
             await world.drivers.set_up(pod(), wanted, None)
@@ -315,13 +235,112 @@ async def test_who_makes_no_sense_is_not_taken_in(root: Path, name: str, version
     assert world.api.installed == {}
 
 
-async def test_what_was_written_down_and_spoilt_is_told_and_kept(root: Path) -> None:
-    place = root / "pods/u1/volumes/kubernetes.io~csi/pv1"
-    place.mkdir(parents=True)
+def spoil(root: Path, uid: str, name: str) -> None:
+    place = root / f"pods/{uid}/volumes/kubernetes.io~csi/{name}"
+    place.mkdir(parents=True, exist_ok=True)
     (place / "vol_data.json").write_text("{")
-    with pytest.raises(Retry, match="cannot be read"):
-        await World(root, Api()).drivers.tear_down("u1", "pv1")
-    assert place.is_dir()
+
+
+@only_root
+async def test_what_was_written_down_and_spoilt_keeps_nobody_elses_volume(root: Path) -> None:
+    world, driver = World(root, Api()), StorageDriver(root)
+    spoil(root, "u9", "other")
+    async with world.with_driver(driver):
+        for uid in ("u1", "u2"):
+            await world.drivers.set_up(pod(uid), volume(), None)
+        spoil(root, "u2", "pv1")  # may be of the same volume, as its folder is named after it
+        await world.drivers.tear_down("u1", "pv1")
+        assert driver.asked[-1] == "unpublish vol-1"
+        with pytest.raises(Retry, match=r"cannot be read.*unmount .*/u2/.*/mount, and it is cleared away"):
+            await world.drivers.tear_down("u2", "pv1")
+        mount.unmount(f"{root}/pods/u2/volumes/kubernetes.io~csi/pv1/mount")
+        for uid, name in (("u2", "pv1"), ("u9", "other")):  # nothing is mounted there
+            await world.drivers.tear_down(uid, name)
+        assert [each for each in world.left() if each.startswith("pods")] == []
+    world.begin()
+    async with world.with_driver(driver):  # what is staged for nobody is given back
+        await eventually(lambda: driver.asked[-1] == "unstage vol-1")
+        await eventually(lambda: world.mounts() == world.left() == [])
+
+
+@only_root
+async def test_an_agent_killed_after_staging_leaves_nothing_that_nobody_knows_of(root: Path) -> None:
+    world, driver = World(root, Api()), StorageDriver(root)
+
+    def killed(call: str) -> None:
+        if call == "stage":
+            raise Retry("the agent was killed")
+
+    driver.trouble_after = killed
+    async with world.with_driver(driver):
+        with pytest.raises(Retry, match="killed"):
+            await world.drivers.set_up(pod(), volume(), None)
+    world.begin()
+    async with world.with_driver(driver):  # its pod was deleted meanwhile
+        assert world.mounts() != []
+        await world.drivers.tear_down("u1", "pv1")
+    assert world.mounts() == world.left() == []
+
+
+async def test_what_is_staged_without_a_mount_is_staged_once(root: Path) -> None:
+    world, driver = World(root, Api(requires_republish=True)), StorageDriver(root, mounts=False)
+    async with world.with_driver(driver):
+        for uid in ("u1", "u2", "u1"):
+            await world.drivers.set_up(pod(uid), volume(), None)
+        assert driver.asked.count("stage vol-1") == 1
+        for uid in ("u1", "u2"):
+            await world.drivers.tear_down(uid, "pv1")
+        await world.drivers.set_up(pod(), volume(), None)
+        assert driver.asked.count("stage vol-1") == 2
+
+
+NAME = unique_name("disk.example.com", "vol-1")
+
+
+@only_root
+async def test_a_volume_is_told_to_be_in_use_before_it_is_mounted_and_until_it_is_gone(root: Path) -> None:
+    world, driver = World(root, Api(attach_required=True)), StorageDriver(root)
+    world.api.attachments[attachment_name("vol-1", "disk.example.com", "n1")] = {}
+    world.is_mute = True
+    async with world.with_driver(driver):
+        waiting = asyncio.create_task(world.drivers.set_up(pod(), volume(), None))
+        await eventually(lambda: world.in_use.names(world.shown) == (NAME,))
+        world.attach(NAME)  # by a controller that does not know yet that it is used
+        await asyncio.sleep(0)
+        assert driver.asked == []
+        world.is_mute = False
+        world.report()
+        await waiting
+        assert driver.asked == ["stage vol-1", "publish vol-1"]
+        seen: list[tuple[str, ...]] = []
+        driver.trouble = lambda call: seen.append(world.shown.volumes_in_use)
+        world.begin()  # by a later agent as well
+        world.report()
+    async with world.with_driver(driver):
+        await world.drivers.tear_down("u1", "pv1")
+        assert seen == [(NAME,), (NAME,)]
+        assert world.shown.volumes_in_use == ()
+
+
+async def test_a_pod_that_waits_for_a_volume_in_vain_gives_up_its_hold(root: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("pykubelet.plugins.csi._PATIENCE", 0.0)
+    world, driver = World(root, Api(attach_required=True)), StorageDriver(root, mounts=False)
+    async with world.with_driver(driver):
+        with pytest.raises(Retry, match="not in the node's list of attached volumes"):
+            await world.drivers.set_up(pod(), volume(), None)
+        assert NAME in world.shown.volumes_in_use
+        world.drivers.forget("u1")
+        assert world.shown.volumes_in_use == ()
+
+
+@only_root
+async def test_what_nobody_attaches_is_not_told_of(root: Path) -> None:
+    world, driver = World(root, Api()), StorageDriver(root)
+    async with world.with_driver(driver):
+        await world.drivers.set_up(pod(), volume(), None)
+        world.begin()
+        world.report()
+        assert world.shown.volumes_in_use == ()
 
 
 async def test_who_was_stopped_while_writing_down_leaves_nothing_that_stays(root: Path) -> None:

@@ -11,6 +11,7 @@ from pykubelet.base.errors import PykubeletError
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.mount import parse_mount_info
 from pykubelet.host.stats import node
+from pykubelet.host.stats.asked import Measured
 from pykubelet.host.stats.cgroups import Folders, GroupReader, Hierarchy
 from pykubelet.host.stats.disks import DiskReader
 from pykubelet.host.stats.files import read
@@ -55,7 +56,7 @@ class StatsSettings(Struct, frozen=True, kw_only=True):
 class PodReader:
     """Remembers where groups are and how much time they had used; called by one thread at a time."""
 
-    def __init__(self, dirs: PodDirs, settings: StatsSettings, known: Callable[[str], Disk | None]) -> None:
+    def __init__(self, dirs: PodDirs, settings: StatsSettings, known: Callable[[str], Measured | None]) -> None:
         self._dirs = dirs
         self._settings = settings
         self._known = known
@@ -222,7 +223,8 @@ class PodReader:
     def _root(self, place: Place, look: "_Look") -> Disk | None:
         if look.images is None:
             return None
-        if place.layer and (layer := self._known(place.layer)) is not None:
+        if place.layer and (known := self._known(place.layer)) is not None:
+            layer = known[0]
             return changed(look.images, used=layer.used, inodes_used=layer.inodes_used)
         return changed(look.images, used=place.written, inodes_used=place.written_inodes)
 
@@ -372,7 +374,7 @@ def _filled(usage: Usage, processes: Usage) -> Usage:
     )
 
 
-def _volumes(volumes: Iterable[FoundVolume], known: Callable[[str], Disk | None]) -> Iterable[VolumeUsage]:
+def _volumes(volumes: Iterable[FoundVolume], known: Callable[[str], Measured | None]) -> Iterable[VolumeUsage]:
     for volume in volumes:
         if (usage := volume_usage(volume, known)) is not None:
             yield usage

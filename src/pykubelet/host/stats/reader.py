@@ -12,10 +12,11 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import PykubeletError
 from pykubelet.host.dirs import PodDirs
+from pykubelet.host.stats.asked import Ask, AskedMeter, Measured, mounted_usage
 from pykubelet.host.stats.disks import PressureReader
 from pykubelet.host.stats.pods import PodReader, StatsSettings
 from pykubelet.host.stats.storage import FolderMeter
-from pykubelet.host.stats.volumes import FoundVolume, measured_folders, pod_volumes
+from pykubelet.host.stats.volumes import FoundVolume, VolumeSources, measured_folders, pod_volumes
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.resize.actions import MemoryUse
@@ -41,7 +42,8 @@ _DISK_PATIENCE: Final = 3.0
 
 
 class StatsReader:
-    """The Stats port. `observe` says what the runtime holds, `wanted` which pods the node knows, with their specs.
+    """The Stats port. `observe` says what the runtime holds, `wanted` which pods the node knows, with their specs,
+    `volumes` what has to be asked of others.
 
     Everything it remembers goes with the pods that it is about. Belongs to one event loop; `close` it.
     """
@@ -53,6 +55,7 @@ class StatsReader:
         dirs: PodDirs,
         *,
         wanted: Callable[[], Sequence[Pod]] = tuple,
+        volumes: VolumeSources | None = None,
         settings: StatsSettings | None = None,
         now: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -60,10 +63,12 @@ class StatsReader:
         self._places = places
         self._dirs = dirs
         self._wanted = wanted
+        self._volumes = volumes or VolumeSources()
         self._settings = settings or StatsSettings()
         self._now = now
         self._meter = FolderMeter(period=self._settings.volume_period)
-        self._pods = PodReader(dirs, self._settings, self._meter.known)
+        self._asked = AskedMeter(period=self._settings.volume_period)
+        self._pods = PodReader(dirs, self._settings, self._known)
         own = self._settings
         self._machine = PressureReader(dirs.root, own.pods_group, own.proc, own.sys)
         self._image_store: ImageStore | None = None
@@ -131,6 +136,7 @@ class StatsReader:
             self._asking_disks.cancel()
             await asyncio.wait([self._asking_disks], timeout=_DISK_PATIENCE)
         await self._meter.close()
+        await self._asked.close()
 
     def _fresh(self, details: bool) -> Reading | None:
         newest = self._newest
@@ -151,15 +157,37 @@ class StatsReader:
         """See to it that all volumes and layers of these pods are measured. -> the volumes, by uid"""
         if self._settings.volume_period < 0:
             return {}
-        layers = {place.layer: True for place in places.values() if place.layer}
+        layers = [place.layer for place in places.values() if place.layer]
         specs = {pod.metadata.uid: pod for pod in self._wanted()}
-        volumes = await in_thread(pod_volumes, self._dirs, observed, specs)
-        folders = {**measured_folders(volumes), **layers}
+        volumes = await in_thread(pod_volumes, self._dirs, observed, specs, self._volumes.claimed)
+        await self._asked.refresh(self._asks(volumes, specs), patience=_PATIENCE)
+        folders = {*measured_folders(volumes), *layers}
         if is_urgent:
             await self._meter.refresh(folders, patience=_URGENT_PATIENCE, at_most=_URGENT_AGE)
         else:
             await self._meter.refresh(folders, patience=_PATIENCE)
         return volumes
+
+    def _known(self, place: str) -> Measured | None:
+        disk = self._meter.known(place)
+        return (disk, None) if disk is not None else self._asked.known(place)
+
+    def _asks(self, volumes: Mapping[str, Sequence[FoundVolume]], specs: Mapping[str, Pod]) -> dict[str, Ask]:
+        found: dict[str, Ask] = {}
+        for uid, of_pod in volumes.items():
+            for each in of_pod:
+                if each.sort == "driver's":
+                    found[each.path] = partial(self._drivers_usage, uid, each, specs.get(uid))
+                elif each.sort == "file system":
+                    found[each.path] = partial(mounted_usage, each.path)
+        return found
+
+    async def _drivers_usage(self, uid: str, volume: FoundVolume, pod: Pod | None) -> Measured | None:
+        """Where a driver does not tell, its file system does."""
+        told = await self._volumes.usage(uid, volume.folder)
+        if told is not None and told[1] is not None and told[1].is_abnormal and pod is not None:
+            self._volumes.tell_abnormal(pod, f"Volume {volume.name}: {told[1].message}")
+        return told or (await mounted_usage(volume.path) if volume.is_mounted else None)
 
     async def _find_places(
         self, observed: Sequence[ObservedPod], details: bool

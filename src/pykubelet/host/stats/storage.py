@@ -5,7 +5,7 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -26,11 +26,9 @@ _MOST_HELD: Final = 64
 
 
 class FolderMeter:
-    """How much is in folders, and how full file systems are, each looked at again when the last look is `period`
-    seconds old.
+    """How much is in folders, each looked at again when the last look is `period` seconds old.
 
-    The work is done by one task, which this object owns: `close` ends it. A file system that does not answer holds up
-    only this work.
+    The work is done by one task, which this object owns: `close` ends it.
     """
 
     def __init__(self, *, period: float = 60.0) -> None:
@@ -39,9 +37,8 @@ class FolderMeter:
         self._walking: asyncio.Task[None] | None = None
         self._is_closed = False
 
-    async def refresh(self, folders: Mapping[str, bool], *, patience: float, at_most: float | None = None) -> None:
-        """See to it that these folders are measured: those that are True by adding up their content, the others as the
-        file systems that they are.
+    async def refresh(self, folders: Collection[str], *, patience: float, at_most: float | None = None) -> None:
+        """See to it that these folders are measured, by adding up their content.
 
         Waits for those that never were, or whose last look is longer ago than `at_most` seconds, for at most `patience`
         seconds: a walk that takes longer goes on, and whoever asks then has its result.
@@ -67,26 +64,24 @@ class FolderMeter:
         if self._walking is not None:
             await asyncio.wait([self._walking], timeout=_FAREWELL)
 
-    def _due(self, folders: Mapping[str, bool], period: float) -> list[tuple[str, bool]]:
+    def _due(self, folders: Collection[str], period: float) -> list[str]:
         """Those that were never measured, then those whose last look is longest ago."""
         before = time.time_ns() - round(period * 1e9)
         age = {path: seen.at if (seen := self._known.get(path)) else 0 for path in folders}
-        return sorted((each for each in folders.items() if age[each[0]] <= before), key=lambda each: age[each[0]])
+        return sorted((each for each in folders if age[each] <= before), key=lambda each: age[each])
 
-    def _walk(self, folders: Iterable[tuple[str, bool]]) -> None:
-        for folder, is_counted in folders:
+    def _walk(self, folders: Iterable[str]) -> None:
+        for folder in folders:
             disk = file_system(folder, time.time_ns())
             if disk is None:
                 continue
-            if is_counted:
-                try:
-                    used, inodes = self._usage(folder, disk)
-                except OSError:
-                    continue
-                disk = changed(disk, used=used, inodes_used=inodes)
+            try:
+                used, inodes = self._usage(folder, disk)
+            except OSError:
+                continue
             if self._is_closed:
                 return
-            self._known[folder] = disk
+            self._known[folder] = changed(disk, used=used, inodes_used=inodes)
 
     def _usage(self, folder: str, disk: Disk) -> tuple[int, int]:
         """Bytes and inodes, as `du` counts them: one file system, and each file once, however many names it has."""

@@ -2,9 +2,9 @@
 says of itself how full it is."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
@@ -13,8 +13,10 @@ from pykubelet.api.volumes import Volume
 from pykubelet.base.errors import PykubeletError
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.mount import mounts_below
+from pykubelet.host.stats.asked import Measured
+from pykubelet.host.volumes.claims import ClaimedPlace
 from pykubelet.pod.observed import ObservedPod
-from pykubelet.pod.stats.stats import Disk, VolumeUsage
+from pykubelet.pod.stats.stats import VolumeUsage
 
 _COUNTED: Final = frozenset(
     f"kubernetes.io~{name}" for name in ("empty-dir", "configmap", "secret", "downward-api", "projected", "git-repo")
@@ -23,19 +25,45 @@ _EPHEMERAL: Final = frozenset({"kubernetes.io~configmap", "kubernetes.io~git-rep
 _EMPTY_DIR: Final = "kubernetes.io~empty-dir"
 
 
+_CSI: Final = "kubernetes.io~csi"
+
+Sort = Literal["counted", "file system", "driver's"]
+"""Its content is added up; it is a file system of its own; its driver is asked."""
+
+
 class FoundVolume(Struct, frozen=True, kw_only=True):
     name: str
     path: str
-    is_counted: bool
-    """Whether its content is added up; else it is a file system of its own."""
+    sort: Sort
+    folder: str = ""
+    """Of a driver's: its name on disk."""
     is_ephemeral: bool = False
+    is_mounted: bool = False
     claim: str = ""
 
 
+async def _nobody(uid: str, folder: str) -> Measured | None:
+    return None
+
+
+class VolumeSources(Struct, frozen=True, kw_only=True):
+    """Who knows of volumes what no folder tells."""
+
+    claimed: Callable[[str], Sequence[ClaimedPlace]] = lambda uid: ()
+    """What a pod has claimed, by its uid."""
+    usage: Callable[[str, str], Awaitable[Measured | None]] = _nobody
+    """What a driver says, of the volume of a pod's uid and a folder's name. Raises base.errors."""
+    tell_abnormal: Callable[[Pod, str], None] = lambda pod, message: None
+
+
 def pod_volumes(
-    dirs: PodDirs, pods: Sequence[ObservedPod], specs: Mapping[str, Pod]
+    dirs: PodDirs,
+    pods: Sequence[ObservedPod],
+    specs: Mapping[str, Pod],
+    claimed: Callable[[str], Sequence[ClaimedPlace]] = lambda uid: (),
 ) -> dict[str, tuple[FoundVolume, ...]]:
-    """By uid: what is found in the folders of pods. Places that are mounted are never touched here."""
+    """By uid: what is found in the folders of pods, and what they have claimed. Places that are mounted are never
+    touched here."""
     mounted: dict[str, list[str]] = {}
     prefix = dirs.pods + "/"
     for path in mounts_below(dirs.pods):
@@ -44,26 +72,40 @@ def pod_volumes(
     found = {}
     for pod in pods:
         with suppress(PykubeletError):  # a uid that no folder can have
-            volumes = _volumes(dirs.volumes(pod.uid), mounted.get(pod.uid, ()), specs.get(pod.uid))
+            places, spec = claimed(pod.uid), specs.get(pod.uid)
+            volumes = _volumes(
+                dirs.volumes(pod.uid), mounted.get(pod.uid, ()), spec, {each.name: each for each in places}
+            )
+            volumes += tuple(_elsewhere(dirs.volumes(pod.uid), places))
             if volumes:
                 found[pod.uid] = volumes
     return found
 
 
-def measured_folders(volumes: Mapping[str, Sequence[FoundVolume]]) -> dict[str, bool]:
-    """Where they are, and whether their content is to be added up."""
-    return {each.path: each.is_counted for all_of_pod in volumes.values() for each in all_of_pod}
+def measured_folders(volumes: Mapping[str, Sequence[FoundVolume]]) -> tuple[str, ...]:
+    """Whose content is to be added up."""
+    return tuple(each.path for of_pod in volumes.values() for each in of_pod if each.sort == "counted")
 
 
-def volume_usage(volume: FoundVolume, known: Callable[[str], Disk | None]) -> VolumeUsage | None:
+def volume_usage(volume: FoundVolume, known: Callable[[str], Measured | None]) -> VolumeUsage | None:
     """None while it has not been measured."""
-    disk = known(volume.path)
-    if disk is None:
+    found = known(volume.path)
+    if found is None:
         return None
-    return VolumeUsage(name=volume.name, disk=disk, is_ephemeral=volume.is_ephemeral, claim=volume.claim)
+    disk, health = found
+    return VolumeUsage(name=volume.name, disk=disk, health=health, is_ephemeral=volume.is_ephemeral, claim=volume.claim)
 
 
-def _volumes(folder: str, mounted: Sequence[str], pod: Pod | None) -> tuple[FoundVolume, ...]:
+def _elsewhere(folder: str, places: Sequence[ClaimedPlace]) -> Iterator[FoundVolume]:
+    """What is claimed and used where it is, such as a folder of the machine."""
+    for each in places:
+        if not each.is_block and not each.path.startswith(f"{folder}/"):
+            yield FoundVolume(name=each.volume, path=each.path, sort="file system", claim=each.claim)
+
+
+def _volumes(
+    folder: str, mounted: Sequence[str], pod: Pod | None, claimed: Mapping[str, ClaimedPlace]
+) -> tuple[FoundVolume, ...]:
     specs = {volume.name: volume for volume in pod.spec.volumes} if pod else {}
     found = []
     for plugin in _names(folder):
@@ -75,12 +117,23 @@ def _volumes(folder: str, mounted: Sequence[str], pod: Pod | None) -> tuple[Foun
                     FoundVolume(
                         name=name,
                         path=os.path.realpath(path) if os.path.islink(path) else path,
-                        is_counted=True,
+                        sort="counted",
                         is_ephemeral=plugin in _EPHEMERAL or (plugin == _EMPTY_DIR and not _is_in_memory(path, spec)),
                     )
                 )
-            elif place := next((each for each in (path, f"{path}/mount") if each in mounted), ""):
-                found.append(FoundVolume(name=name, path=place, is_counted=False, claim=_claim(pod, spec)))
+                continue
+            of = claimed.get(name)
+            shown, claim = (of.volume, of.claim) if of is not None else (name, _claim(pod, spec))
+            place = next((each for each in (path, f"{path}/mount") if each in mounted), "")
+            if plugin == _CSI and os.path.isfile(f"{path}/vol_data.json"):
+                here = place or (of.path if of is not None else f"{path}/mount")
+                found.append(
+                    FoundVolume(
+                        name=shown, path=here, sort="driver's", folder=name, claim=claim, is_mounted=bool(place)
+                    )
+                )
+            elif place:
+                found.append(FoundVolume(name=shown, path=place, sort="file system", claim=claim))
     return tuple(found)
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -21,7 +21,7 @@ from pykubelet.host.dirs import PodDirs
 from pykubelet.host.removal import remove_tree
 from pykubelet.host.subpath import prepare_sub_path
 from pykubelet.host.threads import in_thread
-from pykubelet.host.volumes.claims import ClaimedVolumes, ThisNode
+from pykubelet.host.volumes.claims import ClaimedPlace, ClaimedVolumes, ThisNode
 from pykubelet.host.volumes.config_map import ConfigMapContent
 from pykubelet.host.volumes.csi import Csi
 from pykubelet.host.volumes.downward_api import DownwardApiContent
@@ -35,7 +35,8 @@ from pykubelet.pod.container.env import Environment
 from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.mounts import VolumePart, sub_paths, used_volumes
 from pykubelet.pod.container.projected_volumes import needs_api
-from pykubelet.pod.moments import Journal, VolumeChanged
+from pykubelet.pod.container.volume_moments import VolumeChanged, VolumeOperation
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.ports.api import PodObjects, Recorder, VolumeClaims
 from pykubelet.pod.ports.csi import CsiVolumes
 
@@ -93,6 +94,10 @@ class Volumes:
         wanted = [(volume, self._kind(volume)) for volume in pod.spec.volumes if volume.name in used]
         return {volume.name: await self._set_up(kind, pod, volume) for volume, kind in wanted}
 
+    def claimed(self, uid: str) -> tuple[ClaimedPlace, ...]:
+        """Those of its volumes that the pod has claimed, as far as they are there."""
+        return tuple(place for each in self._claimed for place in each.places(uid))
+
     def counts(self, pods: Iterable[Pod]) -> Mapping[tuple[str, ...], float]:
         """How many volumes there are, and how many these pods want, by plugin and upstream's name for that."""
         found: Counter[tuple[str, ...]] = Counter(
@@ -118,9 +123,7 @@ class Volumes:
             self._note(kind.plugin, "volume_mount", began)
         return path
 
-    def _note(
-        self, plugin: str, operation: Literal["volume_mount", "volume_unmount"], began: float, error: str = ""
-    ) -> None:
+    def _note(self, plugin: str, operation: VolumeOperation, began: float, error: str = "") -> None:
         seconds = asyncio.get_running_loop().time() - began
         self._journal.note(VolumeChanged(plugin, operation, seconds, error))
 

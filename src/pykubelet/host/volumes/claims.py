@@ -7,6 +7,8 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from msgspec import Struct
+
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.node_affinity import term_holds
 from pykubelet.api.rules.well_known import HOST_PATH_PROVISIONER, PROVISIONED_BY
@@ -34,6 +36,20 @@ ThisNode = Callable[[], tuple[str, Mapping[str, str]]]
 """Its name and labels."""
 
 
+class ClaimedPlace(Struct, frozen=True):
+    """Where a pod's volume is that it has claimed."""
+
+    volume: str
+    """As the pod calls it."""
+    claim: str
+    name: str
+    """Of the persistent volume."""
+    path: str
+    is_block: bool = False
+    is_settled: bool = True
+    """Else it has to be seen to at each sync: a driver may want to be asked again, and the volume may grow."""
+
+
 class ClaimedVolumes:
     """`field` is that of a claim by name, or of one that is the pod's own."""
 
@@ -52,26 +68,32 @@ class ClaimedVolumes:
         self._claims = claims
         self._node = node
         self._drivers = drivers
-        self._there: dict[tuple[str, str], str] = {}
-        """Where each is that this agent has set up, by uid and name: it is not asked for again."""
+        self._there: dict[str, dict[str, ClaimedPlace]] = {}
+        """What this agent has set up, by uid and the pod's name for it."""
 
     async def set_up(self, pod: Pod, volume: Volume) -> str:
-        key = pod.metadata.uid, volume.name
-        if key not in self._there:
-            found = await self._claims.claimed(pod.metadata.namespace, claim_of(pod, volume) or "")
-            self._check(pod, volume, found)
-            path = await self._made(pod, volume, found)
-            if found.volume.spec.csi is not None:
-                return path  # a driver may want to be asked again and again
-            self._there[key] = path
-        return self._there[key]
+        known = self._there.get(pod.metadata.uid, {}).get(volume.name)
+        if known is not None and known.is_settled:
+            return known.path
+        claim = claim_of(pod, volume) or ""
+        found = await self._claims.claimed(pod.metadata.namespace, claim)
+        self._check(pod, volume, found)
+        name, spec = found.volume.metadata.name, found.volume.spec
+        path, is_block = await self._made(pod, volume, found), spec.volume_mode == "Block"
+        place = ClaimedPlace(volume.name, claim, name, path, is_block, is_settled=spec.csi is None)
+        self._there.setdefault(pod.metadata.uid, {})[volume.name] = place
+        return path
 
     async def tear_down(self, uid: str, name: str) -> None:
         """What is mounted is found on disk, by whoever clears a pod's folder."""
 
+    def places(self, uid: str) -> tuple[ClaimedPlace, ...]:
+        return tuple(self._there.get(uid, {}).values())
+
     def forget(self, uid: str) -> None:
-        for key in [each for each in self._there if each[0] == uid]:
-            del self._there[key]
+        self._there.pop(uid, None)
+        if self._drivers is not None:
+            self._drivers.forget(uid)
 
     def _check(self, pod: Pod, volume: Volume, found: ClaimedVolume) -> None:
         claim, spec = found.claim.metadata, found.volume.spec

@@ -54,6 +54,8 @@ def claimed(found: ClaimedVolume, *, read_only: bool) -> CsiVolume:
         is_block=spec.volume_mode == "Block",
         stage_secret=source.node_stage_secret_ref,
         publish_secret=source.node_publish_secret_ref,
+        expand_secret=source.node_expand_secret_ref,
+        claimed=found,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal, Protocol
 
-from pykubelet.api.objects import ConfigMap, Secret
+from pykubelet.api.objects import ConfigMap, ObjectReference, Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.services import Service
 from pykubelet.api.storage import ClaimedVolume
@@ -25,6 +25,16 @@ class Recorder(Protocol):
     ) -> None:
         """Tell people what happened to a pod, or to the part of it at `field_path`, with one of upstream's reasons;
         programs read the `annotations`."""
+        ...
+
+
+class ObjectRecorder(Recorder, Protocol):
+    """One that tells also of other things than pods."""
+
+    def object_event(
+        self, about: ObjectReference, kind: Literal["Normal", "Warning"], reason: str, message: str
+    ) -> None:
+        """Tell people what happened to something that is neither a pod nor the node."""
         ...
 
 

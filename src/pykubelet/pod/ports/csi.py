@@ -1,12 +1,13 @@
 """Storage drivers, as contracts: what a node wants of them, and what it has to ask an API server for that."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from pykubelet.api.pod import Pod
-from pykubelet.api.storage import CSIDriverSpec, SecretReference
+from pykubelet.api.storage import ClaimedVolume, CSIDriverSpec, PersistentVolumeClaim, SecretReference
+from pykubelet.pod.stats.stats import Disk, VolumeHealth
 
 
 class CsiVolume(Struct, frozen=True, kw_only=True):
@@ -25,6 +26,9 @@ class CsiVolume(Struct, frozen=True, kw_only=True):
     is_block: bool = False
     stage_secret: SecretReference | None = None
     publish_secret: SecretReference | None = None
+    expand_secret: SecretReference | None = None
+    claimed: ClaimedVolume | None = None
+    """The claim and the volume behind it, as they are now."""
 
     @property
     def is_ephemeral(self) -> bool:
@@ -48,6 +52,14 @@ class CsiVolumes(Protocol):
         """Give back the volume of that name, from what is found on disk alone."""
         ...
 
+    def forget(self, uid: str) -> None:
+        """The pod has no volumes any more, not even one that it waits for."""
+        ...
+
+    async def usage(self, uid: str, name: str) -> tuple[Disk, VolumeHealth | None] | None:
+        """How full that volume is, and how well. None: its driver does not tell."""
+        ...
+
 
 class CsiApi(Protocol):
     """What drivers need of an API server. Raises base.errors."""
@@ -58,6 +70,10 @@ class CsiApi(Protocol):
 
     async def attached(self, attachment: str) -> Mapping[str, str]:
         """What has come of attaching a volume to this node. Retry while it is not attached."""
+        ...
+
+    async def patch_claim(self, claim: PersistentVolumeClaim, patch: Mapping[str, Any]) -> PersistentVolumeClaim:
+        """Strategic merge patch of a claim's status. Conflict when the patch names another version of it."""
         ...
 
     async def secret(self, reference: SecretReference) -> Mapping[str, str]: ...

@@ -158,9 +158,17 @@ class Disk(Struct, frozen=True, kw_only=True, gc=False):
     """Of a device as a whole."""
 
 
+class VolumeHealth(Struct, frozen=True):
+    """What a driver says of a volume."""
+
+    is_abnormal: bool
+    message: str = ""
+
+
 class VolumeUsage(Struct, frozen=True, kw_only=True):
     name: str
     disk: Disk
+    health: VolumeHealth | None = None
     is_ephemeral: bool = False
     """Whether it is storage of this node that goes with the pod."""
     claim: str = ""

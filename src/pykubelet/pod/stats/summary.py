@@ -178,7 +178,11 @@ def _default_interface(node: NodeReading) -> str:
 
 def _volume(volume: VolumeUsage, namespace: str) -> Json:
     found = _disk(volume.disk) | {"name": volume.name}
-    return found | {"pvcRef": {"name": volume.claim, "namespace": namespace}} if volume.claim else found
+    if volume.claim:
+        found["pvcRef"] = {"name": volume.claim, "namespace": namespace}
+    if volume.health is not None:
+        found["volumeHealthStats"] = {"abnormal": volume.health.is_abnormal}
+    return found
 
 
 def _disk(disk: Disk) -> Json:

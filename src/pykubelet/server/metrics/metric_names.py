@@ -243,6 +243,12 @@ VOLUMES: Final = (
         "The same of those that went well.",
         *("plugin_name", "operation_name"),
     ),
+    _histogram(
+        "csi_operations_seconds",
+        _STORAGE,
+        "How long storage drivers took to answer.",
+        *("driver_name", "method_name", "grpc_status_code", "migrated"),
+    ),
     _gauge("volume_manager_total_volumes", "Volumes that there are, and that pods want.", *("plugin_name", "state")),
 )
 

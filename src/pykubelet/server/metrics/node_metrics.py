@@ -10,6 +10,7 @@ from functools import cache
 from typing import Final, Literal, assert_never
 
 from pykubelet.pod import moments as m
+from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import Result
 from pykubelet.pod.resize.moments import ResizeAsked, Resized
@@ -263,11 +264,13 @@ class NodeMetrics:
                     self._meters.set("kubelet_cri_losing_support", 1, _NEEDED_FROM)
             case m.EventsFollowed(error):
                 count(f"kubelet_evented_pleg_connection_{'error' if error else 'success'}_count")
-            case m.VolumeChanged(plugin, volume_operation, seconds, error):
+            case VolumeChanged(plugin, volume_operation, seconds, error):
                 status = "fail-unknown" if error else "success"
                 observe("storage_operation_duration_seconds", seconds, plugin, volume_operation, status, "false")
                 if not error:
                     observe("volume_operation_total_seconds", seconds, plugin, volume_operation)
+            case DriverCalled(driver, method, code, seconds):
+                observe("csi_operations_seconds", seconds, driver, f"/csi.v1.Node/{method}", code, "false")
             case m.NodeStage(stage):
                 self._stage(stage)
             case m.Relisted(seconds, interval):

@@ -20,6 +20,7 @@ from pykubelet.api.rules.well_known import SOURCE_ANNOTATION
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
 from pykubelet.pod import moments as m
+from pykubelet.pod.container.volume_moments import VolumeChanged
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import Result
@@ -393,9 +394,9 @@ async def test_volumes_are_told_when_they_are_made_and_given_back() -> None:
     node = Node()
     node.gauges["volume_manager_total_volumes"] = lambda: {("kubernetes.io/secret", "desired_state_of_world"): 3.0}
     node.note(
-        m.VolumeChanged("kubernetes.io/secret", "volume_mount", 0.2, "no such secret"),
-        m.VolumeChanged("kubernetes.io/secret", "volume_mount", 0.3),
-        m.VolumeChanged("kubernetes.io/empty-dir", "volume_unmount", 0.4),
+        VolumeChanged("kubernetes.io/secret", "volume_mount", 0.2, "no such secret"),
+        VolumeChanged("kubernetes.io/secret", "volume_mount", 0.3),
+        VolumeChanged("kubernetes.io/empty-dir", "volume_unmount", 0.4),
     )
     samples = await node.samples()
 
