@@ -75,6 +75,7 @@ async def what_was_created_can_be_read(store: Store) -> None:
     revision = await store.create(key, b'{"a": 1}')
     assert await store.get(key) == Entry(key, b'{"a": 1}', revision, revision)
     assert await store.revision() >= revision > 1
+    assert store.newest is None or store.newest >= revision
     assert await store.healthy()
 
 

@@ -58,6 +58,10 @@ class UnsteadyStore(MemoryStore):
         """Do this once, just before the key is written next: whoever writes it comes too late."""
         self.meanwhile.append((f"{ROOT}{key}", what))
 
+    @property
+    def newest(self) -> int | None:
+        return None if self.is_away else super().newest
+
     async def get(self, key: str) -> Entry | None:
         self._answer()
         return await super().get(key)

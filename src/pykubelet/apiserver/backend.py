@@ -146,7 +146,7 @@ class Backend:
 
     async def read(self, resource: Resource, namespace: str, name: str) -> Entry:
         """The newest there is. Raises 404."""
-        entry = await self.store.get(resource.key(namespace, name)) if name else None
+        entry = await self.cache.get_newest(resource.key(namespace, name)) if name else None
         if entry is None:
             raise status.not_found(resource.plural, name, resource.group)
         await self.ready(resource, (entry,))
@@ -161,7 +161,7 @@ class Backend:
     async def find(self, group: str, plural: str, namespace: str, name: str) -> Object | None:
         resource = self.resources.of(group, plural)
         key = resource.key(namespace, name)
-        entry = await self.cache.get(key) or await self.store.get(key)
+        entry = await self.cache.get(key) or await self.cache.get_newest(key)
         if entry is None:
             return None
         await self.ready(resource, (entry,))

@@ -68,6 +68,11 @@ class EtcdStore:
     def progress_on_request(self) -> bool:
         return self._watches.trusts_requested
 
+    @property
+    def newest(self) -> int | None:
+        """Others may write, too."""
+        return None
+
     async def get(self, key: str) -> Entry | None:
         answer = await self._range(etcd.RangeRequest(key=_bytes(key)))
         return _entry(answer.kvs[0]) if answer.kvs else None

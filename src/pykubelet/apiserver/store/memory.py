@@ -34,6 +34,10 @@ class MemoryStore:
         self._compacted = 0
         self._is_closed = False
 
+    @property
+    def newest(self) -> int | None:
+        return None if self._is_closed else self._followers.revision
+
     async def get(self, key: str) -> Entry | None:
         self._check_open()
         return self._now.get(key)

@@ -122,6 +122,11 @@ class Store(Protocol):
         """Whether `request_progress` can be relied on."""
         ...
 
+    @property
+    def newest(self) -> int | None:
+        """The same as `revision`, where that is known without asking anybody; None: it is not."""
+        ...
+
     async def get(self, key: str) -> Entry | None:
         """What the key holds: never older than the last write that was acknowledged before."""
         ...

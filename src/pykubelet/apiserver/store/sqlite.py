@@ -56,6 +56,11 @@ class SqliteStore:
         file, db, revision = await asyncio.to_thread(prepare)
         return cls(file, db, revision, history or History())
 
+    @property
+    def newest(self) -> int | None:
+        """Nobody else writes, and a write is published before it is acknowledged."""
+        return None if self._is_closed else self._followers.revision
+
     async def get(self, key: str) -> Entry | None:
         return await self._read(lambda db: sqlite_log.get(db, key))
 
@@ -81,7 +86,7 @@ class SqliteStore:
 
     async def revision(self) -> int:
         self._check_open()
-        return self._followers.revision  # nobody else writes, and a write is published before it is acknowledged
+        return self._followers.revision
 
     async def compact(self, revision: int) -> None:
         await self._writer.compact(revision)

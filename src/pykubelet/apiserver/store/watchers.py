@@ -3,11 +3,13 @@ wait than it may is let go with TooSlow, and comes back from the revision that i
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from pykubelet.apiserver.store.port import Bookmark, Event, Expired, TooSlow
 from pykubelet.base.errors import PykubeletError, Retry
 
 Wanted = Callable[[Event], bool]
+_FOLDERS: Final = 1_024
 
 
 class Watcher:
@@ -68,11 +70,13 @@ class Watcher:
 
 
 class Audience:
-    """All watchers, by prefix: an event finds those it is for by the few lengths that prefixes have."""
+    """All watchers, by prefix: an event finds those it is for by the few lengths that prefixes have, and the next one
+    in the same folder finds them at once."""
 
     def __init__(self) -> None:
         self._by_prefix: dict[str, set[Watcher]] = {}
         self._lengths: tuple[int, ...] = ()
+        self._by_folder: dict[str, tuple[Watcher, ...]] = {}
 
     def add(self, watcher: Watcher) -> None:
         for prefix in watcher.prefixes:
@@ -88,10 +92,19 @@ class Audience:
         self._measure()
 
     def tell(self, event: Event, most: int) -> None:
-        for length in self._lengths:
-            for watcher in self._by_prefix.get(event.key[:length], ()):
-                if event.revision > watcher.since and (watcher.wanted is None or watcher.wanted(event)):
-                    watcher.put(event, most)
+        for watcher in self._for(event.key):
+            if event.revision > watcher.since and (watcher.wanted is None or watcher.wanted(event)):
+                watcher.put(event, most)
+
+    def _for(self, key: str) -> tuple[Watcher, ...]:
+        folder = key[: key.rfind("/") + 1]
+        found = self._by_folder.get(folder)
+        if found is None:
+            found = tuple(each for length in self._lengths for each in self._by_prefix.get(key[:length], ()))
+            is_for_all = not any(each.startswith(folder) and each != folder for each in self._by_prefix)
+            if is_for_all and len(self._by_folder) < _FOLDERS:
+                self._by_folder[folder] = found
+        return found
 
     def tell_idle(self, bookmark: Bookmark) -> None:
         for watcher in self._everybody():
@@ -107,3 +120,4 @@ class Audience:
 
     def _measure(self) -> None:
         self._lengths = tuple(sorted({len(prefix) for prefix in self._by_prefix}))
+        self._by_folder.clear()

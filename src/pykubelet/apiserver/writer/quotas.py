@@ -83,7 +83,7 @@ async def _change(
 ) -> None:
     """Raises Refused. A quota that is gone, or is another one by now, asks for nothing."""
     quotas = backend.resources.of("", "resourcequotas")
-    entry = await backend.store.get(quotas.key(namespace, charge.quota))
+    entry = await backend.cache.get_newest(quotas.key(namespace, charge.quota))
     while entry is not None:
         live = backend.object_of(quotas, entry.value, entry.revision)
         if live["metadata"].get("uid") != charge.uid:

@@ -122,7 +122,7 @@ class Writer:
             raise status.invalid(resource.kind, resource.group, metadata.get("name", ""), errors)
         await self._validated(strategy, obj, None, "")
         key = resource.key(metadata.get("namespace", ""), metadata["name"])
-        if (strategy.allocates or author.dry_run) and await backend.store.get(key):
+        if (strategy.allocates or author.dry_run) and await backend.cache.get_newest(key):
             raise status.already_exists(resource.plural, metadata["name"], resource.group)
         async with charging(backend, self._replace, resource, obj, None, "", dry_run=author.dry_run):
             await strategy.allocate(obj, None, self)

@@ -91,6 +91,60 @@ async def test_a_list_holds_what_was_acknowledged_before() -> None:
         assert await cache.get(f"{PODS}default/a") is None
 
 
+class AskedStore(MemoryStore):
+    """One that counts what it is asked for."""
+
+    def __init__(self, *, knows: bool) -> None:
+        super().__init__()
+        self.asked = 0
+        self._knows = knows
+
+    @property
+    def newest(self) -> int | None:
+        return super().newest if self._knows else None
+
+    async def get(self, key: str) -> Entry | None:
+        self.asked += 1
+        return await super().get(key)
+
+
+@virtual_time
+async def test_what_is_newest_is_known_without_asking_a_store_that_nobody_else_writes() -> None:
+    store, key = AskedStore(knows=True), f"{PODS}default/a"
+    first = await store.create(key, b"1")
+    cache = WatchCache(store, PODS)
+    assert await cache.get_newest(key) == Entry(key, b"1", first, first)
+    assert store.asked == 1  # the cache does not run yet
+    async with running(cache):
+        await cache.list()
+        assert await cache.get_newest(key) == Entry(key, b"1", first, first)
+        assert await cache.get_newest(f"{PODS}default/b") is None
+        assert store.asked == 1
+        second = await store.update(key, b"2", revision=first)
+        assert await cache.get_newest(key) == Entry(key, b"2", second, first)
+        assert store.asked == 2  # which the cache has not heard yet
+        await cache.list_newest()
+        await store.delete(key, revision=second)
+        assert await cache.get_newest(key) is None
+        await asyncio.sleep(1)
+        assert await cache.get_newest(key) is None
+        assert store.asked == 3
+        await store.close()
+        with pytest.raises(Retry, match="closed"):
+            await cache.get_newest(key)
+
+
+@virtual_time
+async def test_a_store_that_others_write_too_is_asked_each_time() -> None:
+    store = AskedStore(knows=False)
+    async with running(WatchCache(store, PODS)) as cache:
+        revision = await store.create(f"{PODS}a", b"1")
+        await cache.list_newest()
+        for _ in range(3):
+            assert await cache.get_newest(f"{PODS}a") == Entry(f"{PODS}a", b"1", revision, revision)
+    assert store.asked == 3
+
+
 @virtual_time
 async def test_a_list_waits_for_the_revision_that_it_needs_but_not_for_ever() -> None:
     store = MemoryStore()
@@ -284,7 +338,7 @@ async def test_lists_and_watches_from_any_moment_add_up_under_load(kind: str, tm
     store: Store = MemoryStore() if kind == "memory" else await SqliteStore.open(tmp_path / "store.db")
     async with running(WatchCache(store, PODS)) as cache, asyncio.timeout(50), asyncio.TaskGroup() as group:
         for writer in range(4):
-            group.create_task(_write(store, writer))
+            group.create_task(_write(store, cache, writer))
         for _ in range(12):
             group.create_task(_follow(cache))
             await asyncio.sleep(0.005)
@@ -292,7 +346,7 @@ async def test_lists_and_watches_from_any_moment_add_up_under_load(kind: str, tm
     await store.close()
 
 
-async def _write(store: Store, writer: int) -> None:
+async def _write(store: Store, cache: WatchCache, writer: int) -> None:
     draw = random.Random(writer)
     held: dict[str, int] = {}
     for _ in range(80):
@@ -303,6 +357,8 @@ async def _write(store: Store, writer: int) -> None:
             await store.delete(key, revision=held.pop(key))
         else:
             held[key] = await store.update(key, draw.randbytes(4), revision=held[key])
+        entry = await cache.get_newest(key)
+        assert (entry.revision if entry else None) == held.get(key)
         await asyncio.sleep(0)
 
 

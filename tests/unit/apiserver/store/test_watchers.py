@@ -68,6 +68,22 @@ async def test_an_event_reaches_those_whose_prefix_and_wish_it_fits_and_who_do_n
 
 
 @virtual_time
+async def test_who_watches_one_of_a_folder_is_told_of_that_one_alone_whoever_was_told_before() -> None:
+    space, single = Watcher("/a/", 4), Watcher("/a/1", 4)
+    told = audience(space)
+    told.tell(event("/a/1", 5), 10)
+    told.add(single)
+    for revision, key in enumerate(("/a/2", "/a/1", "/a/3", "/a/11"), start=6):
+        told.tell(event(key, revision), 10)
+    assert [each.revision for each in await space.next()] == [5, 6, 7, 8, 9]
+    assert [each.revision for each in await single.next()] == [7, 9]
+    told.remove(single)
+    told.tell(event("/a/1", 10), 10)
+    assert single.is_idle
+    assert not space.is_idle
+
+
+@virtual_time
 async def test_who_follows_several_prefixes_is_told_of_each_and_of_nothing_else() -> None:
     several = Watcher(("/a/", "/b/"), 4)
     told = audience(several)
