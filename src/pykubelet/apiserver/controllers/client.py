@@ -60,10 +60,12 @@ class ControllerClient:
     def resource(self, kind: Kind) -> Resource:
         return self.resources.of(*kind)
 
-    async def everything(self) -> list[tuple[Resource, Entry]]:
-        """All that is stored, of every kind that is served now, in the version that it is stored in."""
+    async def everything(self, mark: bytes = b"") -> list[tuple[Resource, Entry]]:
+        """All that is stored, of every kind that is served now, in the version that it is stored in; with a mark, only
+        what has that in it somewhere."""
         listing = await self.backend.cache.list_newest(ROOT)
-        found = ((self.resources.at(entry.key), entry) for entry in listing.entries)
+        marked = [entry for entry in listing.entries if mark in entry.value] if mark else listing.entries
+        found = ((self.resources.at(entry.key), entry) for entry in marked)
         return [(resource, entry) for resource, entry in found if resource is not None]
 
     async def entries(self, kind: Kind, namespace: str = "") -> tuple[Entry, ...]:
@@ -153,9 +155,9 @@ class ControllerClient:
         return self._object(resource, await self.backend.cache.get(resource.key(namespace, name)))
 
     async def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """As it is in the store, not as the cache remembers it."""
+        """As it is in the store, not as the cache remembers it from before."""
         resource = self.resource(kind)
-        return self._object(resource, await self.backend.store.get(resource.key(namespace, name)))
+        return self._object(resource, await self.backend.cache.get_newest(resource.key(namespace, name)))
 
     def _object(self, resource: Resource, entry: Entry | None) -> Object | None:
         """Raises ApiError when it is there, and cannot be read."""

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from pykubelet.apiserver.controllers.client import ControllerClient
@@ -22,6 +23,17 @@ _HOLDS: Final = b'"foregroundDeletion"', b'"orphan"'
 _LOOK_AGAIN: Final = 60.0
 _PAUSE: Final = 0.1
 _TRIES: Final = 5
+
+
+class _Name(Struct):
+    uid: str
+
+
+class _Head(Struct):
+    metadata: _Name
+
+
+_decode_head: Final = msgspec.json.Decoder(_Head).decode
 
 
 class Owner(Struct, frozen=True):
@@ -50,9 +62,13 @@ class GarbageCollector:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
         self._kinds: dict[tuple[str, str], Resource] = {}
+        self._owned: set[str] | None = None
+        """The uids of all to whom something belonged when it was last looked; None: it was not looked yet."""
+        self._is_waited = False
+        """Whether somebody waited then for what belongs to him to be gone."""
 
     async def run(self) -> None:
-        async with self._client.informer(wanted=_matters) as informer:
+        async with self._client.informer(wanted=self._matters) as informer:
             while True:
                 await informer.wait(_LOOK_AGAIN)
                 await self.sync()
@@ -61,7 +77,7 @@ class GarbageCollector:
     async def sync(self) -> None:
         self._kinds = {(resource.api_version, resource.kind): resource for resource in self._client.resources}
         belonging = await self._belonging()
-        owned = {owner.uid for _, each in belonging for owner in each.owners}
+        owned = self._owned = {owner.uid for _, each in belonging for owner in each.owners}
         known: dict[tuple[str, Owner], Standing] = {}
         """By the namespace from which it is looked at: from another one, the same owner is none."""
         for resource, found in belonging:
@@ -77,11 +93,24 @@ class GarbageCollector:
         await self._free_orphans()
         await self._let_go()
 
+    def _matters(self, event: Event) -> bool:
+        """One is gone to whom something belongs, or somebody waits for it; or one has another owner than before, or
+        waits for what belongs to it. Most that is changed or deleted has nothing to do with anything else."""
+        if event.kind == "delete":
+            if self._owned is None or self._is_waited:
+                return True
+            uid = _uid(event.previous)
+            return uid is None or uid in self._owned
+        if _MARK in event.value and _owners_in(event.value) != _owners_in(event.previous):
+            return True
+        foreground, orphan = _HOLDS
+        return foreground in event.value or orphan in event.value
+
     async def _belonging(self) -> list[tuple[Resource, Dependent]]:
         """All that has an owner."""
         found = []
-        for resource, entry in await self._client.everything():
-            if _MARK in entry.value and "delete" in resource.verbs:
+        for resource, entry in await self._client.everything(_MARK):
+            if "delete" in resource.verbs:
                 with self._client.apart(entry.key):
                     found.append((resource, self._dependent(resource, entry)))
         return found
@@ -138,12 +167,11 @@ class GarbageCollector:
 
     async def _held(self, finalizer: str) -> list[tuple[Resource, Object]]:
         """What is to go, and waits for this."""
-        found, mark = [], f'"{finalizer}"'.encode()
-        for resource, entry in await self._client.everything():
-            if mark in entry.value:
-                with self._client.apart(entry.key):
-                    obj = self._client.read(resource, entry)
-                    found += [(resource, obj)] if _is_held(obj, finalizer) else []
+        found = []
+        for resource, entry in await self._client.everything(f'"{finalizer}"'.encode()):
+            with self._client.apart(entry.key):
+                obj = self._client.read(resource, entry)
+                found += [(resource, obj)] if _is_held(obj, finalizer) else []
         return found
 
     async def _free_orphans(self) -> None:
@@ -160,7 +188,9 @@ class GarbageCollector:
 
     async def _let_go(self) -> None:
         """Owners that wait for their dependents to be gone."""
-        await self._release(await self._held(FOREGROUND), FOREGROUND)
+        waiting = await self._held(FOREGROUND)
+        self._is_waited = bool(waiting)
+        await self._release(waiting, FOREGROUND)
 
     async def _release(self, waiting: list[tuple[Resource, Object]], finalizer: str) -> None:
         """Those to whom nothing belongs any more."""
@@ -194,11 +224,15 @@ def _is_held(obj: Object, finalizer: str) -> bool:
     return bool(metadata.get("deletionTimestamp")) and finalizer in metadata.get("finalizers", ())
 
 
-def _matters(event: Event) -> bool:
-    """Something is gone, or is new and has an owner, or waits for what belongs to it."""
-    if event.kind == "delete":
-        return True
-    if event.is_new and _MARK in event.value:
-        return True
-    foreground, orphan = _HOLDS
-    return foreground in event.value or orphan in event.value
+def _owners_in(value: bytes | None) -> bytes:
+    """The text that names them, to see whether it is another one now."""
+    start = value.find(_MARK) if value else -1
+    return value[start : value.find(b"]", start)] if value and start >= 0 else b""
+
+
+def _uid(value: bytes | None) -> str | None:
+    """None when it cannot be told."""
+    try:
+        return _decode_head(value or b"").metadata.uid
+    except msgspec.DecodeError:
+        return None

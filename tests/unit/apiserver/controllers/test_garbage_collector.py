@@ -34,6 +34,41 @@ async def test_what_is_owned_goes_with_the_last_of_its_owners() -> None:
         assert [each["name"] for each in found[0]["metadata"]["ownerReferences"]] == ["q"]
 
 
+class CountedLooks(GarbageCollector):
+    looks = 0
+
+    async def sync(self) -> None:
+        self.looks += 1
+        await super().sync()
+
+
+@virtual_time
+async def test_nothing_is_looked_at_for_what_belongs_to_nobody_and_owns_nothing() -> None:
+    async with cluster() as c:
+        collector = CountedLooks(c)
+        async with running(collector):
+            lone, owner = await c.pod("lone"), await c.pod("owner")
+            child = await c.add("", "configmaps", owned("child", ("owner", "uid-of-owner")))
+            await asyncio.sleep(2)
+            before = collector.looks
+            await c.remove(("", "pods"), lone)
+            await c.label(MAPS, child, a="b")
+            await c.remove(MAPS, child)
+            await asyncio.sleep(2)
+            assert collector.looks == before
+            await c.add("", "configmaps", {"metadata": {"name": "adopted", "namespace": "default"}})
+            adopted = await c.get("configmaps", "adopted")
+            references = owned("adopted", ("owner", "uid-of-owner"))["metadata"]["ownerReferences"]
+            await c.change(MAPS, adopted, lambda live: {
+                **live, "metadata": {**live["metadata"], "ownerReferences": references}
+            })  # fmt: skip
+            await asyncio.sleep(2)
+            assert collector.looks == before + 1
+            await c.remove(("", "pods"), owner)
+            await asyncio.sleep(2)
+            assert await c.all(MAPS) == []
+
+
 @virtual_time
 async def test_an_owner_of_the_same_name_but_another_uid_is_none_and_an_unknown_kind_is_believed() -> None:
     async with cluster() as c:
