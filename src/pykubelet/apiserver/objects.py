@@ -34,6 +34,7 @@ _SUFFIX: Final = "bcdfghjklmnpqrstvwxz2456789"
 _UIDS: Final = 256
 _VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 """Of a UUID of version 4, as RFC 9562 writes it: the library takes five times as long for one."""
+_CUTS: Final = tuple(slice(start, start + 32) for start in range(0, 32 * _UIDS, 32))
 _drawn: Final[list[str]] = []
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -107,7 +108,7 @@ def new_uid() -> str:
     """Drawn many at once: each draw asks the kernel, and meanwhile another thread takes its turn."""
     if not _drawn:
         bulk = os.urandom(16 * _UIDS).hex()
-        _drawn.extend(bulk[start : start + 32] for start in range(0, len(bulk), 32))
+        _drawn.extend(map(bulk.__getitem__, _CUTS))
     raw = _drawn.pop()
     variant = _VARIANTS[raw[16]]
     return f"{raw[:8]}-{raw[8:12]}-4{raw[13:16]}-{variant}{raw[17:20]}-{raw[20:]}"

@@ -36,7 +36,7 @@ class Call(msgspec.Struct, frozen=True, dict=True):
         """Raises 422."""
         return write_options(self.query, self.dry_run, self.info.verb, self.user_agent)
 
-    @cached_property
+    @property
     def is_for_people(self) -> bool:
         return is_for_people(self.query.get("pretty"), self.user_agent)
 

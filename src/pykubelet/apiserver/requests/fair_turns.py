@@ -44,32 +44,38 @@ class FairTurns:
     def __init__(self, at_once: int = _AT_ONCE) -> None:
         self._at_once = at_once
         self._begun = 0
+        """Since the last round that was looked at: in this one, or some of them before."""
+        self._is_next_due = False
         self._waiting: tuple[Waiting, ...] = ({}, {}, {})
         self._count = 0
         self._in_a_row = 0
 
     async def turn(self, user: User, info: RequestInfo) -> None:
         """Return when it is this request's turn, which is at once unless many have come."""
-        if not self._begun:
-            asyncio.get_running_loop().call_soon(self._next_round)
         if self._begun < self._at_once and not self._count:
             self._begun += 1
+            if self._begun > self._at_once // 2:  # a few are no crowd, and a round for each would cost as much as they
+                self._have_next_round()
             return
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[level_of(user, info)].setdefault(user.name, deque()).append(mine)
         self._count += 1
-        self._begun = self._begun or 1  # the next round is under way
         await mine
 
+    def _have_next_round(self) -> None:
+        if not self._is_next_due:
+            self._is_next_due = True
+            asyncio.get_running_loop().call_soon(self._next_round)
+
     def _next_round(self) -> None:
-        self._begun = 0
+        self._is_next_due, self._begun = False, 0
         while self._count and self._begun < self._at_once:
             first = self._first()
             if not first.done():  # who has gone in the meantime is passed over
                 first.set_result(None)
                 self._begun += 1
         if self._begun:
-            asyncio.get_running_loop().call_soon(self._next_round)
+            self._have_next_round()
 
     def _first(self) -> asyncio.Future[None]:
         levels = [level for level in _LEVELS if self._waiting[level]]

@@ -32,16 +32,17 @@ class RequestInfo(msgspec.Struct, frozen=True):
 
 
 def request_info(method: str, raw_path: str, query: Mapping[str, str]) -> RequestInfo:
-    parts = [unquote(part) for part in raw_path.split("/") if part]
+    parts = [part for part in raw_path.split("/") if part]
+    if "%" in raw_path:
+        parts = [unquote(part) for part in parts]
     path = "/" + "/".join(parts)
-    plain = RequestInfo(method.lower(), path)
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return plain
-    is_watch = flag(query, "watch")
+        return RequestInfo(method.lower(), path)
+    is_watch = flag(query, "watch") if query else False
     if rest[0] == "watch" and len(rest) > 1:
         is_watch, rest = True, rest[1:]
     namespace = ""
@@ -60,10 +61,10 @@ def request_info(method: str, raw_path: str, query: Mapping[str, str]) -> Reques
         subresource=sub,
         namespace=namespace,
         name=name,
-        rest="/".join(rest[3:]),
+        rest="/".join(rest[3:]) if sub else "",
         raw_rest=_after(raw_path, len(parts) - len(rest[3:])) if sub else "",
-        field_selector=query.get("fieldSelector", ""),
-        label_selector=query.get("labelSelector", ""),
+        field_selector=query.get("fieldSelector", "") if query else "",
+        label_selector=query.get("labelSelector", "") if query else "",
     )
 
 

@@ -106,18 +106,21 @@ class Tallies:
         if info is None or resource is None:
             key: tuple[object, ...] = (seen.request.method if seen.request.method in _METHODS else "", seen.code)
         else:
-            dry_run = info.verb not in _READING and seen.request.query.get("dryRun") == "All"
+            is_apply = False
+            if info.verb not in _READING:
+                dry_run = seen.request.query.get("dryRun") == "All"
+                is_apply = seen.content_type.startswith(_APPLY)
             key = (
                 info.verb,
                 resource.prefix,
                 resource.version,
                 info.subresource,
-                bool(info.name),
-                bool(info.namespace),
+                not info.name,
+                not info.namespace,
                 seen.code,
                 dry_run,
                 seen.is_long,
-                seen.content_type.startswith(_APPLY),
+                is_apply,
             )
         series = self._series.get(key)
         if series is None:

@@ -56,6 +56,28 @@ async def test_a_few_need_not_wait() -> None:
     fifth.close()
 
 
+@pytest.mark.parametrize("before", range(8))
+async def test_no_more_than_those_few_begin_in_a_round_whatever_came_before(before: int) -> None:
+    """A crowd alone asks for the next round: what is counted from before it makes a round smaller, never larger."""
+    turns, now, rounds = FairTurns(8), 0, list[int]()
+    for _ in range(before):
+        await turns.turn(NODE, asked("PUT", LEASE))
+        await asyncio.sleep(0)
+
+    async def one() -> None:
+        await turns.turn(NODE, asked("PUT", LEASE))
+        rounds.append(now)
+
+    crowd = [asyncio.create_task(one()) for _ in range(50)]
+    async with asyncio.timeout(10):
+        while len(rounds) < len(crowd):
+            now += 1
+            await asyncio.sleep(0)
+    each = [rounds.count(number) for number in range(1, now + 1)]
+    assert max(each) == 8, each
+    assert now <= 12, each
+
+
 async def test_who_goes_away_while_he_waits_is_passed_over() -> None:
     turns, info = FairTurns(1), asked("GET", "/api/v1/pods")
     await turns.turn(authenticated("first"), info)
