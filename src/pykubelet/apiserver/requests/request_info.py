@@ -62,7 +62,7 @@ def request_info(method: str, raw_path: str, query: Mapping[str, str]) -> Reques
         namespace=namespace,
         name=name,
         rest="/".join(rest[3:]) if sub else "",
-        raw_rest=_after(raw_path, len(parts) - len(rest[3:])) if sub else "",
+        raw_rest=_after(raw_path, len(parts) - len(rest[3:])) if sub == "proxy" else "",
         field_selector=query.get("fieldSelector", "") if query else "",
         label_selector=query.get("labelSelector", "") if query else "",
     )

@@ -61,6 +61,9 @@ class WatchCache:
         self._revision = 0
         self._window = self._new_window(0)
         self._ready = asyncio.Event()
+        self._any: dict[str, bool] = {}
+        self._asked_for: tuple[str, ...] = ()
+        """The prefixes of which it is remembered whether there is anything below them."""
         self._mirrors: list[tuple[str, Told]] = []
         self._mirrored: tuple[str, ...] = ()
         self._audience = Audience()
@@ -100,6 +103,7 @@ class WatchCache:
             pages.append(listing.entries)
         before, self._entries = self._entries, {entry.key: entry for page in pages for entry in page}
         self._keys = list(self._entries)
+        self._any.clear()
         self._tell_mirrors(before)
         self._come_to(at)
         since = max(at - _BACKFILL, 1) if self._store.progress_on_request else at
@@ -146,11 +150,15 @@ class WatchCache:
 
     def _apply(self, event: Event) -> None:
         entry = None
+        is_there = event.key in self._entries
+        if is_there != (event.kind == "put") and event.key.startswith(self._asked_for):
+            self._any.clear()
         if event.kind == "delete":
-            if self._entries.pop(event.key, None) is not None:
+            if is_there:
+                del self._entries[event.key]
                 del self._keys[bisect_left(self._keys, event.key)]
         else:
-            if event.key not in self._entries:
+            if not is_there:
                 insort(self._keys, event.key)
             entry = self._entries[event.key] = Entry(event.key, event.value, event.revision, event.created)
         if event.key.startswith(self._mirrored):  # few are
@@ -242,9 +250,13 @@ class WatchCache:
         return (bisect_left(self._keys, after) if after else len(self._keys)) - first
 
     def has_any(self, prefix: str) -> bool:
-        """Below a prefix."""
-        first = bisect_left(self._keys, prefix)
-        return first < len(self._keys) and self._keys[first].startswith(prefix)
+        """Below a prefix. Asked by a dozen for each change, of a dozen prefixes that seldom become empty or filled."""
+        found = self._any.get(prefix)
+        if found is None:
+            first = bisect_left(self._keys, prefix)
+            found = self._any[prefix] = first < len(self._keys) and self._keys[first].startswith(prefix)
+            self._asked_for = tuple(self._any)
+        return found
 
     def _page(self, prefix: str, limit: int, start_key: str) -> Listing:
         first = bisect_left(self._keys, max(prefix, start_key))

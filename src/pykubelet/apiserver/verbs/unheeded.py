@@ -22,9 +22,10 @@ class _Unheeded(Struct, frozen=True):
 
 def unheeded(resource: str, subresource: str, obj: Object) -> Iterator[str]:
     """What to tell about an object that was written. `resource`: its plural, with its group where it has one."""
-    for each in _TABLE:
-        if (each.resource, each.subresource) == (resource, subresource) and each.is_meant(obj):
-            yield each.sentence
+    if resource in _RESOURCES:
+        for each in _TABLE:
+            if (each.resource, each.subresource) == (resource, subresource) and each.is_meant(obj):
+                yield each.sentence
 
 
 def _has_foreign_metrics(obj: Object) -> bool:
@@ -61,3 +62,4 @@ _TABLE: Final = (
         _is_unsigned,
     ),
 )
+_RESOURCES: Final = frozenset(each.resource for each in _TABLE)

@@ -91,6 +91,29 @@ async def test_a_list_holds_what_was_acknowledged_before() -> None:
         assert await cache.get(f"{PODS}default/a") is None
 
 
+@virtual_time
+async def test_whether_there_is_anything_is_true_at_every_moment() -> None:
+    store = CountingStore()
+    async with running(WatchCache(store, "/registry/")) as cache:
+        await cache.list_newest()
+        for key in (f"{PODS}default/a", "/registry/nodes/n"):
+            folder = key[: key.rfind("/") + 1]
+            assert not cache.has_any(folder)
+            first = await store.create(key, b"1")
+            await cache.list_newest()
+            assert cache.has_any(folder)
+            second = await store.update(key, b"2", revision=first)
+            await cache.list_newest()
+            assert cache.has_any(folder)
+            await store.delete(key, revision=second)
+            await cache.list_newest()
+            assert not cache.has_any(folder)
+            store.broken = Expired("x")
+            await store.create(key, b"1")
+            await asyncio.sleep(20)  # all was read again
+            assert cache.has_any(folder)
+
+
 class AskedStore(MemoryStore):
     """One that counts what it is asked for."""
 
