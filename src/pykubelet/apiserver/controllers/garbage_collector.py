@@ -103,6 +103,8 @@ class GarbageCollector:
             return uid is None or uid in self._owned
         if _MARK in event.value and _owners_in(event.value) != _owners_in(event.previous):
             return True
+        if event.is_new:
+            return False
         foreground, orphan = _HOLDS
         return foreground in event.value or orphan in event.value
 

@@ -2,30 +2,51 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 from typing import Any, Final
+
+from msgspec import DecodeError, Struct, convert
+from msgspec.json import Decoder
 
 from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import NODES, PODS, ControllerClient
 from pykubelet.apiserver.controllers.conditions import conditioned
 from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.store.port import Entry
 
 log = logging.getLogger(__name__)
 
 _QUARANTINE: Final = 40.0
 """Seconds that a node has to be missing: it may be about to register anew."""
 _PERIOD: Final = 20.0
-Where = tuple[str, str, str, bool]
-"""namespace, name, node, whether it is being deleted"""
+_AT_ONCE: Final = 500
+"""Pods that are looked into before others get their turn."""
+_WHERE: Final = "pods.where"
 
 
-def where(pod: Object) -> Where:
-    metadata = pod["metadata"]
-    return (
-        metadata.get("namespace", ""),
-        metadata["name"],
-        at(pod, "spec.nodeName", ""),
-        "deletionTimestamp" in metadata,
-    )
+class _Metadata(Struct, rename="camel"):
+    deletion_timestamp: str | None = None
+
+
+class _Spec(Struct, rename="camel"):
+    node_name: str | None = None
+
+
+class _Pod(Struct):
+    """All that is read of one: each of thousands is looked at after each of its changes."""
+
+    metadata: _Metadata
+    spec: _Spec
+
+
+_decode: Final = Decoder(_Pod).decode
+
+
+class Where(Struct, frozen=True, gc=False):
+    namespace: str
+    name: str
+    node: str
+    is_deleted: bool
 
 
 class PodGarbageCollector:
@@ -39,16 +60,36 @@ class PodGarbageCollector:
 
     async def sync(self) -> None:
         there = await self._client.names(NODES)
-        pods = await self._client.views(PODS, where)
+        pods = [where async for where in self._places()]
         now = asyncio.get_running_loop().time()
-        missing = {node for _, _, node, _ in pods if node} - there
+        missing = {pod.node for pod in pods if pod.node} - there
         self._missing = {node: self._missing.get(node, now) for node in missing}
-        for namespace, name, node, is_deleted in pods:
-            is_orphan = node in self._missing and now - self._missing[node] >= self._quarantine
-            if is_orphan or (is_deleted and not node):
-                why = f"node {node} is gone" if is_orphan else "it was never scheduled"
-                with self._client.apart(f"pod {namespace}/{name}"):
-                    await self._collect(namespace, name, why)
+        for pod in pods:
+            is_orphan = pod.node in self._missing and now - self._missing[pod.node] >= self._quarantine
+            if is_orphan or (pod.is_deleted and not pod.node):
+                why = f"node {pod.node} is gone" if is_orphan else "it was never scheduled"
+                with self._client.apart(f"pod {pod.namespace}/{pod.name}"):
+                    await self._collect(pod.namespace, pod.name, why)
+
+    async def _places(self) -> AsyncIterator[Where]:
+        """Without those that cannot be read."""
+        for number, entry in enumerate(await self._client.entries(PODS)):
+            found = entry.cache.get(_WHERE)
+            if found is None:
+                if number % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
+                with self._client.apart(entry.key):
+                    found = entry.cache[_WHERE] = self._place(entry)
+            if found is not None:
+                yield found
+
+    def _place(self, entry: Entry) -> Where:
+        namespace, name = entry.key.rsplit("/", 2)[1:]
+        try:
+            pod = _decode(entry.value)
+        except DecodeError:  # another server may have written it, in another form
+            pod = convert(self._client.read(self._client.resource(PODS), entry), _Pod)
+        return Where(namespace, name, pod.spec.node_name or "", pod.metadata.deletion_timestamp is not None)
 
     async def _collect(self, namespace: str, name: str, why: str) -> None:
         pod = await self._client.find(PODS, namespace, name)
