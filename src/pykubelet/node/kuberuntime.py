@@ -199,6 +199,9 @@ class KubeRuntime:
             self._recorder.event(pod, "Warning", "FailedCreatePodSandBox", what)
             raise
         self._addressed(pod.metadata.uid, sandbox.ips)
+        ports = self._runtime.capabilities.unavailable_ports
+        if ports is not None and (what := ports(pod)):  # of two that come together one at least sees the other now
+            self._recorder.event(pod, "Warning", "PortsUnavailable", what)
         return self._place(sandbox, config, setup)
 
     async def _unenforced(self, pod: Pod) -> str:

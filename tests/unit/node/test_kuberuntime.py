@@ -172,6 +172,18 @@ async def test_or_the_pod_is_refused_where_that_is_wanted() -> None:
 
 
 @virtual_time
+async def test_ports_that_a_pod_may_not_get_are_told_once_and_it_runs() -> None:
+    node = Node(None, None, refuse_unenforced=True)
+    node.runtime.capabilities = changed(node.runtime.capabilities, unavailable_ports=lambda pod: "port 80 is taken")
+    assert await node.sync() == ""
+    assert await node.sync() == ""
+    assert [each for each in node.events.all if "port 80" in each[2]] == [
+        ("web", "PortsUnavailable", "port 80 is taken")
+    ]
+    assert node.runtime.running() == ["web/c"]
+
+
+@virtual_time
 async def test_a_pod_that_gets_all_that_it_asks_for_is_not_spoken_of() -> None:
     node = Node(None, None, refuse_unenforced=True)
     assert await node.sync() == ""

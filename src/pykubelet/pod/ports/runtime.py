@@ -206,6 +206,9 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Pods have addresses of their own. False: this machine's, where nobody answers for services."""
     unenforced: Callable[[Pod], Awaitable[tuple[str, ...]]] | None = None
     """What of a pod it runs without on this machine, one phrase each. None: it keeps all that it accepts."""
+    unavailable_ports: Callable[[Pod], str] | None = None
+    """Which ports a pod with a sandbox means to have and may not get, in a sentence; empty: none. None: every pod has
+    all ports to itself."""
     stand_in: Callable[[Container], Awaitable[Image | None]] | None = None
     """What a container runs on when no registry can be reached for its image, if it can run on that; a runtime with
     this has built-in images. None: nothing takes the place of an image."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pykubelet.api.durations import span
 from pykubelet.pod.story import causes as c
+from pykubelet.pod.story.texts import is_binding
 
 By = str
 """Why it changes: `time` alone, an `object` that appears, a `change` to the pod, the `node`, a `probe`; `never`."""
@@ -130,7 +131,10 @@ def _of_place(cause: c.NoRoom | c.UntoleratedTaint | c.RuntimeDown | c.AgentDown
         case c.PortTaken(container=""):
             return ("use another hostPort, or none and a Service",)
         case c.PortTaken(container=name, port=port):
-            return (f"have {name} listen on another port than {port or 'that'}: containers of a pod share their ports",)
+            return (
+                f"have {name} listen on another port than {port or 'that'}: containers of a pod share their ports",
+                "without a container runtime all pods share this machine's: run one of them at a time",
+            )
         case _:
             assert_never(cause)
 
@@ -145,6 +149,8 @@ def _of_container(cause: c.Cause, logs: str) -> tuple[str, ...]:
             )
         case c.ReadOnlyFileSystem(container=name):
             return (f"mount an emptyDir where {name} writes, or drop readOnlyRootFilesystem",)
+        case c.PermissionDenied(container=name, last_words=words) if is_binding(words):
+            return (f"have {name} listen on a port from 1024 on, or run it as root: ports below are root's",)
         case c.PermissionDenied(container=name):
             return (f"set runAsUser or fsGroup so that {name} may read and write its files",)
         case c.WrongUser():

@@ -43,6 +43,7 @@ _PORT: Final = re.compile(
 _PORT_NUMBER: Final = re.compile(r"(?::|port\D{0,3})(\d{2,5})\b", re.IGNORECASE)
 _READ_ONLY: Final = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
 _PERMISSION: Final = re.compile(r"permission denied|EACCES|operation not permitted", re.IGNORECASE)
+_BINDING: Final = re.compile(r"\b(bind|listen)", re.IGNORECASE)
 _CONNECTION: Final = re.compile(
     r"connection (refused|reset)|no such file or directory|unavailable|does not answer|deadline exceeded"
     r"|connection error|transport|broken pipe",
@@ -116,6 +117,11 @@ def is_read_only(words: str) -> bool:
 
 def is_permission(words: str) -> bool:
     return bool(_PERMISSION.search(words))
+
+
+def is_binding(words: str) -> bool:
+    """Whether it was a port that a program was denied, and not a file."""
+    return bool(_BINDING.search(words))
 
 
 def is_connection(message: str) -> bool:

@@ -36,7 +36,8 @@ _WANTED: Final = ("memory", "cpu")
 _DEVICES: Final = "devices"
 _PIDS: Final = "pids"
 _CPUSETS: Final = "cpuset"
-REMEDY: Final = "run it as root, or with `systemd-run --user --scope -p Delegate=yes`"
+_REMEDY: Final = "run it as root, or with `systemd-run --user --scope -p Delegate=yes`"
+_ROOTS_REMEDY: Final = "have control groups mounted at /sys/fs/cgroup, so that they can be written to"
 _CPUSET: Final = ("cpuset.cpus", "cpuset.mems")
 _SHARE: Final = 4
 """One container gets no more than this part of all the processes that the machine can have."""
@@ -118,7 +119,7 @@ class Cgroups:
         if missing or not placement.folders:
             why = self.refusal or "there is no controller for it"
             raise Invalid(
-                f"{' and '.join(missing) or 'a container'} cannot be limited on this machine: {why}; {REMEDY}"
+                f"{' and '.join(missing) or 'a container'} cannot be limited on this machine: {why}; {remedy()}"
             )
         for folder in map(Path, placement.folders):
             if self.unified is not None:
@@ -264,6 +265,11 @@ def _make_legacy(mount: Path, folder: Path) -> None:
             for each in (*(above for above in reversed(folder.parents) if above.is_relative_to(mount)), folder):
                 if not (each / name).read_text().strip("\n\0"):
                     (each / name).write_text((each.parent / name).read_text())
+
+
+def remedy() -> str:
+    """What to do where there are no control groups for us."""
+    return _REMEDY if os.getuid() else _ROOTS_REMEDY
 
 
 def most_processes() -> int:

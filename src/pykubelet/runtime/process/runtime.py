@@ -45,7 +45,7 @@ from pykubelet.runtime.process.stats import ProcessPlaces
 from pykubelet.runtime.process.store import SandboxRecord, Store
 from pykubelet.runtime.process.streams import ProcessStreams
 from pykubelet.runtime.process.table import Table
-from pykubelet.runtime.process.unenforced import unenforced
+from pykubelet.runtime.process.unenforced import unavailable_ports, unenforced
 from pykubelet.runtime.process.whole import Whole
 from pykubelet.runtime.settings import ImageSource
 
@@ -96,6 +96,7 @@ class ProcessRuntime:
             stand_in=self._stand_in,
             own_network=False,
             unenforced=self._unenforced,
+            unavailable_ports=lambda pod: unavailable_ports(pod, self._table.pods(), self._abilities),
             keeps_images=True,
             updates_containers=self._update_refusal,
         )
@@ -152,7 +153,7 @@ class ProcessRuntime:
     async def _update_refusal(self) -> str:
         await self._open()
         assert self._cgroups is not None
-        return f"{self._cgroups.refusal}; {cgroups.REMEDY}" if self._cgroups.refusal else ""
+        return f"{self._cgroups.refusal}; {cgroups.remedy()}" if self._cgroups.refusal else ""
 
     async def pods(self) -> tuple[ObservedPod, ...]:
         await self._open()

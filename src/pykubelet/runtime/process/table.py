@@ -3,10 +3,11 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from pykubelet.api.pod import Pod
 from pykubelet.base.errors import NotFound, Retry
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
 from pykubelet.pod.ports.runtime import ContainerConfig
@@ -101,6 +102,10 @@ class Table:
 
     def all_seen(self) -> tuple[ObservedPod, ...]:
         return tuple(observed_pod(uid, sandboxes, self._machine_ips) for uid, sandboxes in self._pods.items())
+
+    def pods(self) -> Iterator[Pod]:
+        """Those that are there now."""
+        return (each.record.config.pod for each in self.sandboxes.values() if each.process is not None)
 
     # --- following
 

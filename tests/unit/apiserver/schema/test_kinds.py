@@ -11,6 +11,7 @@ from kit.cluster import cluster
 from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
 from pykubelet.apiserver.controllers.namespaces import NamespaceController
 from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.schema.descriptions import TYPES
 from pykubelet.apiserver.schema.kinds import Resources, built_in
 from pykubelet.apiserver.schema.resources import Resource, Subresource, storage_hash
 from pykubelet.apiserver.schema.schema import ANYTHING, Field, Record, Scalar
@@ -84,6 +85,10 @@ def test_the_hash_of_the_stored_version_is_the_one_that_clients_know() -> None:
         each = resources.of(group, plural)
         assert each.storage_hash == storage_hash(each.group, each.version, each.kind)
     assert len(base64.b64decode(storage_hash("example.com", "v1", "Widget"))) == 8
+
+
+def test_kubectl_explain_says_of_every_kind_what_it_is_for() -> None:
+    assert [each.kind for each in built_in() if each.kind not in TYPES] == []
 
 
 def test_what_is_built_in_is_not_replaced() -> None:

@@ -11,7 +11,7 @@ from pykubelet.api import codec
 from pykubelet.pod import moments as m
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.story import causes
-from pykubelet.pod.story.advice import next_step
+from pykubelet.pod.story.advice import advice, next_step
 from pykubelet.pod.story.diagnosis import NodeTrouble
 from pykubelet.pod.story.sentences import sentence
 from pykubelet.pod.story.story import Story, story
@@ -117,6 +117,16 @@ def test_a_pod_that_is_gone_is_told_from_its_moments_alone() -> None:
     found = story(None, moments, now=NOW, is_gone=True, node="n1")
     assert found.sentence == ("web is gone; at last it keeps crashing: app exited with code 137 (OOMKilled) 3 times.")
     assert (found.state, found.is_well, found.next) == ("Gone", True, None)
+
+
+def test_a_port_that_is_roots_is_not_taken_for_a_file() -> None:
+    for words, expected in (
+        ("httpd: bind: Permission denied", "port from 1024 on"),
+        ("listen tcp :80: permission denied", "port from 1024 on"),
+        ("cat: can't open '/etc/shadow': Permission denied", "runAsUser or fsGroup"),
+    ):
+        denied = causes.PermissionDenied(container="app", exit_code=1, last_words=words)
+        assert expected in advice(denied, "default", "web")[0]
 
 
 def test_who_ran_out_of_memory_is_told_with_what_it_had() -> None:

@@ -1,17 +1,18 @@
 import os
 import resource
+from pathlib import Path
 
 import pytest
 
 from kit.pods import make_pod
-from pykubelet.api.container import Container, ResourceRequirements
+from pykubelet.api.container import Container, ContainerPort, ResourceRequirements
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import Quantity, parse
 from pykubelet.api.struct import changed
 from pykubelet.api.volumes import EmptyDirVolumeSource, Volume
 from pykubelet.pod.ports.runtime import Limits
 from pykubelet.runtime.process.abilities import Abilities
-from pykubelet.runtime.process.unenforced import process_limits, unenforced
+from pykubelet.runtime.process.unenforced import process_limits, unavailable_ports, unenforced
 from unit.runtime.process.machine import Machine
 
 ALL = frozenset({"memory", "cpu", "pids"})
@@ -34,11 +35,17 @@ def quantities(limits: dict[str, str]) -> dict[str, Quantity]:
     return {name: parse(text) for name, text in limits.items()}
 
 
-def test_limits_that_the_kernel_lets_nobody_set_are_named_with_the_remedy() -> None:
+def test_limits_that_the_kernel_lets_nobody_set_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
     (said,) = unenforced(pod_of({"memory": "64Mi"}, {"memory": "1Gi", "cpu": "1"}, {}), ORDINARY)
     assert said == (
         "memory limits of c0, c1, but that no process has 1Gi more, and cpu limits of c1 (they are root's; run it as "
         "root, or with `systemd-run --user --scope -p Delegate=yes`)"
+    )
+    monkeypatch.setattr(os, "getuid", lambda: 0)  # in a container without them
+    (said,) = unenforced(pod_of({"cpu": "1"}), changed(ORDINARY, uid=0))
+    assert said.endswith(
+        "(they are root's; have control groups mounted at /sys/fs/cgroup, so that they can be written to)"
     )
 
 
@@ -105,3 +112,32 @@ async def test_a_pod_that_forks_without_end_has_only_its_own_share(
     forks = "import os, time\nfor n in range(40):\n    os.fork() or time.sleep(1000)"
     _, said = await isolated.run("", command=("python3", "-c", forks), env=(("PATH", os.environ["PATH"]),))
     assert "BlockingIOError" in said
+
+
+def listening(name: str, *ports: ContainerPort, init: tuple[ContainerPort, ...] = ()) -> Pod:
+    pod = make_pod(name)
+    containers, first = (Container(name="c", ports=ports),), (Container(name="first", ports=init),)
+    return changed(pod, spec=changed(pod.spec, containers=containers, init_containers=first))
+
+
+def test_pods_that_want_one_port_are_told_of_each_other() -> None:
+    """All of them share this machine's network, so that the second one finds it taken."""
+    web, dns = ContainerPort(container_port=80), ContainerPort(container_port=53, protocol="UDP")
+    one, two = listening("one", web), listening("two", dns, web)
+    said = unavailable_ports(two, [one, two], ROOT)
+    assert said == "Pods share this machine's network here: port 80/TCP is wanted by default/one"
+    assert unavailable_ports(one, [two], ROOT).endswith("wanted by default/two")
+    for other in (listening("udp", changed(web, protocol="UDP")), listening("else"), listening("ends", init=(web,))):
+        assert unavailable_ports(one, [one, other], ROOT) == "", other.metadata.name
+
+
+def test_ports_of_root_are_not_for_an_ordinary_users_pods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = listening("web", ContainerPort(container_port=80), ContainerPort(container_port=8080))
+    said = "Pods share this machine's network here: only root may listen on port 80"
+    for lowest, expected in (("1024\n", said), ("80\n", ""), (None, said)):
+        setting = tmp_path / f"of-{lowest}"
+        if lowest is not None:
+            setting.write_text(lowest)
+        monkeypatch.setattr("pykubelet.runtime.process.unenforced._LOWEST_PORT", setting)
+        assert unavailable_ports(pod, [pod], ORDINARY) == expected
+        assert unavailable_ports(pod, [pod], ROOT) == ""
