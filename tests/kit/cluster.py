@@ -151,7 +151,7 @@ def means(c: TestCluster) -> Means:
     async def measure(pods: list[Object]) -> list[Object]:
         return []
 
-    return Means(c, Authority.make(START), ADDRESSES, tokens(c), measure)
+    return Means(c, Authority.make(START), ADDRESSES, tokens(c), measure, "")
 
 
 def tokens(c: TestCluster) -> ServiceAccountTokens:

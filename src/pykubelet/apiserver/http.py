@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from aiohttp import web
 
 from pykubelet.apiserver import status
+from pykubelet.apiserver.aggregation.aggregator import Aggregator
 from pykubelet.apiserver.backend import LIGHT, Backend
 from pykubelet.apiserver.custom.definition import CustomResource
 from pykubelet.apiserver.discovery.non_resource_paths import NonResourcePaths
@@ -76,6 +77,7 @@ class RequestHandler:
         self.answers: dict[Place, Verb] = {}
         self.connections: dict[Place, Connect] = {}
         self._streams: dict[asyncio.Task[None], Resource] = {}
+        self.aggregator: Aggregator | None = None
         backend.on_change = self._end_streams_of
         self.in_flight = InFlight()
         self._turns = FairTurns()
@@ -109,6 +111,10 @@ class RequestHandler:
         user = await self._identified(request, seen, info)
         if self._observer.is_auditing:
             await self._observer.known(seen)
+        if self.aggregator is not None and (remote := self.aggregator.remote(info.path)) is not None:
+            with self.in_flight.enter(user, LASTING):
+                self._observer.lasts(seen)
+                return await self.aggregator.pass_on(request, remote, user)
         if not info.is_resource:
             return await self._plain.answer(request, info.path)
         resource = self._backend.resources.find(info.group, info.version, info.resource)

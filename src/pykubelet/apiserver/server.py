@@ -8,6 +8,7 @@ from aiohttp import web
 
 from pykubelet.apiserver.admission.chain import AdmissionChain
 from pykubelet.apiserver.admission.client import Fault
+from pykubelet.apiserver.aggregation.aggregator import Aggregator
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.bootstrap import bootstrap
 from pykubelet.apiserver.controllers.client import ControllerClient
@@ -75,6 +76,11 @@ class ApiServer:
     def connect(self, group: str, plural: str, subresource: str, handler: Connect) -> None:
         """Have requests for a part of an object handed over as they are: streams, proxies. The body is not read yet."""
         self._handler.connections[group, plural, subresource] = handler
+
+    def aggregate(self, aggregator: Aggregator) -> None:
+        """Have other API servers answer for what is theirs."""
+        self._handler.aggregator = aggregator
+        self._plain.others = aggregator.others
 
     def application(self) -> web.Application:
         """For a runner with `handler_cancellation`, so that a watch ends with its client."""

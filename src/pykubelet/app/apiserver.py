@@ -14,6 +14,8 @@ from typing import Final
 from aiohttp import web
 
 from pykubelet import __version__
+from pykubelet.apiserver.aggregation.aggregator import Aggregator
+from pykubelet.apiserver.aggregation.registration import Registration
 from pykubelet.apiserver.controllers.all import Means, check_choice, run_all
 from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.volumes.host_path import HostPathProvisioner
@@ -22,7 +24,7 @@ from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.security.addresses import ClusterAddresses, kubelet_endpoints
 from pykubelet.apiserver.security.cluster_access import ClusterAccess
 from pykubelet.apiserver.security.pki import ADMIN, Pki
-from pykubelet.apiserver.security.serving import apiserver_tls, serving_hosts
+from pykubelet.apiserver.security.serving import apiserver_tls, front_proxy_context, serving_hosts
 from pykubelet.apiserver.server import ApiServer
 from pykubelet.apiserver.settings import ApiSettings, first_service, service_range, without_admission
 from pykubelet.apiserver.store.memory import MemoryStore
@@ -33,6 +35,7 @@ from pykubelet.apiserver.subresources.all import register_all
 from pykubelet.apiserver.telemetry.audit_log import AuditFile, AuditLog
 from pykubelet.apiserver.telemetry.audit_policy import EVERYTHING, read_policy
 from pykubelet.apiserver.telemetry.observer import Auditing
+from pykubelet.apiserver.writer.author import KUBE_APISERVER
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.tasks import supervise
 from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepare_pki, url
@@ -91,6 +94,9 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             service_fault=addresses.fault_at,
         )
         means = _registered(server, pki, addresses, config)
+        aggregation = ControllerClient(server.backend, KUBE_APISERVER)
+        aggregator = Aggregator(aggregation, partial(front_proxy_context, pki), addresses.fault_at)
+        server.aggregate(aggregator)
         await _serve(server.application(), config, tls, stack)
         gc.collect()
         gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find
@@ -99,6 +105,8 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             running = [
                 tasks.create_task(supervise("serving certificate", tls.run)),
                 tasks.create_task(_run_controllers(means, config)),
+                tasks.create_task(supervise("API services", Registration(aggregation).run)),
+                tasks.create_task(supervise("other API servers", aggregator.run)),
             ]
             if auditing is not None:
                 running.append(tasks.create_task(auditing.log.run()))
@@ -121,7 +129,8 @@ def _registered(server: ApiServer, pki: Pki, addresses: ClusterAddresses, config
     measure = partial(metrics.of_pods, backend)
     client = ControllerClient(backend)
     provisioner = HostPathProvisioner(client, config.host_path_volumes) if config.host_path_volumes else None
-    return Means(client, pki.authority, addresses, access.tokens, measure, provisioner)
+    front_proxy = pki.front_proxy_authority().pem.decode()
+    return Means(client, pki.authority, addresses, access.tokens, measure, front_proxy, provisioner)
 
 
 async def _run_controllers(means: Means, config: ApiServerConfig) -> None:

@@ -19,6 +19,7 @@ WHITESPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + 
 
 _LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _LABEL_OR_SERVICE = "_?[a-z0-9](?:[-_a-z0-9]*[a-z0-9])?"
+_OLD_LABEL: Final = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
 _DNS_LABEL: Final = re.compile(_LABEL)
 _DNS_SUBDOMAIN: Final = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
 _SEARCH_DOMAIN: Final = re.compile(rf"{_LABEL_OR_SERVICE}(?:\.{_LABEL_OR_SERVICE})*")
@@ -47,6 +48,13 @@ def dns_label(value: str) -> Faults:
     if _DNS_SUBDOMAIN.fullmatch(value):
         return [*faults, "must not contain dots: use '-' instead"]
     return [*faults, "must be lower case letters, digits and '-', with a letter or digit at both ends, such as my-name"]
+
+
+def dns_1035_label(value: str) -> Faults:
+    """Of what began as a name in the old sense: versions, resources."""
+    if len(value) > LABEL_LENGTH or _OLD_LABEL.fullmatch(value):
+        return _too_long(value, LABEL_LENGTH)
+    return ["must be lower case letters, digits and '-', with a letter first and no '-' last, such as my-name"]
 
 
 def dns_subdomain(value: str) -> Faults:

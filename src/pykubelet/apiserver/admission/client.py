@@ -15,7 +15,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from pykubelet.apiserver.admission.hooks import Hook, ServiceRef
+from pykubelet.apiserver.admission.hooks import Hook
 from pykubelet.apiserver.admission.review import CallFailed
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.base import Lookup
@@ -89,28 +89,39 @@ class WebhookClient:
         service = hook.service
         name = f"{service.name}.{service.namespace}.svc"
         path = quote(service.path if service.path.startswith("/") else f"/{service.path}", safe="/:@!$&'()*+,;=~-._")
-        address, port = await self._endpoint(service)
+        try:
+            address, port = await service_endpoint(
+                self._lookup, self._fault, service.namespace, service.name, service.port
+            )
+        except NoEndpoint as error:
+            raise CallFailed(f"failed to call webhook: {error}") from None
         host = f"[{address}]" if ":" in address else address
         shown = f"https://{name}:{service.port}{path}?timeout={hook.seconds}s"
         return Target(f"https://{host}:{port}{path}", shown, name)
 
-    async def _endpoint(self, service: ServiceRef) -> tuple[str, int]:
-        found = await self._lookup.find("", "services", service.namespace, service.name)
-        where = f'service "{service.namespace}/{service.name}"'
-        if found is None:
-            raise CallFailed(f'failed to call webhook: service "{service.name}" not found')
-        port = next((each for each in at(found, "spec.ports", ()) if each.get("port") == service.port), None)
-        if port is None:
-            raise CallFailed(f"failed to call webhook: no service port {service.port} found for {where}")
-        endpoints = await self._lookup.find("", "endpoints", service.namespace, service.name)
-        faults = []
-        for address, number in ready(endpoints or {}, port.get("name", "")):
-            fault = await asyncio.to_thread(self._fault, address, number)
-            if not fault:
-                return address, number
-            faults.append(f"{address}:{number} is {fault}")
-        why = f": {faults[0]}" if faults else ""
-        raise CallFailed(f"failed to call webhook: no endpoints available for {where}{why}")
+
+class NoEndpoint(Exception):
+    """Nobody is where a service is said to be."""
+
+
+async def service_endpoint(lookup: Lookup, fault: Fault, namespace: str, name: str, number: int) -> tuple[str, int]:
+    """Where somebody is ready behind a port of a service, and may be called. Raises NoEndpoint."""
+    found = await lookup.find("", "services", namespace, name)
+    where = f'service "{namespace}/{name}"'
+    if found is None:
+        raise NoEndpoint(f'service "{name}" not found')
+    port = next((each for each in at(found, "spec.ports", ()) if each.get("port") == number), None)
+    if port is None:
+        raise NoEndpoint(f"no service port {number} found for {where}")
+    endpoints = await lookup.find("", "endpoints", namespace, name)
+    faults = []
+    for address, there in ready(endpoints or {}, port.get("name", "")):
+        wrong = await asyncio.to_thread(fault, address, there)
+        if not wrong:
+            return address, there
+        faults.append(f"{address}:{there} is {wrong}")
+    why = f": {faults[0]}" if faults else ""
+    raise NoEndpoint(f"no endpoints available for {where}{why}")
 
 
 def _told(error: Exception) -> str:

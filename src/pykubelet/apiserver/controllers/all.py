@@ -63,6 +63,8 @@ class Means(Struct, frozen=True):
     addresses: ClusterAddresses
     tokens: ServiceAccountTokens
     measure: Measure
+    front_proxy: str
+    """The certificate of who signs what we come to other API servers with, PEM."""
     provisioner: Provisioner | None = None
     """Who makes volumes when they are wanted; None: others do."""
 
@@ -99,7 +101,9 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "replicaset-controller": lambda its: ReplicaSetController(its.client),
     "replicationcontroller-controller": lambda its: ReplicaSetController(its.client, REPLICATION_CONTROLLERS),
     "resourcequota-controller": lambda its: ResourceQuotaController(its.client),
-    "root-ca-certificate-publisher-controller": lambda its: RootCa(its.client, its.authority.pem.decode()),
+    "root-ca-certificate-publisher-controller": lambda its: RootCa(
+        its.client, its.authority.pem.decode(), its.front_proxy
+    ),
     "serviceaccount-controller": lambda its: ServiceAccountController(its.client),
     "serviceaccount-token-controller": lambda its: TokenSecrets(its.client, its.tokens, its.authority.pem),
     "statefulset-controller": lambda its: StatefulSetController(its.client),

@@ -14,7 +14,6 @@ from pykubelet.apiserver.custom.structural import default_faults, patterns_are_t
 
 Definition = Mapping[str, Any]
 
-_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SCOPES: Final = ("Cluster", "Namespaced")
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
@@ -29,18 +28,6 @@ _AT_ROOT: Final = (
     "title", "type", "uniqueItems", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
 )  # fmt: skip
 """What a schema may say at its root when the status is written on its own."""
-
-
-def label_faults(text: str) -> list[str]:
-    """Why a text cannot be the name of a version or a resource."""
-    if len(text) > 63:
-        return ["must be no more than 63 characters"]
-    if _LABEL.fullmatch(text):
-        return []
-    return [
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123')"
-    ]
 
 
 def definition_faults(spec: Definition) -> Iterator[FieldError]:
@@ -76,11 +63,11 @@ def _names_faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
         text = given.get(word) or ""
         if not text:
             yield required(f"spec.names.{word}", "")
-        elif faults := label_faults(text.lower() if word.lower().endswith("kind") else text):
+        elif faults := names.dns_1035_label(text.lower() if word.lower().endswith("kind") else text):
             yield invalid(f"spec.names.{word}", text, ",".join(faults))
     for word in ("shortNames", "categories"):
         for index, text in enumerate(given.get(word) or ()):
-            if faults := label_faults(text):
+            if faults := names.dns_1035_label(text):
                 yield invalid(f"spec.names.{word}[{index}]", text, ",".join(faults))
     if given.get("kind") and given.get("kind") == given.get("listKind"):
         yield invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
@@ -91,7 +78,7 @@ def _names_faults(given: Mapping[str, Any]) -> Iterator[FieldError]:
 
 def _version_faults(version: Mapping[str, Any], path: str) -> Iterator[FieldError]:
     name = version.get("name") or ""
-    if faults := label_faults(name):
+    if faults := names.dns_1035_label(name):
         yield invalid(f"{path}.name", name, ",".join(faults))
     yield from _deprecation_faults(version, path)
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
@@ -221,7 +208,7 @@ def _conversion_faults(conversion: Mapping[str, Any]) -> Iterator[FieldError]:
     for index, each in enumerate(versions):
         if each in versions[:index]:
             yield invalid(f"{place}[{index}]", each, "duplicate version")
-        for fault in label_faults(each):
+        for fault in names.dns_1035_label(each):
             yield invalid(f"{place}[{index}]", each, fault)
 
 

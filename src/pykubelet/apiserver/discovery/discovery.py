@@ -1,11 +1,14 @@
 """What a client asks first: which groups, versions and resources there are.
 
-Old clients read it document by document, newer ones all at once (`apidiscovery.k8s.io`); both are made of one table.
+Old clients read it document by document, newer ones all at once (`apidiscovery.k8s.io`); both are made of one table,
+and of what other API servers answer for (`Other`), which have the last word about a version that both have.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal
+
+import msgspec
 
 from pykubelet.apiserver.schema.kinds import Resources
 from pykubelet.apiserver.schema.resources import Resource, Subresource
@@ -18,6 +21,18 @@ _STAGES: Final = {None: 0, "beta": 1, "alpha": 2}
 _AGGREGATED: Final[tuple[AggregatedVersion, ...]] = ("v2", "v2beta1")
 
 
+class Other(msgspec.Struct, frozen=True):
+    """A version of a group that another server answers for."""
+
+    group: str
+    version: str
+    resources: tuple[Json, ...] | None = None
+    """As it lists them itself; None: it has not been heard of lately."""
+
+
+Others = Sequence[Other]
+
+
 def api_versions(server_address: str) -> Json:
     """/api"""
     return {
@@ -27,15 +42,15 @@ def api_versions(server_address: str) -> Json:
     }
 
 
-def group_list(resources: Resources) -> Json:
+def group_list(resources: Resources, others: Others = ()) -> Json:
     """/apis"""
-    groups = [_group(name, versions) for name, versions in _groups(resources).items() if name]
+    groups = [_group(name, versions) for name, versions in _groups(resources, others).items() if name]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group(resources: Resources, name: str) -> Json | None:
+def group(resources: Resources, name: str, others: Others = ()) -> Json | None:
     """/apis/<group>; None when there is no such group"""
-    versions = _groups(resources).get(name)
+    versions = _groups(resources, others).get(name)
     if not name or versions is None:
         return None
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)}
@@ -44,7 +59,7 @@ def group(resources: Resources, name: str) -> Json | None:
 def resource_list(resources: Resources, name: str, version: str) -> Json | None:
     """/api/v1 and /apis/<group>/<version>; None when there is no such version"""
     here = _groups(resources).get(name, {}).get(version)
-    if not here:
+    if not here or isinstance(here, Other):
         return None
     listed = [entry for each in here for entry in (_resource(each), *_subresources(each))]
     listed.sort(key=lambda entry: str(entry["name"]))
@@ -54,14 +69,14 @@ def resource_list(resources: Resources, name: str, version: str) -> Json | None:
     return {**head, "resources": listed}
 
 
-def aggregated(resources: Resources, *, is_core: bool, version: AggregatedVersion = "v2") -> Json:
+def aggregated(resources: Resources, *, is_core: bool, version: AggregatedVersion = "v2", others: Others = ()) -> Json:
     """/api or /apis for a client that accepts `as=APIGroupDiscoveryList`"""
     items = [
         {
             "metadata": {"name": name} if name else {},
             "versions": [_version(each, here) for each, here in versions.items()],
         }
-        for name, versions in _groups(resources).items()
+        for name, versions in _groups(resources, others).items()
         if bool(name) != is_core
     ]
     return {
@@ -94,11 +109,14 @@ def aggregated_content_type(version: AggregatedVersion) -> str:
     return f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
 
 
-def _groups(resources: Resources) -> dict[str, dict[str, list[Resource]]]:
+def _groups(resources: Resources, others: Others = ()) -> dict[str, dict[str, list[Resource] | Other]]:
     """What is served, by group and version."""
-    found: dict[str, dict[str, list[Resource]]] = {}
+    own: dict[str, dict[str, list[Resource]]] = {}
     for each in resources:
-        found.setdefault(each.group, {}).setdefault(each.version, []).append(each)
+        own.setdefault(each.group, {}).setdefault(each.version, []).append(each)
+    found: dict[str, dict[str, list[Resource] | Other]] = {name: {**versions} for name, versions in own.items()}
+    for other in others:
+        found.setdefault(other.group, {})[other.version] = other
     return {name: dict(sorted(versions.items(), key=_priority)) for name, versions in found.items()}
 
 
@@ -144,7 +162,10 @@ def _subresources(each: Resource) -> list[Json]:
     return entries
 
 
-def _version(version: str, here: list[Resource]) -> Json:
+def _version(version: str, here: list[Resource] | Other) -> Json:
+    if isinstance(here, Other):
+        told = _others_resources(here) if here.resources is not None else []
+        return {"version": version, "resources": told, "freshness": "Stale" if here.resources is None else "Current"}
     listed = [_aggregated_resource(each) for each in sorted(here, key=lambda each: each.plural)]
     return {"version": version, "resources": listed, "freshness": "Current"}
 
@@ -175,3 +196,20 @@ def _aggregated_part(each: Resource, part: Subresource) -> Json:
         "responseKind": {**home, "kind": part.kind},
         "verbs": list(part.verbs),
     }
+
+
+def _others_resources(other: Other) -> list[Json]:
+    """From the old form to the new one."""
+    found: dict[str, Json] = {}
+    for each in sorted(other.resources or (), key=lambda each: str(each["name"])):
+        name, _, part = str(each["name"]).partition("/")
+        home = {"group": each.get("group") or other.group, "version": each.get("version") or other.version}
+        shared = {"responseKind": {**home, "kind": each["kind"]}, "verbs": each.get("verbs") or []}
+        if part and name in found:
+            found[name].setdefault("subresources", []).append({"subresource": part, **shared})
+        elif not part:
+            more = {key: each[key] for key in ("shortNames", "categories") if each.get(key)}
+            scope = "Namespaced" if each.get("namespaced") else "Cluster"
+            singular = each.get("singularName", "")
+            found[name] = {"resource": name, "scope": scope, "singularResource": singular, **shared, **more}
+    return list(found.values())

@@ -32,6 +32,8 @@ class NonResourcePaths:
         self._metrics = metrics
         self.documents: dict[str, tuple[str, bytes]] = {}
         """Further ones that others have made: by path, the type of their content and the content itself."""
+        self.others: Callable[[], discovery.Others] = tuple
+        """What other API servers answer for."""
 
     async def answer(self, request: web.Request, path: str) -> web.Response:
         """Raises 404 for a path that means nothing, and 405 for a method other than GET."""
@@ -56,16 +58,17 @@ class NonResourcePaths:
                 return _json(version_info(self._settings.version))
             case ["api" | "apis" as root]:
                 if version := discovery.aggregated_version(accept):
-                    body = discovery.aggregated(self._resources, is_core=root == "api", version=version)
+                    others = self.others() if root == "apis" else ()
+                    body = discovery.aggregated(self._resources, is_core=root == "api", version=version, others=others)
                     return _tagged(request, encode(body), discovery.aggregated_content_type(version))
                 if root == "apis":
-                    return _json(discovery.group_list(self._resources))
+                    return _json(discovery.group_list(self._resources, self.others()))
                 address = f"{self._settings.advertise_address}:{self._settings.advertise_port}"
                 return _json(discovery.api_versions(address))
             case ["api", version_name]:
                 return _json(discovery.resource_list(self._resources, "", version_name))
             case ["apis", group]:
-                return _json(discovery.group(self._resources, group))
+                return _json(discovery.group(self._resources, group, self.others()))
             case ["apis", group, version_name]:
                 return _json(discovery.resource_list(self._resources, group, version_name))
             case ["openapi", version_name, *rest]:

@@ -22,6 +22,7 @@ from pykubelet.web.key_pairs import KeyPair, key_pem, read_pem, write_private
 
 _SHORTEST_TOKEN: Final = 32
 ADMIN: Final = "kubernetes-admin"
+FRONT_PROXY: Final = "front-proxy-client"
 
 
 class Pki:
@@ -61,6 +62,18 @@ class Pki:
             lambda now: self.authority.client(KUBELET_CLIENT, (), now),
             lambda certificate: not certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME),
         )
+
+    def front_proxy(self) -> tuple[Path, Path]:
+        """With which the API server comes to other API servers, who believe of it whom it speaks for: of an authority
+        of its own, so that nobody else's certificate can do that."""
+        authority = self.front_proxy_authority()
+        return self._keep(
+            FRONT_PROXY, lambda now: authority.client(FRONT_PROXY, (), now), authority=authority.certificate
+        )
+
+    def front_proxy_authority(self) -> Authority:
+        name = "front-proxy-ca"
+        return _authority(self.folder / f"{name}.crt", self.folder / f"{name}.key", self._now(), name)
 
     def node(self, name: str) -> tuple[Path, Path]:
         """For a kubelet on this machine, which needs not ask for one."""
@@ -109,6 +122,7 @@ class Pki:
         file: str,
         make: Callable[[datetime], KeyPair],
         is_fit: Callable[[x509.Certificate], bool] = lambda certificate: True,
+        authority: x509.Certificate | None = None,
     ) -> tuple[Path, Path]:
         certificate, key = self.folder / f"{file}.crt", self.folder / f"{file}.key"
         now = self._now()
@@ -117,18 +131,17 @@ class Pki:
                 there = x509.load_pem_x509_certificate(read_pem(certificate))
             except ValueError:
                 there = None
-            if there is not None and self._is_ours(there, read_pem(key)) and not is_due(there, now) and is_fit(there):
+            issuer = authority or self.authority.certificate
+            is_ours = there is not None and is_issued_by(there, issuer) and is_of_key(there, read_pem(key))
+            if there is not None and is_ours and not is_due(there, now) and is_fit(there):
                 return certificate, key
         made = make(now)
         write_private(key, made.key)
         write_private(certificate, made.certificate, 0o644)
         return certificate, key
 
-    def _is_ours(self, certificate: x509.Certificate, key: bytes) -> bool:
-        return is_issued_by(certificate, self.authority.certificate) and is_of_key(certificate, key)
 
-
-def _authority(certificate: Path, key: Path, now: datetime) -> Authority:
+def _authority(certificate: Path, key: Path, now: datetime, name: str = "kubernetes") -> Authority:
     try:
         if certificate.exists():
             if not key.exists():
@@ -145,7 +158,7 @@ def _authority(certificate: Path, key: Path, now: datetime) -> Authority:
         raise Invalid(f"{key} cannot be read as a key: put the right one back, or remove it") from None
     if half_made is not None and not isinstance(half_made, AuthorityKey):
         raise Invalid(f"{key} is no key of an elliptic curve or of RSA: put the right one back, or remove it")
-    authority = Authority.make(now, half_made)
+    authority = Authority.make(now, half_made, name=name)
     made = authority.pair()
     write_private(key, made.key)  # first: a certificate without its key would be of no use
     write_private(certificate, made.certificate, 0o644)

@@ -36,5 +36,17 @@ def kubelet_context(pki: Pki, *, insecure: bool = False) -> ssl.SSLContext:
     return context
 
 
+def front_proxy_context(pki: Pki, authorities: bytes, insecure: bool) -> ssl.SSLContext:
+    """For connections to other API servers: with our front-proxy certificate, and theirs has to be of `authorities`
+    (empty: of those that this machine trusts) unless `insecure`. Raises ValueError for what is no certificate."""
+    try:
+        given = authorities.decode("ascii") if authorities else None
+        context = unverified_context() if insecure else ssl.create_default_context(cadata=given)
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise ValueError(f"its caBundle cannot be read: {error}") from None
+    context.load_cert_chain(*pki.front_proxy())
+    return context
+
+
 def _is_host(name: str) -> bool:
     return bool(name) and name.isascii() and len(name) < 254 and ":" not in name

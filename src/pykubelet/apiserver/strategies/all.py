@@ -8,6 +8,7 @@ from pykubelet.apiserver.strategies.admission_policies import (
     ValidatingAdmissionPolicyBindingStrategy,
     ValidatingAdmissionPolicyStrategy,
 )
+from pykubelet.apiserver.strategies.api_services import ApiServiceStrategy
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.certificate_signing_requests import CertificateSigningRequestStrategy
 from pykubelet.apiserver.strategies.config_maps import ConfigMapStrategy
@@ -80,6 +81,7 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): ValidatingAdmissionPolicyBindingStrategy,
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): WebhookConfigurationStrategy,
     ("apiextensions.k8s.io", "customresourcedefinitions"): CustomResourceDefinitionStrategy,
+    ("apiregistration.k8s.io", "apiservices"): ApiServiceStrategy,
     ("apps", "controllerrevisions"): ControllerRevisionStrategy,
     ("apps", "daemonsets"): DaemonSetStrategy,
     ("apps", "deployments"): DeploymentStrategy,

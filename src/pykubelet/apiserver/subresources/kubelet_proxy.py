@@ -6,7 +6,7 @@ The kubelet sees us, by our own certificate, and never the client's credentials:
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -16,41 +16,20 @@ from yarl import URL
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.requests.audit_id import named
 from pykubelet.apiserver.requests.calls import Call
 from pykubelet.apiserver.requests.options import flag
 from pykubelet.apiserver.subresources.log_options import log_options
+from pykubelet.apiserver.subresources.passing_on import refusal, streamed, tunnelled, unreachable, why
 from pykubelet.apiserver.subresources.targets import Target, Targets
 from pykubelet.apiserver.verbs.handlers import Connect
-from pykubelet.base.errors import Retry
-from pykubelet.web.bearer import without_tokens
-from pykubelet.web.tunnel import Destination, Headers, Refusal, tunnel
 from pykubelet.web.unverified import unverified_context
-from pykubelet.web.upgrade import offered_protocols, wants_upgrade
+from pykubelet.web.upgrade import wants_upgrade
 
 Contexts = Callable[[bool], ssl.SSLContext]
 """whether the kubelet's certificate need not be verified -> TLS for connections to kubelets; blocking"""
 
 _STREAMS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
-_HOP_BY_HOP: Final = frozenset(
-    (
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    )
-)
-_OURS_ALONE: Final = frozenset(("host", "authorization", "cookie"))
-_OURS_BY_BEGIN: Final = ("impersonate-", "x-remote-")
-_ANSWERING: Final = 60.0
-_FLUSHING: Final = 30.0
-_LONGEST_REFUSAL: Final = 10_000
 _SHORT: Final = aiohttp.ClientTimeout(total=10.0)
-_TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=10.0)
 
 
 class KubeletProxy:
@@ -126,10 +105,10 @@ class KubeletProxy:
             try:
                 async with session.get(url, allow_redirects=False, server_hostname=to.name) as answer:
                     if answer.status != 200:
-                        raise await _refusal(answer, to.where)
+                        raise await refusal(answer, to.where)
                     return await answer.text()
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise _unreachable(to, _why(error)) from None
+                raise unreachable(to, why(error)) from None
 
     async def _session(self, request: web.Request, call: Call, backend: Backend, what: str) -> web.StreamResponse:
         pod = await backend.live("pods", call.info.namespace, call.info.name)
@@ -147,7 +126,7 @@ class KubeletProxy:
             raise status.bad_request("Upgrade request required")
         to = await self._targets.kubelet(backend, node)
         context = await asyncio.to_thread(self._contexts, self._insecure)
-        return await _tunnel(request, to, target, context, says_why=says_why)
+        return await tunnelled(request, to, target, context, says_why=says_why)
 
     async def _pass_on(
         self,
@@ -162,7 +141,7 @@ class KubeletProxy:
         """`says_why`: a refusal is told in the words of the API, instead of as the kubelet has put it."""
         to = await self._targets.kubelet(backend, node)
         context = await asyncio.to_thread(self._contexts, self._insecure or insecure)
-        return await _stream(request, to, target, context, says_why=says_why)
+        return await streamed(request, to, target, context, says_why=says_why)
 
 
 def container_name(pod: Object, wanted: str) -> str:
@@ -217,125 +196,5 @@ async def _proxy(request: web.Request, call: Call, scheme: str, to: Target) -> w
     context = unverified_context() if scheme == "https" else None  # nobody can vouch for a pod's certificate
     target = _rest(request, call)
     if wants_upgrade(request):
-        return await _tunnel(request, to, target, context)
-    return await _stream(request, to, target, context)
-
-
-async def _tunnel(
-    request: web.Request,
-    target: Target,
-    path: str,
-    context: ssl.SSLContext | None,
-    *,
-    says_why: bool = False,
-) -> web.StreamResponse:
-    offered = offered_protocols(request)
-
-    def check(headers: Headers) -> None:
-        """If the other side does not speak what the client wants, the client is told so, and tries another one."""
-        if offered and headers.get("Sec-WebSocket-Protocol", "") not in offered:
-            raise Refusal(403, f"none of the protocols {offered} is spoken by the runtime")
-
-    to = Destination(host=target.host, port=target.port, target=path, tls=context, name=target.name)
-    passed_on = without_tokens(request.headers.items())
-    headers = [(name, value) for name, value in passed_on if not _is_ours_alone(name)]
-    if target.name:  # whose page it is has been looked at: a kubelet knows no other origin than its own
-        headers = [(name, value) for name, value in headers if name.lower() != "origin"]
-    try:
-        return await tunnel(request, to, headers, answering=_ANSWERING, patience=_FLUSHING, check=check)
-    except Refusal as refusal:
-        if says_why:
-            raise _not_upgraded(refusal, target.where) from None
-        return refusal.response()
-    except Retry as error:
-        raise _unreachable(target, str(error)) from None
-
-
-def _is_ours_alone(header: str) -> bool:
-    """Who somebody is to us is not the kubelet's business: it knows us alone."""
-    return header.lower() in _OURS_ALONE or header.lower().startswith(_OURS_BY_BEGIN)
-
-
-async def _stream(
-    request: web.Request,
-    target: Target,
-    path: str,
-    context: ssl.SSLContext | None,
-    *,
-    says_why: bool = False,
-) -> web.StreamResponse:
-    scheme = "https" if context is not None else "http"
-    url = URL(f"{scheme}://{target.shown}{path}", encoded=True)
-    headers = [(name, value) for name, value in request.headers.items() if _is_passed_on(name)]
-    body: Any = request.content if request.can_read_body else None
-    connector = aiohttp.TCPConnector(ssl=context if context is not None else True, force_close=True)
-    async with aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT, auto_decompress=False) as session:
-        try:
-            answer = await session.request(
-                request.method,
-                url,
-                headers=headers,
-                data=body,
-                allow_redirects=False,
-                server_hostname=target.name or None,
-                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
-            )
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _unreachable(target, _why(error)) from None
-        async with answer:
-            if says_why and answer.status >= 400:
-                raise await _refusal(answer, target.where)
-            return await _copy(request, answer)
-
-
-def _not_upgraded(refusal: Refusal, where: str) -> status.ApiError:
-    """Plain text would be read as YAML by clients, who then show nothing of what has a colon in it."""
-    text = refusal.text[:_LONGEST_REFUSAL].strip() or f"{where} answers with {refusal.status}"
-    if refusal.status == 400:
-        return status.bad_request(text)
-    return status.internal(f"unable to upgrade connection: {text}")
-
-
-async def _refusal(answer: aiohttp.ClientResponse, where: str) -> status.ApiError:
-    """Clients of the API show a Status, and nothing else."""
-    try:
-        text = (await answer.content.read(_LONGEST_REFUSAL)).decode(errors="replace").strip()
-    except aiohttp.ClientError:
-        text = ""
-    if answer.status == 400:
-        return status.bad_request(text or f"{where} refuses this")
-    if answer.status == 404:
-        return status.ApiError(404, "NotFound", text or f"{where} does not have this", {})
-    return status.internal(f"{where} answers with {answer.status}: {text or answer.reason}")
-
-
-async def _copy(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    """Until it ends. When the client goes, this handler is cancelled, and with it what it asked for."""
-    headers = [(name, value) for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP]
-    headers += named(request).items()
-    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=headers)
-    await response.prepare(request)
-    try:
-        async for part in answer.content.iter_any():
-            await response.write(part)
-        await response.write_eof()
-    except (ConnectionError, aiohttp.ClientError):
-        if request.transport is not None:
-            request.transport.abort()  # the client must not take a part for the whole
-    return response
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return f"its certificate is not believed: {error.certificate_error}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or str(error.os_error) or "it hung up"
-    return str(error) or "it does not answer in time"
-
-
-def _is_passed_on(name: str) -> bool:
-    return name.lower() not in (*_HOP_BY_HOP, "content-length") and not _is_ours_alone(name)
-
-
-def _unreachable(target: Target, why: str) -> status.ApiError:
-    return status.internal(f"{target.where} at {target.shown} cannot be reached: {why}")
+        return await tunnelled(request, to, target, context)
+    return await streamed(request, to, target, context)
