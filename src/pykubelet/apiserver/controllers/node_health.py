@@ -42,10 +42,16 @@ def lost(node: Object, now: str) -> Object:
     return node
 
 
-def tainted(node: Object, now: str) -> Object | None:
-    """The node with the taints that its conditions call for; None when it has just those."""
+def drives_away(nodes: Sequence[Object]) -> bool:
+    """Whether pods leave nodes that are not well: not when none is."""
+    return any(condition(each, "Ready").get("status") == "True" for each in nodes)
+
+
+def tainted(node: Object, now: str, *, drives: bool = True) -> Object | None:
+    """The node with the taints that its conditions call for; None when it has just those. `drives`: pods have to leave
+    nodes that are not well."""
     there = at(node, "spec.taints", [])
-    wanted = _wanted(node)
+    wanted = [each for each in _wanted(node) if drives or each[1] != "NoExecute"]
     kept = [each for each in there if each.get("key") not in _OURS or (each["key"], each.get("effect")) in wanted]
     have = {(each.get("key"), each.get("effect")) for each in kept}
     new = [{"key": key, "effect": effect, "timeAdded": now} for key, effect in wanted if (key, effect) not in have]

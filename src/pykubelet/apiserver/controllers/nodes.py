@@ -1,7 +1,9 @@
-"""Watches over the nodes: notices when one falls silent, marks it with taints, and drives its pods away in time."""
+"""Watches over the nodes: notices when one falls silent, marks it with taints, and drives its pods away in time: unless
+no node is well, when it is more likely that this server was away, and there is nowhere to go."""
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any, Final
 
 from pykubelet.api.struct import rfc3339
@@ -9,6 +11,7 @@ from pykubelet.apiserver.controllers.client import LEASES, NODES, PODS, Controll
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.node_health import (
+    drives_away,
     driving_taints,
     leaves_at,
     lost,
@@ -43,10 +46,16 @@ class NodeLifecycle:
         self._heard = {name: told for name, told in self._heard.items() if name in names}
         for node in nodes:
             with self._client.apart(f"node {node['metadata']['name']}"):
-                await self._look_at(node)
+                await self._listen_to(node)
+        nodes = await self._client.all(NODES)
+        drives = drives_away(nodes)
+        for node in nodes:
+            with self._client.apart(f"node {node['metadata']['name']}"):
+                now = rfc3339(self._client.now())
+                await self._client.change(NODES, node, partial(tainted, now=now, drives=drives))
         await self._drive(await self._client.all(NODES))
 
-    async def _look_at(self, node: Object) -> None:
+    async def _listen_to(self, node: Object) -> None:
         name, now = node["metadata"]["name"], rfc3339(self._client.now())
         silent = await self._silence(node) >= self._grace
         was_ready = condition(node, "Ready").get("status") == "True"
@@ -55,7 +64,6 @@ class NodeLifecycle:
             node = await self._client.change(NODES, node, lambda live: lost(live, now), part="status") or node
             if was_ready:
                 await self._events.record(node, "Normal", "NodeNotReady", f"Node {name} status is now: NodeNotReady")
-        await self._client.change(NODES, node, lambda live: tainted(live, now))
 
     async def _silence(self, node: Object) -> float:
         """For how many seconds nothing new was heard."""

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from kit.certificates import Authority
 from kit.tls_world import World, served
+from pykubelet.apiserver.admission.client import service_endpoint
 from pykubelet.apiserver.aggregation.aggregator import Aggregator
 from pykubelet.apiserver.aggregation.registration import Registration
 from pykubelet.apiserver.controllers.client import ControllerClient
@@ -106,13 +107,10 @@ class Aggregated:
 async def aggregated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Aggregated, None]:
     async def here(lookup: Any, fault: Any, *place: Any) -> tuple[str, int]:
         """The address of the test's server may not be in endpoints: loopback."""
-        _, port = await found(lookup, fault, *place)
+        _, port = await service_endpoint(lookup, fault, *place)
         return "127.0.0.1", port
 
-    from pykubelet.apiserver.aggregation import aggregator
-
-    found = aggregator.service_endpoint
-    monkeypatch.setattr(aggregator, "service_endpoint", here)
+    monkeypatch.setattr("pykubelet.apiserver.aggregation.aggregator.service_endpoint", here)
     async with World(tmp_path).running() as world:
         yield Aggregated(world, Elsewhere(world, tmp_path))
 

@@ -1,6 +1,9 @@
 """Nodes that fall silent, and what becomes of their pods."""
 
 import asyncio
+import itertools
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from kit.cluster import TestCluster, cluster, owners, running
@@ -22,6 +25,23 @@ async def renewed(c: TestCluster, name: str, time: str) -> None:
     await c.change(kind, found, lambda live: {**live, "spec": {**live["spec"], "renewTime": time}})
 
 
+@asynccontextmanager
+async def alive(c: TestCluster, name: str) -> AsyncGenerator[None, None]:
+    """A node that says so all the time."""
+
+    async def speaking() -> None:
+        for number in itertools.count():
+            await renewed(c, name, f"2026-01-02T03:04:02.{number:06}Z")
+            await asyncio.sleep(10)
+
+    await c.node(name)
+    task = asyncio.create_task(speaking())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
 def taints(node: Any) -> list[tuple[str, str]]:
     return [(each["key"].partition("/")[2], each["effect"]) for each in node["spec"].get("taints", [])]
 
@@ -31,7 +51,7 @@ async def test_a_node_that_falls_silent_is_tainted_and_its_pods_leave_when_their
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     key = "node.kubernetes.io/unreachable"
     patient = {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-    async with cluster() as c, running(NodeLifecycle(c)):
+    async with cluster() as c, running(NodeLifecycle(c)), alive(c, "n2"):
         await c.node("n1")
         await renewed(c, "n1", "2026-01-02T03:04:01.000000Z")
         await c.pod(
@@ -60,6 +80,23 @@ async def test_a_node_that_falls_silent_is_tainted_and_its_pods_leave_when_their
         c.clock.pass_(301)
         await asyncio.sleep(10)
         assert {each["metadata"]["name"] for each in await c.all(("", "pods"))} == {"loyal"}
+
+
+@virtual_time
+async def test_nobody_is_driven_away_while_no_node_is_well() -> None:
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    async with cluster() as c, running(NodeLifecycle(c)):
+        await c.node("n1")
+        await c.pod("hasty", {"nodeName": "n1", "terminationGracePeriodSeconds": 0}, status=ready)
+        await asyncio.sleep(60)
+        assert taints(await c.get("nodes", "n1")) == [("unreachable", "NoSchedule")]
+        assert condition(await c.get("pods", "hasty"), "Ready")["status"] == "False"
+        async with alive(c, "n2"):
+            await asyncio.sleep(10)
+            assert taints(await c.get("nodes", "n1")) == [("unreachable", "NoSchedule"), ("unreachable", "NoExecute")]
+            assert await c.get("pods", "hasty") is None
+        await asyncio.sleep(60)
+        assert taints(await c.get("nodes", "n1")) == [("unreachable", "NoSchedule")]
 
 
 @virtual_time
