@@ -37,7 +37,7 @@ from pykubelet.apiserver.telemetry.audit_policy import EVERYTHING, read_policy
 from pykubelet.apiserver.telemetry.observer import Auditing
 from pykubelet.apiserver.writer.author import KUBE_APISERVER
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.base.tasks import supervise
+from pykubelet.base.tasks import Work, supervise
 from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepare_pki, url
 from pykubelet.web.serving import Limits, serving
 from pykubelet.web.tls import ServingTls
@@ -94,9 +94,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             service_fault=addresses.fault_at,
         )
         means = _registered(server, pki, addresses, config)
-        aggregation = ControllerClient(server.backend, KUBE_APISERVER)
-        aggregator = Aggregator(aggregation, partial(front_proxy_context, pki), addresses.fault_at)
-        server.aggregate(aggregator)
+        aggregation = _aggregated(server, pki, addresses)
         await _serve(server.application(), config, tls, stack)
         gc.collect()
         gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find
@@ -105,8 +103,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             running = [
                 tasks.create_task(supervise("serving certificate", tls.run)),
                 tasks.create_task(_run_controllers(means, config)),
-                tasks.create_task(supervise("API services", Registration(aggregation).run)),
-                tasks.create_task(supervise("other API servers", aggregator.run)),
+                *(tasks.create_task(supervise(name, work)) for name, work in aggregation.items()),
             ]
             if auditing is not None:
                 running.append(tasks.create_task(auditing.log.run()))
@@ -131,6 +128,14 @@ def _registered(server: ApiServer, pki: Pki, addresses: ClusterAddresses, config
     provisioner = HostPathProvisioner(client, config.host_path_volumes) if config.host_path_volumes else None
     front_proxy = pki.front_proxy_authority().pem.decode()
     return Means(client, pki.authority, addresses, access.tokens, measure, front_proxy, provisioner)
+
+
+def _aggregated(server: ApiServer, pki: Pki, addresses: ClusterAddresses) -> dict[str, Work]:
+    """Have other API servers answer for what is theirs. -> what has to run for that"""
+    client = ControllerClient(server.backend, KUBE_APISERVER)
+    aggregator = Aggregator(client, partial(front_proxy_context, pki), addresses.fault_at)
+    server.aggregate(aggregator)
+    return {"API services": Registration(client).run, "other API servers": aggregator.run}
 
 
 async def _run_controllers(means: Means, config: ApiServerConfig) -> None:
