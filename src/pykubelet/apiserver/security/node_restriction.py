@@ -52,6 +52,8 @@ async def fault(
         case ("storage.k8s.io", "csinodes"):
             name = at(body, "metadata.name", "") if verb == "create" else info.name
             return "" if name == node else "can only access CSINode with the same name as the requesting node"
+        case ("resource.k8s.io", "resourceslices"):
+            return _slice(node, verb, body or {}, live or {})
         case ("certificates.k8s.io", "certificatesigningrequests"):
             return _request(node, body or {}) if verb == "create" else ""
     return ""
@@ -156,6 +158,15 @@ def _is_restricted(key: str) -> bool:
 
 def _is_within(space: str, domain: str) -> bool:
     return space == domain or space.endswith(f".{domain}")
+
+
+def _slice(node: str, verb: str, body: Object, live: Object) -> str:
+    """That an update leaves a slice where it is, its own rules say."""
+    verb = "delete" if verb == "deletecollection" else verb
+    about = {"create": body, "delete": live}.get(verb)
+    if about is None or at(about, "spec.nodeName") == node:
+        return ""
+    return f"can only {verb} ResourceSlice with the same NodeName as the requesting node"
 
 
 def _claim(node: str, info: RequestInfo, body: Object, live: Object) -> str:

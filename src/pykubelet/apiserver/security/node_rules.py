@@ -16,6 +16,7 @@ from pykubelet.apiserver.security.tokens import Find
 NODE_LEASES: Final = "kube-node-lease"
 _READ: Final = ("get", "list", "watch")
 _OWN: Final = ("get", "create", "update", "patch", "delete")
+_OF_SLICES: Final = ("get", "watch", "list", "create", "update", "patch", "delete", "deletecollection")
 
 Rule = Callable[[str, RequestInfo], Awaitable[str | None]]
 
@@ -50,6 +51,8 @@ class NodeRules:
             ("", "nodes"): self._node,
             ("", "pods"): self._pod,
             ("coordination.k8s.io", "leases"): self._lease,
+            ("resource.k8s.io", "resourceclaims"): self._device_claim,
+            ("resource.k8s.io", "resourceslices"): self._slice,
             ("storage.k8s.io", "csinodes"): self._csi_node,
             ("storage.k8s.io", "volumeattachments"): self._attachment,
         }
@@ -130,6 +133,23 @@ class NodeRules:
             return refused
         found = await self._find("storage.k8s.io", "volumeattachments", "", info.name)
         return None if at(found, "spec.nodeName") == node else _unrelated(node)
+
+    async def _device_claim(self, node: str, info: RequestInfo) -> str | None:
+        return _get_only(info) or await self._is_needed(node, info.resource, info.namespace, info.name)
+
+    async def _slice(self, node: str, info: RequestInfo) -> str | None:
+        if info.subresource:
+            return "cannot authorize ResourceSlice subresources"
+        if info.verb == "create":
+            return None
+        if info.verb in ("get", "update", "patch", "delete"):
+            found = await self._find("resource.k8s.io", "resourceslices", "", info.name)
+            return None if at(found, "spec.nodeName") == node else _unrelated(node)
+        if info.verb not in ("list", "watch", "deletecollection"):
+            return f"only the following verbs are allowed for a ResourceSlice: {', '.join(_OF_SLICES)}"
+        if _selected(info, "spec.nodeName") == node:
+            return None
+        return "can only list/watch/deletecollection resourceslices with nodeName field selector"
 
     async def _node(self, node: str, info: RequestInfo) -> str | None:
         if info.subresource == "status":

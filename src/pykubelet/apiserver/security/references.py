@@ -6,6 +6,7 @@ from typing import Final, Protocol
 import msgspec
 
 from pykubelet.api.rules.object_references import object_references
+from pykubelet.api.rules.pod_claims import pod_claims
 from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.apiserver.objects import UNREADABLE, Object, at, of_entry
 from pykubelet.apiserver.store.port import Entry
@@ -110,6 +111,9 @@ def references(pod: Object) -> Iterator[Reference]:
     for volume in spec.get("volumes") or ():
         if volume.get("ephemeral"):
             yield "persistentvolumeclaims", f"{at(pod, 'metadata.name', '')}-{volume.get('name', '')}"
+    for each in pod_claims(pod):
+        if each.claim:
+            yield "resourceclaims", each.claim
 
 
 def api_reference(pod: Object) -> str:

@@ -44,13 +44,28 @@ POD = {
         {"name": "b", "projected": {"sources": [{"configMap": {"name": "of-projected"}}, {"serviceAccountToken": {}}]}},
         {"name": "c", "persistentVolumeClaim": {"claimName": "claim"}},
     ],
+    "resourceClaims": [
+        {"name": "shared", "resourceClaimName": "shared"},
+        {"name": "made", "resourceClaimTemplateName": "template"},
+        {"name": "not-yet", "resourceClaimTemplateName": "template"},
+    ],
 }
+MADE = {"resourceClaimStatuses": [{"name": "made", "resourceClaimName": "mine-made-x7c2p"}]}
 
 
 async def filled(c: TestCluster) -> ClusterAccess:
     await c.node("n1")
-    await c.pod("mine", POD)
-    await c.pod("theirs", {**POD, "nodeName": "n2", "serviceAccountName": "other", "imagePullSecrets": [{"name": "x"}]})
+    await c.pod("mine", POD, status=MADE)
+    await c.pod(
+        "theirs",
+        {
+            **POD,
+            "nodeName": "n2",
+            "serviceAccountName": "other",
+            "imagePullSecrets": [{"name": "x"}],
+            "resourceClaims": [{"name": "a", "resourceClaimName": "theirs"}],
+        },
+    )
     mirror = {"annotations": {"kubernetes.io/config.mirror": "x"}}
     await c.pod("mirror", {"nodeName": "n1", "imagePullSecrets": [{"name": "greedy"}]}, metadata=mirror)
     claim = {"namespace": "default", "name": "claim"}
@@ -68,6 +83,9 @@ async def filled(c: TestCluster) -> ClusterAccess:
         source = {"persistentVolumeName": "pv"}
         spec = {"attacher": "disk.example.com", "nodeName": node, "source": source}
         await c.add("storage.k8s.io", "volumeattachments", {"metadata": {"name": f"on-{node}"}, "spec": spec})
+        pool = {"name": node, "resourceSliceCount": 1}
+        own: dict[str, Any] = {"driver": "gpu.example.com", "nodeName": node, "pool": pool}
+        await c.add("resource.k8s.io", "resourceslices", {"metadata": {"name": f"of-{node}"}, "spec": own})
     access = ClusterAccess(c.backend, KEY, now=c.clock)
     await reconcile_policy(c.backend)
     return access
@@ -84,6 +102,8 @@ MINE = "/api/v1/namespaces/default"
 CLAIM = f"{MINE}/persistentvolumeclaims/claim"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 CSR = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+DEVICES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 MAY: list[tuple[User, str]] = [
     (ADMIN, "DELETE /api/v1/nodes/n1"),
     (ADMIN, "GET /metrics"),
@@ -138,6 +158,14 @@ MAY: list[tuple[User, str]] = [
     (NODE, f"POST {MINE}/events"),
     (NODE, "GET /api/v1/services?watch=1"),
     (NODE, "GET /apis/node.k8s.io/v1/runtimeclasses"),
+    (NODE, f"GET {DEVICES}/shared"),
+    (NODE, f"GET {DEVICES}/mine-made-x7c2p"),
+    (NODE, f"GET {SLICES}/of-n1"),
+    (NODE, f"PUT {SLICES}/of-n1"),
+    (NODE, f"DELETE {SLICES}/of-n1"),
+    (NODE, f"POST {SLICES}"),
+    (NODE, f"GET {SLICES}?fieldSelector=spec.nodeName=n1&watch=1"),
+    (NODE, f"DELETE {SLICES}?fieldSelector=spec.nodeName=n1"),
     (NODE, f"POST {CSR}"),
     (NODE, "POST /apis/authentication.k8s.io/v1/tokenreviews"),
     (NODE, "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"),
@@ -219,6 +247,17 @@ MAY_NOT: list[tuple[User, str]] = [
     (NODE, "GET /apis/storage.k8s.io/v1/volumeattachments/on-n2"),
     (NODE, "GET /apis/storage.k8s.io/v1/volumeattachments"),
     (NODE, "DELETE /apis/storage.k8s.io/v1/volumeattachments/on-n1"),
+    (NODE, f"GET {DEVICES}/theirs"),
+    (NODE, f"GET {DEVICES}"),
+    (NODE, f"PATCH {DEVICES}/shared"),
+    (NODE, f"PATCH {DEVICES}/shared/status"),
+    (NODE, f"GET {SLICES}/of-n2"),
+    (NODE, f"PATCH {SLICES}/of-n2"),
+    (NODE, f"DELETE {SLICES}/of-n2"),
+    (NODE, f"GET {SLICES}"),
+    (NODE, f"GET {SLICES}?fieldSelector=spec.nodeName=n2"),
+    (NODE, f"DELETE {SLICES}?fieldSelector=spec.driver=gpu.example.com"),
+    (NODE, "GET /apis/resource.k8s.io/v1/deviceclasses"),
 ]
 
 
@@ -350,6 +389,17 @@ def test_a_node_may_set_labels_that_steer_nothing() -> None:
         ("POST /apis/storage.k8s.io/v1/csinodes", {"metadata": {"name": "n1"}}, None, ""),
         (f"POST {LEASES}", {"metadata": {"name": "n2"}}, None, "same name as the requesting node"),
         (f"PUT {LEASES}/n1", {"metadata": {"name": "n1"}}, None, ""),
+        (f"POST {SLICES}", {"spec": {"nodeName": "n1"}}, None, ""),
+        (f"POST {SLICES}", {"spec": {"nodeName": "n2"}}, None, "can only create ResourceSlice with the same NodeName"),
+        (f"POST {SLICES}", {"spec": {"allNodes": True}}, None, "can only create ResourceSlice with the same NodeName"),
+        (f"PUT {SLICES}/x", {"spec": {"nodeName": "n2"}}, None, "can only create ResourceSlice"),
+        (f"DELETE {SLICES}/x", None, {"spec": {"nodeName": "n1"}}, ""),
+        (
+            f"DELETE {SLICES}",
+            None,
+            {"spec": {"nodeName": "n2"}},
+            "can only delete ResourceSlice with the same NodeName",
+        ),
     ],
 )
 @virtual_time
@@ -420,7 +470,7 @@ async def test_a_node_gets_tokens_for_those_to_whom_a_driver_of_its_pod_shows_it
 
 
 def test_what_a_pod_refers_to_is_found_everywhere_in_it() -> None:
-    assert set(references({"metadata": {"name": "p"}, "spec": POD})) == {
+    assert set(references({"metadata": {"name": "p"}, "spec": POD, "status": MADE})) == {
         ("serviceaccounts", "robot"),
         ("secrets", "pull"),
         ("secrets", "of-env"),
@@ -428,6 +478,8 @@ def test_what_a_pod_refers_to_is_found_everywhere_in_it() -> None:
         ("configmaps", "of-env-from"),
         ("configmaps", "of-projected"),
         ("persistentvolumeclaims", "claim"),
+        ("resourceclaims", "shared"),
+        ("resourceclaims", "mine-made-x7c2p"),
     }
     assert api_reference({"spec": {"containers": []}}) == ""
 
