@@ -10,6 +10,7 @@ from pykubelet.api.pod import PodSchedulingGate
 from pykubelet.api.scheduling import (
     Affinity,
     NodeAffinity,
+    NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     PodAffinity,
@@ -86,15 +87,20 @@ def _toleration(toleration: Toleration, path: str) -> Errors:
 def _node_affinity(affinity: NodeAffinity, path: str) -> Errors:
     needed = affinity.required_during_scheduling_ignored_during_execution
     if needed is not None:
-        terms = f"{path}.{_REQUIRED}.nodeSelectorTerms"
-        if not needed.node_selector_terms:
-            yield required(terms, "must have at least one term")
-        for index, term in enumerate(needed.node_selector_terms):
-            yield from _node_selector_term(term, f"{terms}[{index}]", label_values=True)
+        yield from validate_node_selector(needed, f"{path}.{_REQUIRED}", label_values=True)
     for index, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
         place = f"{path}.{_PREFERRED}[{index}]"
         yield from _weight(wish.weight, place)
         yield from _node_selector_term(wish.preference, f"{place}.preference", label_values=False)
+
+
+def validate_node_selector(selector: NodeSelector, path: str, *, label_values: bool = False) -> Errors:
+    """`label_values`: whether values have to be such that labels may have them."""
+    terms = f"{path}.nodeSelectorTerms"
+    if not selector.node_selector_terms:
+        yield required(terms, "must have at least one term")
+    for index, term in enumerate(selector.node_selector_terms):
+        yield from _node_selector_term(term, f"{terms}[{index}]", label_values=label_values)
 
 
 def _node_selector_term(term: NodeSelectorTerm, path: str, *, label_values: bool) -> Errors:

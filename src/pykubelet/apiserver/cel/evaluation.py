@@ -85,9 +85,10 @@ def _item(value: Value, key: Value) -> Value:
         return value[key]
     if not isinstance(value, dict) or isinstance(value, ObjectValue) or isinstance(key, list | dict):
         raise CelError("no such overload")
-    if key not in value:
-        raise CelError(f"no such key: {key}")
-    return value[key]
+    try:
+        return value[key]
+    except KeyError:
+        raise CelError(f"no such key: {key}") from None
 
 
 def indexed(run: Run, index: Run) -> Run:

@@ -38,7 +38,7 @@ def _amount(text: str) -> Amount:
 
 
 @function("quantity(string): kubernetes.Quantity")
-def _quantity(text: str) -> Amount:
+def read_amount(text: str) -> Amount:
     try:
         return _amount(text)
     except ValueError as error:
@@ -136,7 +136,7 @@ class Semver(msgspec.Struct, frozen=True):
         return self.rank < other.rank
 
 
-def _semver(text: str) -> Semver:
+def read_semver(text: str) -> Semver:
     found = _SEMVER.fullmatch(text) if len(text) <= 256 else None
     if found is None:
         raise CelError(f'"{text[:100]}" is not a semantic version')
@@ -152,21 +152,21 @@ def _lenient(text: str) -> Semver:
     numbers = (core[1] if core else "").split(".")
     rest = text[core.end() :] if core else text
     whole = [each.lstrip("0") or "0" for each in numbers] + ["0"] * (3 - len(numbers))
-    return _semver(".".join(whole) + rest)
+    return read_semver(".".join(whole) + rest)
 
 
-function("semver(string): kubernetes.Semver")(_semver)
-function("isSemver(string): bool")(reads(_semver))
+function("semver(string): kubernetes.Semver")(read_semver)
+function("isSemver(string): bool")(reads(read_semver))
 
 
 @function("semver(string, bool): kubernetes.Semver")
 def _semver_of(text: str, is_lenient: bool) -> Semver:
-    return _lenient(text) if is_lenient else _semver(text)
+    return _lenient(text) if is_lenient else read_semver(text)
 
 
 @function("isSemver(string, bool): bool")
 def _is_semver(text: str, is_lenient: bool) -> bool:
-    return reads(_lenient if is_lenient else _semver)(text)
+    return reads(_lenient if is_lenient else read_semver)(text)
 
 
 @member("kubernetes.Semver.isGreaterThan(kubernetes.Semver): bool")

@@ -15,6 +15,8 @@ _CHECKED: Final = ("all", "exists", "existsOne", "filter")
 
 def macro(compiler: Compiler, tree: Macro) -> Part:
     """Raises CompileError."""
+    if tree.name == "bind":
+        raise compiler.error("undeclared reference to 'cel' (in container '')", tree.at)
     operand = compiler.part(tree.operand)
     kind = compiler.resolved(operand.type)
     if tree.name in ("optMap", "optFlatMap"):
@@ -44,6 +46,21 @@ def macro(compiler: Compiler, tree: Macro) -> Part:
         case "sortBy":
             return Part(kind, _sorted(turns, runs[0], slots[0]))
     raise compiler.error(f"undeclared reference to '{tree.name}'", tree.at)
+
+
+def macro_or_binding(compiler: Compiler, tree: Macro) -> Part:
+    """The same, where a value may also be given a name: `cel.bind(name, value, expression)`."""
+    if tree.name != "bind":
+        return macro(compiler, tree)
+    operand = compiler.part(tree.operand)
+    (slot,), (part,) = compiler.within({tree.names[0]: compiler.resolved(operand.type)}, tree.parts)
+    first, then = operand.run, part.run
+
+    def run(frame: Frame) -> Value:
+        frame.values[slot] = first(frame)
+        return then(frame)
+
+    return Part(part.type, run)
 
 
 def _variables(compiler: Compiler, tree: Macro, kind: Type) -> list[Type]:

@@ -185,6 +185,10 @@ class _Parser:
             if len(args) != 1 or not isinstance(args[0], Select) or args[0].is_optional:
                 raise self.error("invalid argument to has() macro", at)
             return Select(at=at, operand=args[0].operand, field=args[0].field, is_test=True)
+        if name.text == "bind" and isinstance(target, Ident) and target.name == "cel" and len(args) == 3:
+            if not isinstance(args[0], Ident):
+                raise self.error("cel.bind() variable names must be simple identifiers", args[0].at)
+            return Macro(at=target.at, name="bind", operand=args[1], names=(args[0].name,), parts=(args[2],))
         names = _MACROS.get((name.text, len(args))) if target is not None else None
         if target is None or names is None:
             return Call(at=at, function=name.text, target=target, args=tuple(args))

@@ -11,7 +11,7 @@ from typing import Final
 
 from pykubelet.apiserver.cel.compiler import Compiler, Part
 from pykubelet.apiserver.cel.evaluation import FAULTS, Frame
-from pykubelet.apiserver.cel.macros import macro
+from pykubelet.apiserver.cel.macros import macro, macro_or_binding
 from pykubelet.apiserver.cel.parser import parse
 from pykubelet.apiserver.cel.syntax import CompileError
 from pykubelet.apiserver.cel.types import Bindings, Type
@@ -67,9 +67,11 @@ class Program:
             budget.left -= max(_LEAST, allowed - frame.left)
 
 
-def compile_expression(source: str, variables: Mapping[str, Type], result: Type | None = None) -> Program:
-    """`result`: the type that it has to come to. Raises CompileError."""
-    compiler = Compiler(source, variables, macro)
+def compile_expression(
+    source: str, variables: Mapping[str, Type], result: Type | None = None, *, binds: bool = False
+) -> Program:
+    """`result`: the type that it has to come to. `binds`: whether it may have cel.bind(). Raises CompileError."""
+    compiler = Compiler(source, variables, macro_or_binding if binds else macro)
     try:
         part = compiler.compiled(parse(source))
     except RecursionError:

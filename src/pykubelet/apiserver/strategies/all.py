@@ -46,12 +46,9 @@ from pykubelet.apiserver.strategies.pod_templates import PodTemplateStrategy
 from pykubelet.apiserver.strategies.pods import PodStrategy
 from pykubelet.apiserver.strategies.priority_classes import PriorityClassStrategy
 from pykubelet.apiserver.strategies.replica_sets import ReplicaSetStrategy, ReplicationControllerStrategy
-from pykubelet.apiserver.strategies.resource_claims import (
-    ResourceClaimStrategy,
-    ResourceClaimTemplateStrategy,
-    ResourceSliceStrategy,
-)
+from pykubelet.apiserver.strategies.resource_claims import ResourceClaimStrategy, ResourceClaimTemplateStrategy
 from pykubelet.apiserver.strategies.resource_quotas import ResourceQuotaStrategy
+from pykubelet.apiserver.strategies.resource_slices import DeviceClassStrategy, ResourceSliceStrategy
 from pykubelet.apiserver.strategies.role_bindings import RoleBindingStrategy
 from pykubelet.apiserver.strategies.roles import RoleStrategy
 from pykubelet.apiserver.strategies.runtime_classes import RuntimeClassStrategy
@@ -107,6 +104,7 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("rbac.authorization.k8s.io", "clusterroles"): RoleStrategy,
     ("rbac.authorization.k8s.io", "rolebindings"): RoleBindingStrategy,
     ("rbac.authorization.k8s.io", "roles"): RoleStrategy,
+    ("resource.k8s.io", "deviceclasses"): DeviceClassStrategy,
     ("resource.k8s.io", "resourceclaims"): ResourceClaimStrategy,
     ("resource.k8s.io", "resourceclaimtemplates"): ResourceClaimTemplateStrategy,
     ("resource.k8s.io", "resourceslices"): ResourceSliceStrategy,

@@ -1,76 +1,77 @@
-"""Claims on devices, their templates, classes of devices, and what drivers have to give."""
+"""Claims on devices, and their templates: what they ask for stays as it is, what they got is in their status."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from datetime import datetime
+from typing import Final
 
-from pykubelet.api.field_errors import FieldError, duplicate, invalid, required
+from pykubelet.api.codec import DecodeError, convert
+from pykubelet.api.field_errors import FieldError, forbidden, invalid, required, too_long
+from pykubelet.api.scheduling import NodeSelector
 from pykubelet.api.validation import names
-from pykubelet.api.validation.rules import needed, one_of
+from pykubelet.api.validation.meta import validate_labels
+from pykubelet.api.validation.rules import needed, needed_one_of
+from pykubelet.api.validation.scheduling import validate_node_selector
+from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import same
-from pykubelet.apiserver.strategies.base import Strategy
+from pykubelet.apiserver.strategies import device_requests as requests
+from pykubelet.apiserver.strategies.base import Lookup, Strategy
 from pykubelet.apiserver.strategies.csi_drivers import driver_name_faults
 
-_MODES: Final = ("All", "ExactCount")
-_MOST_REQUESTS: Final = 32
-_MOST_DEVICES: Final = 128
-_PLACES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
+_MOST_USERS: Final = 256
+_MOST_CONDITIONS: Final = 8
+_MOST_ADDRESSES: Final = 16
+_LONGEST_INTERFACE: Final = 256
+_LONGEST_HARDWARE_ADDRESS: Final = 128
+_SOURCES: Final = ("FromClaim", "FromClass")
+_OF_RESULTS: Final = ("bindingConditions", "bindingFailureConditions", "shareID", "consumedCapacity")
+"""Of features that are switched off."""
+
+Faults = Iterator[FieldError]
 
 
-def _fill(spec: Object) -> None:
-    for request in at(spec, "devices.requests", ()):
-        for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
-            if each is None:
-                continue
-            each.setdefault("allocationMode", "ExactCount")
-            if each["allocationMode"] == "ExactCount" and not each.get("count"):
-                each["count"] = 1
-
-
-def _spec_faults(spec: Object, field: str) -> Iterator[FieldError]:
-    requests = at(spec, "devices.requests", [])
-    place, seen = f"{field}.devices.requests", set[str]()
-    if len(requests) > _MOST_REQUESTS:
-        yield FieldError("FieldValueTooMany", place, f"must have at most {_MOST_REQUESTS} items", len(requests))
-        return
-    for index, request in enumerate(requests):
-        path, name = f"{place}[{index}]", request.get("name", "")
-        yield from needed(f"{path}.name", name, names.dns_label)
-        if name in seen:
-            yield duplicate(f"{path}.name", name)
-        seen.add(name)
-        exactly, others = request.get("exactly"), request.get("firstAvailable") or []
-        if exactly is None and not others:
-            yield required(path, "exactly one of `exactly` or `firstAvailable` is required")
-        elif exactly is not None and others:
-            yield invalid(path, name, "exactly one of `exactly` or `firstAvailable` is required, but multiple are set")
-        if exactly is not None:
-            yield from _request_faults(exactly, f"{path}.exactly")
-        for number, each in enumerate(others):
-            yield from needed(f"{path}.firstAvailable[{number}].name", each.get("name", ""), names.dns_label)
-            yield from _request_faults(each, f"{path}.firstAvailable[{number}]")
-
-
-def _request_faults(request: dict[str, Any], field: str) -> Iterator[FieldError]:
-    yield from needed(f"{field}.deviceClassName", request.get("deviceClassName", ""), names.dns_subdomain)
-    mode, count = request["allocationMode"], request.get("count", 0)
-    yield from one_of(f"{field}.allocationMode", mode, _MODES)
-    if mode == "ExactCount" and count <= 0:
-        yield invalid(f"{field}.count", count, "must be greater than zero")
-    if mode == "All" and count:
-        yield invalid(f"{field}.count", count, "must not be specified when allocationMode is 'All'")
+async def check_administration(strategy: Strategy, obj: Object, field: str, lookup: Lookup) -> None:
+    """Access to devices that others have is for those who may label a namespace. Raises 422."""
+    metadata = obj["metadata"]
+    namespace = await lookup.find("", "namespaces", "", metadata.get("namespace", "")) if field else None
+    if field and at(namespace, "metadata.labels", {}).get(ADMIN_LABEL) != "true":
+        said = f"admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+        resource = strategy.resource
+        name = metadata.get("name") or metadata.get("generateName", "")
+        raise status.invalid(resource.kind, resource.group, name, [forbidden(field, said)])
 
 
 class ResourceClaimStrategy(Strategy):
     def normal(self, obj: Object) -> Object:
         result = super().normal(obj)
-        _fill(result.setdefault("spec", {}))
+        requests.filled(result.setdefault("spec", {}))
         return result
 
-    def content_faults(self, obj: Object) -> Iterator[FieldError]:
-        yield from _spec_faults(obj["spec"], "spec")
+    async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+        if subresource == "status":
+            asked = "" if _administered(old) else _administered(obj)
+        else:
+            asked = requests.administered(obj["spec"]) if old is None else ""
+        await check_administration(self, obj, asked, lookup)
 
-    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
+    def prepare_create(self, obj: Object, now: datetime) -> None:
+        super().prepare_create(obj, now)
+        requests.without_switched_off(obj["spec"])
+
+    def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
+        super().prepare_update(obj, old, subresource)
+        if subresource == "status":
+            _tidy(obj, old)
+
+    def content_faults(self, obj: Object) -> Faults:
+        yield from requests.claim_faults(obj["spec"], "spec")
+
+    def validate_update(self, obj: Object, old: Object, subresource: str) -> Faults:
+        if subresource == "status":
+            yield from self.validate_meta(obj)
+            yield from status_faults(obj, old)
+            return
         yield from super().validate_update(obj, old, subresource)
         if not same(obj.get("spec"), old.get("spec")):
             yield invalid("spec", obj.get("spec"), "field is immutable")
@@ -79,56 +80,151 @@ class ResourceClaimStrategy(Strategy):
 class ResourceClaimTemplateStrategy(Strategy):
     def normal(self, obj: Object) -> Object:
         result = super().normal(obj)
-        _fill(result.setdefault("spec", {}).setdefault("spec", {}))
+        requests.filled(result.setdefault("spec", {}).setdefault("spec", {}))
         return result
 
-    def content_faults(self, obj: Object) -> Iterator[FieldError]:
-        yield from _spec_faults(obj["spec"]["spec"], "spec.spec")
+    async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
+        await check_administration(self, obj, requests.administered(obj["spec"]["spec"]) if old is None else "", lookup)
 
-    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
+    def prepare_create(self, obj: Object, now: datetime) -> None:
+        super().prepare_create(obj, now)
+        requests.without_switched_off(obj["spec"]["spec"])
+
+    def content_faults(self, obj: Object) -> Faults:
+        yield from validate_labels(at(obj, "spec.metadata.labels", {}), "spec.metadata.labels")
+        yield from requests.claim_faults(obj["spec"]["spec"], "spec.spec")
+
+    def validate_update(self, obj: Object, old: Object, subresource: str) -> Faults:
         yield from super().validate_update(obj, old, subresource)
         if not same(obj.get("spec"), old.get("spec")):
             yield invalid("spec", obj.get("spec"), "field is immutable")
 
 
-class ResourceSliceStrategy(Strategy):
-    selectable = {"spec.driver": "spec.driver", "spec.nodeName": "spec.nodeName"}
+# --- the status of a claim
 
-    def content_faults(self, obj: Object) -> Iterator[FieldError]:
-        spec = obj.get("spec") or {}
-        yield from driver_name_faults("spec.driver", spec.get("driver", ""))
-        yield from needed("spec.pool.name", at(spec, "pool.name", ""), _pool_name)
-        if at(spec, "pool.resourceSliceCount", 0) <= 0:
-            yield invalid(
-                "spec.pool.resourceSliceCount", at(spec, "pool.resourceSliceCount", 0), "must be greater than zero"
-            )
-        if at(spec, "pool.generation", 0) < 0:
-            yield invalid("spec.pool.generation", spec["pool"]["generation"], "must be greater than or equal to zero")
-        given = [each for each in _PLACES if spec.get(each) not in (None, "", False)]
-        if len(given) != 1:
-            detail = f"exactly one of {', '.join(f'`{each}`' for each in _PLACES)} is required"
-            yield invalid("spec", ", ".join(given), detail) if given else required("spec", detail)
-        devices = spec.get("devices") or []
-        if len(devices) > _MOST_DEVICES:
-            detail = f"must have at most {_MOST_DEVICES} items"
-            yield FieldError("FieldValueTooMany", "spec.devices", detail, len(devices))
-            return
-        seen: set[str] = set()
-        for index, each in enumerate(devices):
-            yield from needed(f"spec.devices[{index}].name", each.get("name", ""), names.dns_label)
-            if each.get("name", "") in seen:
-                yield duplicate(f"spec.devices[{index}].name", each["name"])
-            seen.add(each.get("name", ""))
-
-    def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
-        yield from super().validate_update(obj, old, subresource)
-        for path in ("spec.driver", "spec.pool.name", "spec.nodeName"):
-            if at(obj, path) != at(old, path):
-                yield invalid(path, at(obj, path), "field is immutable")
+_Id = tuple[str, str, str]
 
 
-def _pool_name(text: str) -> names.Faults:
+def _id(each: Object) -> _Id:
+    return each.get("driver", ""), each.get("pool", ""), each.get("device", "")
+
+
+def _results(claim: Object | None) -> list[Object]:
+    found: list[Object] = at(claim, "status.allocation.devices.results", [])
+    return found
+
+
+def _administered(claim: Object | None) -> str:
+    for index, each in enumerate(_results(claim)):
+        if each.get("adminAccess"):
+            return f"status.allocation.devices.results[{index}].adminAccess"
+    return ""
+
+
+def _tidy(obj: Object, old: Object) -> None:
+    """Who gives devices back says nothing about them any more."""
+    given = obj.get("status") or {}
+    if at(given, "allocation") is not None:
+        given["allocation"].pop("allocationTimestamp", None)
+    for each in _results(obj):
+        for name in _OF_RESULTS:
+            each.pop(name, None)
+    gone = {_id(each) for each in _results(old)} - {_id(each) for each in _results(obj)}
+    told = [each for each in given.get("devices") or () if _id(each) not in gone]
+    for each in told:
+        each.pop("shareID", None)
+    given.pop("devices", None)
+    if told:
+        given["devices"] = told
+
+
+def status_faults(obj: Object, old: Object) -> Faults:
+    given, was = obj.get("status") or {}, old.get("status") or {}
+    users, allocation = given.get("reservedFor") or [], given.get("allocation")
+    yield from requests.listed("status.reservedFor", users, _MOST_USERS, _user_faults)
+    yield from requests.repeated("status.reservedFor", [each.get("uid", "") for each in users], "uid")
+    known = {_id(each) for each in _results(obj)}
+    devices = given.get("devices") or []
+    for index, each in enumerate(devices):
+        yield from _device_status_faults(each, f"status.devices[{index}]", known)
+    yield from requests.repeated("status.devices", [_id(each) for each in devices], "deviceID")
+    if users and allocation is None:
+        yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
+    elif at(obj, "metadata.deletionTimestamp") and any(each not in (was.get("reservedFor") or ()) for each in users):
+        said = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        yield forbidden("status.reservedFor", said)
+    if allocation is not None and was.get("allocation") is not None:
+        if not same(allocation, was["allocation"]):
+            yield invalid("status.allocation", allocation, "field is immutable")
+    elif allocation is not None:
+        yield from _allocation_faults(allocation, requests.request_names(obj["spec"]))
+
+
+def _user_faults(user: Object, path: str) -> Faults:
+    for name in ("resource", "name", "uid"):
+        if not user.get(name):
+            yield required(f"{path}.{name}", "")
+
+
+def _allocation_faults(allocation: Object, known: frozenset[str]) -> Faults:
+    def result(each: Object, path: str) -> Faults:
+        yield from requests.reference(each.get("request", ""), f"{path}.request", known)
+        yield from _place_faults(each, path)
+
+    def configuration(each: Object, path: str) -> Faults:
+        yield from needed_one_of(f"{path}.source", each.get("source", ""), _SOURCES)
+        yield from requests.references(each.get("requests") or (), f"{path}.requests", known)
+        yield from requests.configuration_faults(each, path)
+
+    path = "status.allocation"
+    yield from requests.listed(f"{path}.devices.results", at(allocation, "devices.results", ()), requests.MOST, result)
+    config = at(allocation, "devices.config", ())
+    yield from requests.listed(f"{path}.devices.config", config, 2 * requests.MOST, configuration)
+    if allocation.get("nodeSelector") is not None:
+        yield from node_selector_faults(allocation["nodeSelector"], f"{path}.nodeSelector")
+
+
+def node_selector_faults(selector: Object, path: str) -> Faults:
+    try:
+        yield from validate_node_selector(convert(NodeSelector, selector), path)
+    except DecodeError as error:
+        yield invalid(path, selector, str(error))
+
+
+def _place_faults(each: Object, path: str) -> Faults:
+    yield from driver_name_faults(f"{path}.driver", each.get("driver", ""))
+    yield from needed(f"{path}.pool", each.get("pool", ""), pool_name)
+    yield from needed(f"{path}.device", each.get("device", ""), names.dns_label)
+
+
+def pool_name(text: str) -> names.Faults:
     """Domains, with slashes between."""
     if names.size(text) > 253:
         return ["may not be more than 253 bytes"]
     return [fault for part in text.split("/") for fault in names.dns_subdomain(part)]
+
+
+def _device_status_faults(each: Object, path: str, known: set[_Id]) -> Faults:
+    yield from _place_faults(each, path)
+    if _id(each) not in known:
+        yield invalid(path, "/".join(_id(each)), "must be an allocated device in the claim")
+    conditions = each.get("conditions") or []
+    if len(conditions) > _MOST_CONDITIONS:
+        said = f"must have at most {_MOST_CONDITIONS} items"
+        yield FieldError("FieldValueTooMany", f"{path}.conditions", said, len(conditions))
+    if each.get("data") is not None:
+        yield from requests.raw_faults(each["data"], f"{path}.data")
+    network = each.get("networkData") or {}
+    for name, most in (("interfaceName", _LONGEST_INTERFACE), ("hardwareAddress", _LONGEST_HARDWARE_ADDRESS)):
+        if names.size(network.get(name) or "") > most:
+            yield too_long(f"{path}.networkData.{name}", most)
+    addresses = network.get("ips") or []
+    yield from requests.listed(f"{path}.networkData.ips", addresses, _MOST_ADDRESSES, _address_faults)
+    yield from requests.repeated(f"{path}.networkData.ips", addresses)
+
+
+def _address_faults(address: str, path: str) -> Faults:
+    """With its prefix, as `ip address` shows it."""
+    own, slash, prefix = address.partition("/")
+    if not slash or names.ip_address(own) or not prefix.isdecimal() or int(prefix) > (128 if ":" in own else 32):
+        yield invalid(path, address, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")

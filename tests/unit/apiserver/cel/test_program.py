@@ -235,3 +235,13 @@ def test_an_object_without_a_schema_is_plain_json() -> None:
     found = {"metadata": {"labels": {"app.io/name": "x"}}, "spec": {"replicas": 5}}
 
     assert program.evaluate({"object": found}, Budget()) is True
+
+
+def test_a_value_may_be_given_a_name_where_that_is_allowed() -> None:
+    text = "cel.bind(t, self.tags, cel.bind(n, size(t), n == 3 && t.all(x, x.size() == 1 && n > 2)))"
+    assert compile_expression(text, {"self": SELF}, BOOL, binds=True).evaluate({"self": VALUE}, Budget()) is True
+    with pytest.raises(CompileError, match="undeclared reference to 'cel'"):
+        evaluated(text)
+    for wrong in ("cel.bind(1, 2, true)", "cel.bind(a, b, true)", "cel.bind(a, 1, a)"):
+        with pytest.raises(CompileError):
+            compile_expression(wrong, {"self": SELF}, BOOL, binds=True)
