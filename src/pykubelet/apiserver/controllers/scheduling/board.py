@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from pykubelet.apiserver.controllers.scheduling.devices import CANNOT, ELSEWHERE, TIMED_OUT, PodDevices
 from pykubelet.apiserver.controllers.scheduling.fit import (
     CORDONED,
     TAINTED,
@@ -32,7 +33,7 @@ from pykubelet.apiserver.controllers.scheduling.preemption import (
 from pykubelet.apiserver.controllers.scheduling.topology_spread import UNLABELLED, Crowd, Spread
 from pykubelet.apiserver.controllers.scheduling.volumes import FOR_GOOD, PodVolumes
 
-_HOPELESS: Final = FOR_GOOD.union((CORDONED, TAINTED, UNATTRACTIVE, NEAR, UNLABELLED))
+_HOPELESS: Final = FOR_GOOD.union((CORDONED, TAINTED, UNATTRACTIVE, NEAR, UNLABELLED, CANNOT, ELSEWHERE, TIMED_OUT))
 """What nobody's leaving would change."""
 _AT_A_GLANCE: Final = 5_000
 """Wishes that are held against nodes: some milliseconds."""
@@ -88,14 +89,17 @@ class Board:
         pods = sum(map(len, self._on.values()))
         return len(self._places) * (self._wishes_there + pod.neighbour.wishes * pods) > _AT_A_GLANCE
 
-    def choose(self, pod: Seen, volumes: PodVolumes | None = None) -> tuple[str, dict[str, list[str]]]:
-        """The node for the pod, or else what speaks against each."""
+    def choose(
+        self, pod: Seen, volumes: PodVolumes | None = None, devices: PodDevices | None = None
+    ) -> tuple[str, dict[str, list[str]]]:
+        """The node for the pod, or else what speaks against each. Raises Unallocatable."""
         assert pod.wish is not None
         spread = self._spread(pod, self._crowd)
 
         def also(node: Place) -> list[str]:
             bound = volumes.reasons(node) if volumes is not None else []
-            return bound or spread.reasons(node) or self._around.reasons(pod.neighbour, node.labels)
+            there = bound or spread.reasons(node) or self._around.reasons(pod.neighbour, node.labels)
+            return there or (devices.reasons(node) if devices is not None else [])
 
         def bonus(nodes: Sequence[Place]) -> Mapping[str, float]:
             found = dict(spread.bonus(nodes))
@@ -137,9 +141,10 @@ class Board:
         faults: Mapping[str, list[str]],
         budgets: Sequence[Budget],
         volumes: PodVolumes | None = None,
+        devices: PodDevices | None = None,
     ) -> tuple[Sacrifice | None, str]:
         """The least that has to go for a pod that fits nowhere; or why nothing can: nothing is said where others are on
-        their way out for it."""
+        their way out for it. Raises Unallocatable."""
         if not pod.preempts:
             return None, _NEVER
         if any(each.is_leaving and each.priority < pod.priority for each in self._on.get(pod.nominated, ())):
@@ -149,6 +154,8 @@ class Board:
         for name, why in faults.items():
             if not _HOPELESS.isdisjoint(why) or exceeds(pod.wish, self._places[name]):
                 left[name] = [NOT_HELPFUL]
+            elif devices is not None and devices.reasons(self._places[name]):
+                left[name] = [NOBODY]  # who leaves gives back no device before he is gone
             elif len(found) < _MOST_CANDIDATES and (one := self._sacrifice(pod, name, budgets, volumes)):
                 found.append(one)
             else:

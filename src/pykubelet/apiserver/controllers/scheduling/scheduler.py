@@ -20,6 +20,14 @@ from pykubelet.apiserver.controllers.client import CLAIMS, NAMESPACES, NODES, PO
 from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.scheduling.board import Board, Seen
+from pykubelet.apiserver.controllers.scheduling.device_claims import (
+    DEVICE_CLAIMS,
+    DEVICE_CLASSES,
+    SLICES,
+    DeviceClaims,
+)
+from pykubelet.apiserver.controllers.scheduling.device_pools import Unallocatable
+from pykubelet.apiserver.controllers.scheduling.devices import PodDevices
 from pykubelet.apiserver.controllers.scheduling.fit import Place, Wish, is_waiting, message, place, wish
 from pykubelet.apiserver.controllers.scheduling.pod_affinity import neighbour
 from pykubelet.apiserver.controllers.scheduling.preemption import Budget, Guest
@@ -123,9 +131,13 @@ class Scheduler:
         self._client = client
         self._events = EventRecorder(client, NAME)
         self._storage: Storage | None = None
+        self._device_claims = DeviceClaims(client)
 
     async def run(self) -> None:
-        kinds = (PODS, NODES, CLAIMS, VOLUMES, CLASSES, CSI_NODES, CAPACITIES, ATTACHMENTS)
+        kinds = (
+            *(PODS, NODES, CLAIMS, VOLUMES, CLASSES, CSI_NODES, CAPACITIES, ATTACHMENTS),
+            *(DEVICE_CLAIMS, DEVICE_CLASSES, SLICES),
+        )
         await self._client.follow(self.sync, *kinds, wanted=_matters, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
@@ -137,6 +149,7 @@ class Scheduler:
         if not waiting:
             return
         self._storage = None
+        self._device_claims.forget()
         board = Board(pods, await self._client.views(NODES, place), await self._namespaces(pods))
         for each in waiting:
             with self._client.apart(f"pod {each.namespace}/{each.name}"):
@@ -148,17 +161,31 @@ class Scheduler:
         if found is None or pod is None or not pod.is_waiting:
             return
         volumes = PodVolumes(found, await self._stored()) if claim_names(found) else None
-        if volumes is not None and volumes.trouble:
-            why = f"0/{board.size} nodes are available: {volumes.trouble}." if board.size else message(())
+        devices = await self._device_claims.of(found)
+        if devices is not None and (devices.is_awaited or self._device_claims.rests(found)):
+            return  # the claim that is made wakes us
+        trouble = (volumes.trouble if volumes is not None else "") or (devices.trouble if devices is not None else "")
+        if trouble:
+            why = f"0/{board.size} nodes are available: {trouble}." if board.size else message(())
             await self._leave(found, why, pod.nominated)
             return
-        choose = partial(board.choose, pod, volumes)
-        node, faults = await asyncio.to_thread(choose) if board.takes_long(pod) else choose()
-        if not node:
-            await self._leave(found, *await self._make_room(board, pod, found, faults, volumes))
-        elif await self._settled(volumes, board.place(node)) and await self._bind(found, node):
-            self._storage = None if volumes is not None else self._storage
-            board.put(changed(pod, node=node), node)
+        takes_long = board.takes_long(pod) or (devices is not None and devices.takes_long)
+        choose = partial(board.choose, pod, volumes, devices)
+        try:
+            node, faults = await asyncio.to_thread(choose) if takes_long else choose()
+            if not node:
+                await self._leave(found, *await self._make_room(board, pod, found, faults, volumes, devices))
+                return
+        except Unallocatable as error:
+            why = f'running "DynamicResources" filter plugin: {error}'
+            await self._leave(found, why, pod.nominated, reason="SchedulerError")
+            return
+        if await self._settled(volumes, board.place(node)) and await self._given(devices, found, board.place(node)):
+            if await self._bind(found, node):
+                self._storage = None if volumes is not None else self._storage
+                board.put(changed(pod, node=node), node)
+            elif devices is not None:
+                await self._device_claims.give_up(found)
 
     async def _stored(self) -> Storage:
         """Looked at once, for those who need it."""
@@ -201,6 +228,13 @@ class Scheduler:
         self._storage = None
         return False
 
+    async def _given(self, devices: PodDevices | None, pod: Object, node: Place) -> bool:
+        """Whether all that the pod claims of devices is its own now; else it says why not."""
+        why = await self._device_claims.reserve(devices, pod, node) if devices is not None else ""
+        if why:
+            await self._leave(pod, why, at(pod, "status.nominatedNodeName", ""), reason="SchedulerError")
+        return not why
+
     async def _namespaces(self, pods: list[Seen]) -> dict[str, Mapping[str, str]]:
         """Nobody asks for their labels when nobody is choosy."""
         if not any(pod.neighbour.is_picky for pod in pods):
@@ -208,17 +242,29 @@ class Scheduler:
         return dict(await self._client.views(NAMESPACES, namespace_labels))
 
     async def _make_room(
-        self, board: Board, pod: Seen, obj: Object, faults: dict[str, list[str]], volumes: PodVolumes | None
+        self,
+        board: Board,
+        pod: Seen,
+        obj: Object,
+        faults: dict[str, list[str]],
+        volumes: PodVolumes | None,
+        devices: PodDevices | None,
     ) -> tuple[str, str]:
-        """-> why the pod has no node yet, and the one on which others leave for it"""
+        """-> why the pod has no node yet, and the one on which others leave for it. Raises Unallocatable."""
         why = message(faults.values())
         if not faults:
             return why, pod.nominated
+        if devices is not None:
+            if devices.is_too_much:
+                self._device_claims.tire(obj)
+            is_released = await self._device_claims.release(devices, obj)
+            why += " deallocation of ResourceClaim completed," if is_released else " still not schedulable,"
         budgets = await self._client.views(BUDGETS, budget)
-        make_room = partial(board.make_room, pod, faults, budgets, volumes)
-        found, no = await asyncio.to_thread(make_room) if board.takes_long(pod) else make_room()
+        make_room = partial(board.make_room, pod, faults, budgets, volumes, devices)
+        takes_long = board.takes_long(pod) or (devices is not None and devices.takes_long)
+        found, no = await asyncio.to_thread(make_room) if takes_long else make_room()
         if found is None:
-            return f"{why} preemption: {no}" if no else why, pod.nominated
+            return f"{why} preemption: {no}" if no else why.rstrip(","), pod.nominated
         for victim in found.victims:
             await self._drive_out(victim, obj, found.node)
         for other in board.nominate(changed(pod, nominated=found.node), found.node):
@@ -255,7 +301,7 @@ class Scheduler:
         await self._events.record(bound, "Normal", "Scheduled", text, action="Binding")
         return True
 
-    async def _leave(self, pod: Object, why: str, node: str) -> None:
+    async def _leave(self, pod: Object, why: str, node: str, reason: str = "Unschedulable") -> None:
         """It stays as it is, and says why. The same is not said twice."""
         was = condition(pod, "PodScheduled")
         is_told = was.get("status") == "False" and was.get("message") == why
@@ -263,20 +309,20 @@ class Scheduler:
             return
         now = rfc3339(self._client.now())
         changed_pod = await self._client.change(
-            PODS, pod, lambda live: unschedulable(live, why, now, node), part="status"
+            PODS, pod, lambda live: unschedulable(live, why, now, node, reason), part="status"
         )
         if changed_pod is not None and not at(changed_pod, "spec.nodeName") and not is_told:
             await self._events.record(changed_pod, "Warning", "FailedScheduling", why, action="Scheduling")
 
 
-def unschedulable(pod: Object, why: str, now: str, node: str = "") -> Object | None:
+def unschedulable(pod: Object, why: str, now: str, node: str = "", reason: str = "Unschedulable") -> Object | None:
     if at(pod, "spec.nodeName"):
         return None
     refused = {
         "type": "PodScheduled",
         "status": "False",
         "lastProbeTime": None,
-        "reason": "Unschedulable",
+        "reason": reason,
         "message": why,
     }
     return nominated(conditioned(pod, refused, now), node)

@@ -13,7 +13,6 @@ from pykubelet.apiserver.controllers.client import ControllerClient
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.scheduling.board import Board, Seen
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler, seen
-from pykubelet.apiserver.controllers.scheduling.volumes import PodVolumes
 from pykubelet.apiserver.verbs.binding import Binding, bind_pod
 from pykubelet.apiserver.writer.author import KUBE_SCHEDULER
 
@@ -324,9 +323,9 @@ async def test_pods_with_very_many_wishes_keep_nobody_waiting(monkeypatch: pytes
     threads: list[int] = []
     choose = Board.choose
 
-    def noted(board: Board, pod: Seen, volumes: PodVolumes | None) -> tuple[str, dict[str, list[str]]]:
+    def noted(board: Board, pod: Seen, *others: Any) -> tuple[str, dict[str, list[str]]]:
         threads.append(threading.get_ident())
-        return choose(board, pod, volumes)
+        return choose(board, pod, *others)
 
     monkeypatch.setattr(Board, "choose", noted)
     async with cluster() as c:
