@@ -24,7 +24,6 @@ _SOCKET: Final = "unix://"
 _LARGEST: Final = 64 * 1024 * 1024
 """A list of every container of a large node is more than gRPC's own 4 MB."""
 _OPTIONS: Final = (
-    ("grpc.max_receive_message_length", _LARGEST),
     ("grpc.max_send_message_length", _LARGEST),
     ("grpc.default_authority", "localhost"),  # servers written in Go refuse the path of the socket
     ("grpc.enable_http_proxy", 0),
@@ -68,9 +67,11 @@ class Channel:
         peer: str = "the runtime",
         on_call: Callable[[str, float, str], None] | None = None,
         journal: Journal[Any] | None = None,
+        largest: int = _LARGEST,
     ) -> None:
         """`peer` names the other side in messages. `on_call` hears of each call that was answered or has failed: its
-        name, the seconds it took and the error. In the `journal` calls are under way until they end."""
+        name, the seconds it took and the error. In the `journal` calls are under way until they end. `largest` is how
+        many bytes an answer may have."""
         path = endpoint.removeprefix(_SOCKET)
         if "://" in path or not path.startswith("/"):
             raise Invalid(f"{endpoint!r} is not the path of a socket, such as unix:///run/containerd.sock")
@@ -79,6 +80,7 @@ class Channel:
         self._peer = peer
         self._on_call = on_call
         self._journal = journal
+        self._largest = largest
         self._channel: grpc.aio.Channel | None = None
         self._unary: dict[str, Any] = {}
         self._closed = False
@@ -143,6 +145,17 @@ class Channel:
         finally:
             call.cancel()
 
+    async def connections(self) -> AsyncGenerator[bool, None]:
+        """Whether there is one: now, and each time that this changes. One that is lost is made again, for as long as
+        somebody listens."""
+        channel, told = self._connected(), None
+        while True:
+            state = channel.get_state(try_to_connect=True)
+            if (is_ready := state is grpc.ChannelConnectivity.READY) is not told:
+                told = is_ready
+                yield is_ready
+            await channel.wait_for_state_change(state)
+
     async def close(self) -> None:
         self._closed = True
         channel, self._channel = self._channel, None
@@ -159,7 +172,8 @@ class Channel:
         if self._closed:
             raise Retry(f"the connection to {self._peer} is closed")
         if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(self.endpoint, options=_OPTIONS)
+            options = (("grpc.max_receive_message_length", self._largest), *_OPTIONS)
+            self._channel = grpc.aio.insecure_channel(self.endpoint, options=options)
         return self._channel
 
 
