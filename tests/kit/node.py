@@ -24,6 +24,7 @@ from pykubelet.pod.lifecycle.pod_update import Applied, Gone, Listed
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import PodApi, PodObjects
+from pykubelet.pod.ports.claims import Claims, DeviceHealth
 from pykubelet.pod.ports.probing import Asking
 from pykubelet.pod.ports.runtime import ContainerMounts
 from pykubelet.pod.resize.actions import MemoryUse
@@ -206,6 +207,8 @@ class World:
         self.checkpoint = RememberedPods()
         self.objects: PodObjects | None = None
         self.asking: Asking | None = None
+        self.claims: Claims | None = None
+        self.device_health: DeviceHealth | None = None
         self.stats: StorageStats | None = None
         self.shutdown: ShutdownParts | None = None
         self.eviction: EvictionParts | None = None
@@ -232,6 +235,8 @@ class World:
             api=self.api,
             objects=self.objects,
             asking=self.asking,
+            claims=self.claims,
+            device_health=self.device_health,
             stats=self.stats,
             eviction=self.eviction,
             pinning=self.pinning() if self.pinning is not None else None,

@@ -7,7 +7,7 @@ from typing import Final
 
 _ROOT: Final = Path(__file__).parents[2]
 _FACTS: Final = json.loads((_ROOT / "tests" / "data" / "event_reasons.json").read_text())
-_ROOMS: Final = ("app", "host", "kube", "node", "pod")
+_ROOMS: Final = ("app", "host", "kube", "node", "plugins", "pod")
 
 
 def test_every_reason_is_sent_or_told_why_not() -> None:

@@ -65,7 +65,7 @@ def agent_parts(
 ) -> AgentParts:
     """`troubles` are what keeps the node from being ready, `pressures` what it is short of. Raises Invalid."""
     config, plugins = base.config, base.config.credential_providers
-    plugins_of_node = plugin_parts(base, lambda: reporter.changed())
+    plugins_of_node = plugin_parts(base, lambda: reporter.changed(), lambda: reporter.ownership.is_ours)
     reporter = _reporter(base, troubles, pressures, plugins_of_node)
     objects = base.api.objects if base.api else None
     static = StaticObjects(objects) if config.static_pods.path else None
@@ -113,6 +113,8 @@ def dependencies(
         eviction=_eviction(base, parts, stats) if stats is not None else None,
         node=lambda: parts.plugins.devices.admitting(reporter.node),
         devices=parts.plugins.devices,
+        claims=parts.plugins.claims,
+        device_health=parts.plugins.health,
         node_info=node_info,
         api=api.pods if api else None,
         objects=parts.objects,

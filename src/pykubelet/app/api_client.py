@@ -30,6 +30,7 @@ from pykubelet.kube.node import KubeNodes, NodeView
 from pykubelet.kube.node_lease import KubeLeases, LeaseKeeper
 from pykubelet.kube.pod_objects import KubeObjects
 from pykubelet.kube.pods import ApiSource, KubePods
+from pykubelet.kube.resource_claims import KubeResourceClaims
 from pykubelet.kube.reviews import KubeReviews
 from pykubelet.kube.runtime_classes import KubeRuntimeClasses
 from pykubelet.kube.services import ServiceView, SliceView
@@ -53,6 +54,7 @@ class ApiParts(Struct, frozen=True, kw_only=True):
     objects: KubeObjects
     claims: KubeClaims
     csi: KubeCsi
+    resource_claims: KubeResourceClaims
     services: ServiceView
     slices: SliceView | None
     """Where this node answers for services."""
@@ -103,6 +105,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known
         objects=objects,
         claims=KubeClaims(server, before),
         csi=KubeCsi(server, config.node.name, objects),
+        resource_claims=KubeResourceClaims(server, config.node.name, before),
         services=services,
         slices=slices,
         classes=KubeRuntimeClasses(server, before),

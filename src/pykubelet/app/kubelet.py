@@ -14,7 +14,7 @@ from pykubelet.app.agent import agent_parts, chores, dependencies, rotation
 from pykubelet.app.foundations import Foundations, check_reserved, lay_foundations
 from pykubelet.app.machine import MachineParts, machine_parts
 from pykubelet.app.pinning import ADMISSION_DURATION, pinning_gauges
-from pykubelet.app.plugins import pod_resources
+from pykubelet.app.plugins import claims_in_use, pod_resources
 from pykubelet.app.recording import LivingAgent, living_agent, recording_file
 from pykubelet.app.reloading import ConfigFiles, Reloading
 from pykubelet.app.stats import stats_reader
@@ -337,6 +337,7 @@ class Kubelet:
                     lambda milliseconds: metrics.meters.observe(ADMISSION_DURATION, milliseconds),
                 ),
                 "kubernetes_feature_enabled": self._gates,
+                "dra_resource_claims_in_use": partial(claims_in_use, self._parts.plugins),
                 "volume_manager_total_volumes": self._volume_counts,
                 "kubelet_graceful_shutdown_start_time_seconds": partial(self._shutdown_time, 0),
                 "kubelet_graceful_shutdown_end_time_seconds": partial(self._shutdown_time, 1),

@@ -1,6 +1,6 @@
 """The part of the wiring that is about plug-ins: what takes them in, and what they bring."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -8,10 +8,14 @@ from pykubelet.app.foundations import Foundations
 from pykubelet.base.tasks import Work
 from pykubelet.host.mount import is_mount_point
 from pykubelet.node.agent import Agent
+from pykubelet.plugins.claims import NodeClaims
 from pykubelet.plugins.csi import CsiDrivers
+from pykubelet.plugins.device_health import HealthOfDevices
 from pykubelet.plugins.devices import PluginDevices
+from pykubelet.plugins.dra import DraDrivers
 from pykubelet.plugins.pod_resources import Pinned, PodResources
-from pykubelet.plugins.registry import CSI, DEVICES, PluginRegistry
+from pykubelet.plugins.registry import CSI, DEVICES, DRA, PluginRegistry, Plugins
+from pykubelet.pod.claims.table import ClaimTable
 from pykubelet.pod.node.volumes_in_use import VolumesInUse
 from pykubelet.pod.pinning.memory_state import allocatable_blocks
 
@@ -21,17 +25,29 @@ class PluginParts(Struct, frozen=True, kw_only=True):
     drivers: CsiDrivers
     volumes_in_use: VolumesInUse | None
     """Of those that a controller attaches."""
+    claims: NodeClaims | None
+    """None: there is no API server that could allocate anything, or nobody wants it (DynamicResourceAllocation)."""
+    health: HealthOfDevices | None
+    """None: nobody wants to be told (ResourceHealthStatus)."""
     works: dict[str, Work]
 
 
-def plugin_parts(base: Foundations, on_change: Callable[[], None]) -> PluginParts:
-    """`on_change` is called when the node has other devices, or uses other volumes. Reads what an earlier agent has
-    left."""
-    root = base.config.root_dir
-    in_use = _volumes_in_use(base, on_change)
+def plugin_parts(base: Foundations, on_change: Callable[[], None], is_ours: Callable[[], bool]) -> PluginParts:
+    """`on_change` is called when the node has other devices, or uses other volumes; `is_ours` tells whether the node
+    object is ours. Reads what an earlier agent has left."""
+    root, gates = base.config.root_dir, base.config.feature_gates
+    extended, in_use = gates["DRAExtendedResource"], _volumes_in_use(base, on_change)
+    health = HealthOfDevices(
+        lambda: devices.inventory, lambda: claims.table if claims else ClaimTable(), extended=extended
+    )
+
+    def changed() -> None:
+        on_change()
+        health.plugged_changed()
+
     devices = PluginDevices(
         str(root / "device-plugins"),
-        on_change=on_change,
+        on_change=changed,
         runtime_knows_cdi=base.runtime.capabilities.knows_cdi,
     )
     devices.load()
@@ -46,9 +62,24 @@ def plugin_parts(base: Foundations, on_change: Callable[[], None]) -> PluginPart
         with_health=base.config.feature_gates["CSIVolumeHealth"],
     )
     drivers.load()
-    registry = PluginRegistry(str(root / "plugins_registry"), {CSI: drivers, DEVICES: devices})
-    works: dict[str, Work] = {"device plug-ins": devices.run, "plug-ins": registry.run}
-    return PluginParts(devices=devices, drivers=drivers, volumes_in_use=in_use, works=works)
+    types: dict[str, Plugins] = {CSI: drivers, DEVICES: devices}
+    works: dict[str, Work] = {"device plug-ins": devices.run}
+    claims, told = None, health if gates["ResourceHealthStatus"] else None
+    if base.api is not None and gates["DynamicResourceAllocation"]:
+        api, seen = base.api.resource_claims, base.api.view
+        dra = DraDrivers(api, base.journal, health=told, is_ours=lambda: is_ours() and seen.node is not None)
+        knows_cdi = base.runtime.capabilities.knows_cdi
+        claims = NodeClaims(root, dra, api, base.journal, runtime_knows_cdi=knows_cdi, extended=extended)
+        claims.load()
+        types[DRA] = dra
+        works |= {"drivers of claimed devices": dra.run, "resource claims": claims.run}
+    works["plug-ins"] = PluginRegistry(str(root / "plugins_registry"), types).run
+    return PluginParts(devices=devices, drivers=drivers, volumes_in_use=in_use, claims=claims, health=told, works=works)
+
+
+def claims_in_use(parts: PluginParts) -> Mapping[tuple[str, ...], float]:
+    """For monitoring."""
+    return {(name,): count for name, count in parts.claims.table.in_use().items()} if parts.claims else {}
 
 
 def _volumes_in_use(base: Foundations, on_change: Callable[[], None]) -> VolumesInUse | None:
@@ -69,4 +100,11 @@ def pod_resources(base: Foundations, parts: PluginParts, agent: Agent) -> PodRes
         all_memory=lambda: allocatable_blocks(memory.state) if memory is not None else (),
     )
     folder = str(base.config.root_dir / "pod-resources")
-    return PodResources(folder, lambda: tuple(agent.handlers.usage.pods()), lambda: parts.devices.inventory, pinned)
+    claims = parts.claims if base.config.feature_gates["KubeletPodResourcesDynamicResources"] else None
+    return PodResources(
+        folder,
+        lambda: tuple(agent.handlers.usage.pods()),
+        lambda: parts.devices.inventory,
+        pinned,
+        claims=claims.shown if claims is not None else lambda pod, container: [],
+    )

@@ -29,6 +29,8 @@ SWITCHES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions"), ""),
     **dict.fromkeys(("TopologyManagerPolicyBetaOptions", "TopologyManagerPolicyOptions"), ""),
     **dict.fromkeys(("CustomCPUCFSQuotaPeriod", "ImageMaximumGCAge", "KubeletCrashLoopBackOffMax"), ""),
+    **dict.fromkeys(("DRAExtendedResource", "DynamicResourceAllocation", "ResourceHealthStatus"), ""),
+    **dict.fromkeys(("KubeletPodResourcesDynamicResources",), ""),
     **dict.fromkeys(("GracefulNodeShutdown", "GracefulNodeShutdownBasedOnPodPriority"), ""),
     **dict.fromkeys(("InPlacePodVerticalScaling", "InPlacePodVerticalScalingExclusiveCPUs"), ""),
     **dict.fromkeys(("InPlacePodVerticalScalingExclusiveMemory",), ""),

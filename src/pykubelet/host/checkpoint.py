@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.pod import Pod
 from pykubelet.base.whole_files import write_whole
+from pykubelet.pod.claims.failures import ClaimFailed
+from pykubelet.pod.claims.wanted import pod_claims
 from pykubelet.pod.container.references import claim_of, object_uses
 from pykubelet.pod.ports.machine import LastKind
 
@@ -200,6 +203,9 @@ def _uses(pod: Pod) -> Iterator[tuple[LastKind, tuple[str, ...]]]:
     for volume in pod.spec.volumes:
         if (claim := claim_of(pod, volume)) is not None:
             yield "claimedvolume", (meta.namespace, claim)
+    with suppress(ClaimFailed):  # what is still to be made nobody has seen
+        for used in pod_claims(pod, extended=True):
+            yield "resourceclaim", (meta.namespace, used.name)
     yield "token", (meta.uid,)
     yield "runtimeclass", (pod.spec.runtime_class_name or "",)
     yield "services", ()

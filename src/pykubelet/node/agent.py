@@ -48,6 +48,7 @@ from pykubelet.pod.lifecycle.crash_loop_backoff import RestartWaits
 from pykubelet.pod.lifecycle.pod_update import Restored
 from pykubelet.pod.lifecycle.table import PodTable
 from pykubelet.pod.ports.api import PodObjects
+from pykubelet.pod.ports.claims import DeviceHealth
 from pykubelet.pod.stats.loop_picture import StatusQueue
 from pykubelet.pod.status.phase import is_terminal_phase
 
@@ -79,15 +80,7 @@ class Agent:
         self._resizes = PodResizes(
             outside.allocations, outside.recorder, journal, now=now, enabled=outside.resize_rules.enabled
         )
-        self._reporter = PodReporter(
-            self.statuses,
-            results,
-            self.prober,
-            node=lambda: outside.node_info().facts,
-            journal=journal,
-            now=now,
-            resizes=self._resizes,
-        )
+        self._reporter = self._pod_reporter()
         deadlines = ActiveDeadlines(self.statuses, self._reporter, outside.recorder, journal, now=now)
         self.eviction = self._eviction(outside.eviction) if outside.eviction is not None else None
         self._qos = QosCgroups(outside.cgroups, self.active_pods) if outside.cgroups is not None else None
@@ -115,6 +108,7 @@ class Agent:
             pinning=self.pinning,
             mirrors=self._mirrors,
             devices=outside.devices,
+            claims=outside.claims,
             now=now,
         )
         self.workers.on_released = self.handlers.released
@@ -123,6 +117,19 @@ class Agent:
         self.loop = SyncLoop(self.inbox, self._config, self.handlers)
         self.handlers.is_ready = lambda: self.loop.all_sources_ready
         self.shutdown = self._shutdown(outside.shutdown) if outside.shutdown is not None else None
+
+    def _pod_reporter(self) -> PodReporter:
+        outside = self._outside
+        return PodReporter(
+            self.statuses,
+            self.probe_results,
+            self.prober,
+            node=lambda: outside.node_info().facts,
+            journal=outside.journal,
+            now=outside.now,
+            resizes=self._resizes,
+            devices=outside.device_health,
+        )
 
     def _pinning(self) -> Pinning:
         outside = self._outside
@@ -150,6 +157,8 @@ class Agent:
             work["restored pods"] = self._restore(self._outside.restored)
         if (objects := self._outside.objects) is not None:
             work["changed objects"] = supervise("changed objects", partial(self._follow, objects))
+        if (health := self._outside.device_health) is not None:
+            work["health of devices"] = supervise("health of devices", partial(self._follow, health))
         if (stats := self._outside.stats) is not None:
             watch = partial(watch_storage, self.active_pods, self.pleg, stats, self.inbox)
             work["limits on files"] = supervise("limits on files", watch)
@@ -267,7 +276,7 @@ class Agent:
         await self.inbox.put(Said(API_SOURCE, Restored(pods)))
         self._restored.set()
 
-    async def _follow(self, objects: PodObjects) -> None:
+    async def _follow(self, objects: PodObjects | DeviceHealth) -> None:
         async with aclosing(objects.changes()) as changes:
             async for uids in changes:
                 await self.inbox.put(ObjectsChanged(uids))

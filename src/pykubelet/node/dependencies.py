@@ -19,6 +19,7 @@ from pykubelet.pod.lifecycle.pod_features import PodFeatures
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.observed import ObservedPod
 from pykubelet.pod.ports.api import Keyring, PodApi, PodObjects, Recorder, RuntimeClasses
+from pykubelet.pod.ports.claims import Claims, DeviceHealth
 from pykubelet.pod.ports.devices import Devices
 from pykubelet.pod.ports.machine import (
     AllocationStore,
@@ -100,6 +101,10 @@ class Dependencies(Struct, frozen=True, kw_only=True):
     logs: LogFiles | None = None
     devices: Devices | None = None
     """Those that plug-ins bring."""
+    claims: Claims | None = None
+    """On devices that were allocated to pods."""
+    device_health: DeviceHealth | None = None
+    """Of the devices that containers have; None: nothing is told of it."""
     stats: StorageStats | None = None
     """What pods write is measured, and limits on that are kept; None: they are not."""
     eviction: EvictionParts | None = None

@@ -30,6 +30,7 @@ from pykubelet.pod.lifecycle.termination_grace import pod_grace
 from pykubelet.pod.moments import Admitted, Evicted, Journal, Preempted, about
 from pykubelet.pod.observed import ObservedPod, State
 from pykubelet.pod.ports.api import Recorder
+from pykubelet.pod.ports.claims import Claims
 from pykubelet.pod.ports.devices import Devices
 from pykubelet.pod.ports.machine import Checkpoint
 from pykubelet.pod.resize.feasibility import ResizeRules
@@ -66,6 +67,7 @@ class PodHandlers:
         pinning: Pinning | None = None,
         mirrors: MirrorPods | None = None,
         devices: Devices | None = None,
+        claims: Claims | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.table = table
@@ -83,6 +85,7 @@ class PodHandlers:
         self._pinning = pinning
         self._mirrors = mirrors
         self._devices = devices
+        self._claims = claims
         self._now = now
         self.is_ready: Callable[[], bool] = lambda: True
         """Whether every source has spoken."""
@@ -260,6 +263,8 @@ class PodHandlers:
         self._resizes.keep({*(pod.metadata.uid for pod in self.table.pods()), *self.workers.workers})
         if self._devices is not None:
             self._devices.retain(self.known_uids())
+        if self._claims is not None:
+            self._claims.retain(self.known_uids())
         for uid in sorted(found.keys() & self._rejected):
             if uid not in self.workers.workers and (pod := self.table.get(uid)) is not None:
                 # An earlier agent ran what this one turns away.

@@ -4,6 +4,7 @@ import logging
 from typing import assert_never
 
 from pykubelet.pod import moments as m
+from pykubelet.pod.claims.moments import ClaimDriverCalled, ClaimsHandled
 from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
 from pykubelet.pod.resize.moments import ResizeAsked, Resized
 
@@ -29,7 +30,7 @@ def is_worth_a_line(moment: m.Moment) -> bool:
             return False
         case m.CertificateRotated() | m.CertificateRenewalFailed() | m.OrphanFound() | m.NodeStage():
             return False
-        case m.ApiRetried() | m.EventsFollowed():
+        case m.ApiRetried() | m.EventsFollowed() | ClaimDriverCalled():
             return False
         case (
             m.Watched()
@@ -42,7 +43,7 @@ def is_worth_a_line(moment: m.Moment) -> bool:
             | ResizeAsked()
         ):
             return True
-        case m.PhaseEntered() | m.Began() | m.Awaiting() | m.StopAsked() | m.DeadlinePassed():
+        case m.PhaseEntered() | m.Began() | m.Awaiting() | m.StopAsked() | m.DeadlinePassed() | ClaimsHandled():
             return True
         case m.SandboxMade() | m.PullBegun() | m.PullProgressed() | m.PullEnded() | m.ContainerCreated():
             return True

@@ -19,8 +19,9 @@ from pykubelet.node.container_env import container_environment
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.hooks import RuntimeHooks
 from pykubelet.node.images import Images
-from pykubelet.node.not_started import NotStarted
+from pykubelet.node.not_started import NotStarted, awaited
 from pykubelet.node.pinning import Pinning
+from pykubelet.node.pod_devices import PodDevices
 from pykubelet.node.pod_killer import PodKiller, named_container, together
 from pykubelet.node.pull_secrets import fetch_pull_secrets
 from pykubelet.node.resizer import Resizer
@@ -30,7 +31,6 @@ from pykubelet.pod import moments as m
 from pykubelet.pod.container.container_config import container_config
 from pykubelet.pod.container.container_moments import container_kind
 from pykubelet.pod.container.dns import missing_cluster_dns, pod_dns
-from pykubelet.pod.container.failures import missing_object
 from pykubelet.pod.container.field_path import field_path
 from pykubelet.pod.container.mounts import block_devices
 from pykubelet.pod.container.sandbox_config import sandbox_config
@@ -47,7 +47,6 @@ from pykubelet.pod.lifecycle.plan import PodActions
 from pykubelet.pod.lifecycle.termination_grace import container_grace
 from pykubelet.pod.moments import about
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox, State
-from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.pod.ports.runtime import ContainerConfig, Image, SandboxConfig
 from pykubelet.pod.status.container_status import Waiting, starts_told
 
@@ -101,7 +100,7 @@ class KubeRuntime:
         self._classes = outside.classes
         self._objects = outside.objects
         self._logs = outside.logs
-        self._devices = outside.devices
+        self._devices = PodDevices(outside)
         self._image_used = outside.image_used
         self._addressed = outside.addressed
         self._pinning = pinning
@@ -140,6 +139,7 @@ class KubeRuntime:
         untold = "" if actions.kill_pod else await self._resizer.tell(pod, observed, actions.resizes)
         if actions.create_sandbox:
             await self._clear_init_containers(pod, observed)
+            await self._devices.prepare(pod)
             place = await self._make_sandbox(pod, actions.attempt, setup)
         elif actions.kill_pod or not actions.starts:
             return Acted(has_changed=not untold, again_in=_SOON if untold else None)
@@ -360,7 +360,7 @@ class KubeRuntime:
         node = self._node()
         env = await container_environment(self._objects, pod, container, node, place.ips)
         prepared = await self._host.mounts(pod, container, attempt, place.volumes, env, place.ips)
-        given = await self._devices.prepared(pod, container) if self._devices is not None else ContainerDevices()
+        given = await self._devices.given(pod, container)
         blocks = block_devices(pod, container, place.volumes)
         config = container_config(
             pod,
@@ -382,8 +382,8 @@ class KubeRuntime:
     # --- telling
 
     def _failure(self, pod: Pod, container: Container, reason: str, error: PykubeletError) -> NotStarted:
-        if (missing := missing_object(error)) is not None:
-            self._note(pod, m.Awaiting(missing.kind, missing.name, str(error)))
+        if (awaiting := awaited(error)) is not None:
+            self._note(pod, awaiting)
         self._tell(pod, container, "Warning", "Failed", f"Error: {error}")
         after = error.after if isinstance(error, Retry) else _SLOWLY
         return NotStarted(reason, str(error), again_in=_SOON if after is None else after)

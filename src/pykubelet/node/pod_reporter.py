@@ -16,6 +16,8 @@ from pykubelet.node.status_manager import StatusManager
 from pykubelet.pod.container.container_moments import exits
 from pykubelet.pod.moments import Journal, about
 from pykubelet.pod.observed import ObservedPod
+from pykubelet.pod.ports.claims import DeviceHealth
+from pykubelet.pod.status.device_health import with_devices
 from pykubelet.pod.status.phase import is_terminal_phase
 from pykubelet.pod.status.pod_status import Failure, NodeFacts, Waiting, finished_status, pod_status
 
@@ -33,6 +35,7 @@ class PodReporter:
         journal: Journal,
         now: Callable[[], datetime],
         resizes: PodResizes,
+        devices: DeviceHealth | None = None,
     ) -> None:
         self._statuses = statuses
         self._results = results
@@ -41,6 +44,7 @@ class PodReporter:
         self._journal = journal
         self._now = now
         self._resizes = resizes
+        self._devices = devices
         self._seen: dict[str, ObservedPod] = {}
         self._waiting: dict[str, Mapping[str, Waiting]] = {}
         self._failures: dict[str, Failure] = {}
@@ -94,7 +98,7 @@ class PodReporter:
 
     def _status(self, pod: Pod, observed: ObservedPod, *, is_terminal: bool = False) -> PodStatus:
         uid = pod.metadata.uid
-        return pod_status(
+        status = pod_status(
             pod,
             observed,
             self._statuses.get(uid) or pod.status,
@@ -107,3 +111,4 @@ class PodReporter:
             resize=self._resizes.conditions(uid),
             actuated=self._resizes.told(uid),
         )
+        return with_devices(status, self._devices.of(pod)) if self._devices is not None else status

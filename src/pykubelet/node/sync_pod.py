@@ -17,6 +17,7 @@ from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.kuberuntime import KubeRuntime, PodSetup
 from pykubelet.node.mirrors import MirrorPods
 from pykubelet.node.pinning import Pinning
+from pykubelet.node.pod_devices import PodDevices
 from pykubelet.node.pod_killer import PodKiller
 from pykubelet.node.pod_reporter import PodReporter
 from pykubelet.node.probe_results import ProbeResultsStore
@@ -70,6 +71,8 @@ class PodSync:
         self._objects = outside.objects
         self._planned = outside.planned
         self._devices = outside.devices
+        self._claims = outside.claims
+        self._pod_devices = PodDevices(outside)
         self._prober = prober
         self._results = results
         self._reporter = reporter
@@ -108,6 +111,8 @@ class PodSync:
         cgroup_parent = await self._make_cgroup(wide, observed)
         volumes, id_mappings = await self._step("volumes", self._make_folders_and_volumes(pod))
         setup = PodSetup(cgroup_parent=cgroup_parent, volumes=volumes, id_mappings=id_mappings)
+        if observed.is_running:
+            await self._pod_devices.take_up(pod)
         observed, retry_in = await self._run_containers(pod, observed, setup)
         if self._reporter.has_ended(pod.metadata.uid):
             return Synced(ended=True)
@@ -127,6 +132,8 @@ class PodSync:
         observed = await self._look_and_report_if_possible(pod)
         if observed.is_running:
             raise Retry("some containers do not end")
+        if self._claims is not None:  # before anybody hears of its end: others may have the devices then
+            await self._claims.unprepare(pod.metadata.uid)
         self._prober.remove(pod.metadata.uid)
 
     async def release(self, pod: Pod) -> None:

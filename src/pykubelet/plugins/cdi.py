@@ -68,8 +68,7 @@ def expanded(wanted: ContainerDevices, folders: Sequence[str] = FOLDERS) -> Cont
     found = changed(wanted, cdi_devices=())
     used: set[int] = set()
     for name in wanted.cdi_devices:
-        if not _NAME.fullmatch(name):
-            raise Invalid(f"{name[:200]!r} is no name of a device: it takes vendor.com/class=name")
+        check_device_name(name)
         kind, _, device = name.partition("=")
         owners = ((number, each) for number, spec in enumerate(specs) if spec.kind == kind for each in spec.devices)
         number, owner = max((each for each in owners if each[1].name == device), default=(-1, None), key=_number)
@@ -81,6 +80,12 @@ def expanded(wanted: ContainerDevices, folders: Sequence[str] = FOLDERS) -> Cont
             found = _edited(found, specs[number].container_edits, name)
         found = _edited(found, owner.container_edits, name)
     return found
+
+
+def check_device_name(name: str) -> None:
+    """Raises Invalid."""
+    if not _NAME.fullmatch(name):
+        raise Invalid(f"{name[:200]!r} is no name of a device: it takes vendor.com/class=name")
 
 
 def _number(found: tuple[int, object]) -> int:

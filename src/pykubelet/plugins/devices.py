@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,11 +24,10 @@ from pykubelet.plugins.cdi import expanded
 from pykubelet.pod.devices.allocations import DeviceInventory, Holder
 from pykubelet.pod.devices.checkpoint import Remembered, read, written
 from pykubelet.pod.devices.choice import Device, Wanted, chosen, preference
+from pykubelet.pod.devices.merged import merged
 from pykubelet.pod.devices.topology import hints_of, pod_hints_of
 from pykubelet.pod.pinning.topology_hints import Hints
 from pykubelet.pod.ports.devices import ContainerDevices
-from pykubelet.pod.ports.runtime import Device as DeviceNode
-from pykubelet.pod.ports.runtime import Mount
 from pykubelet.web.socket_door import keep_door
 
 if TYPE_CHECKING:
@@ -273,28 +272,6 @@ class PluginDevices:
             write_whole(Path(path), written(Remembered(self.inventory.held, well)), outlives_power=False)
         except OSError as error:
             log.error("who has which devices cannot be remembered: %s: %s", path, error.strerror)
-
-
-def merged(parts: Iterable[ContainerDevices]) -> ContainerDevices:
-    """What several plug-ins want for one container: whoever says something first is believed."""
-    env: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    mounts: dict[str, Mount] = {}
-    devices: dict[str, DeviceNode] = {}
-    names: dict[str, None] = {}
-    for part in parts:
-        env = {**part.env, **env}
-        annotations = {**part.annotations, **annotations}
-        mounts = {**{each.container_path: each for each in part.mounts}, **mounts}
-        devices = {**{each.container_path: each for each in part.devices}, **devices}
-        names |= dict.fromkeys(part.cdi_devices)
-    return ContainerDevices(
-        env=env,
-        annotations=annotations,
-        mounts=tuple(mounts.values()),
-        devices=tuple(devices.values()),
-        cdi_devices=tuple(names),
-    )
 
 
 @asynccontextmanager

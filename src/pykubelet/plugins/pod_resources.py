@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.base.errors import NotFound
 from pykubelet.base.rate_limit import TokenBucket
+from pykubelet.pod.claims.table import ClaimKey, PreparedDevice
 from pykubelet.pod.devices.allocations import DeviceInventory
 from pykubelet.pod.devices.choice import Device
 from pykubelet.pod.pinning.memory_state import Block
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from pykubelet.plugins._gen import pod_resources_pb2 as wire
 
 log = logging.getLogger(__name__)
+
+Claimed = Callable[[Pod, Container], Iterable[tuple[ClaimKey, Iterable[tuple[str, PreparedDevice]]]]]
+"""What a container has: of which claim, from which driver."""
 
 SOCKET: Final = "kubelet.sock"
 _RATE: Final = 100.0
@@ -43,12 +48,19 @@ class PodResources:
     """`pods` are those that run here."""
 
     def __init__(
-        self, folder: str, pods: Callable[[], Collection[Pod]], devices: Callable[[], DeviceInventory], pinned: Pinned
+        self,
+        folder: str,
+        pods: Callable[[], Collection[Pod]],
+        devices: Callable[[], DeviceInventory],
+        pinned: Pinned,
+        *,
+        claims: Claimed = lambda pod, container: (),
     ) -> None:
         self._folder = folder
         self._pods = pods
         self._devices = devices
         self._pinned = pinned
+        self._claims = claims
         self._bucket = TokenBucket(_RATE, _BURST)
 
     async def run(self) -> None:
@@ -106,6 +118,7 @@ class PodResources:
                 ],
                 cpu_ids=sorted(pinned.cpus(uid, each.name)),
                 memory=[_memory(block) for block in pinned.memory(uid, each.name)],
+                dynamic_resources=[_claimed(key, found) for key, found in self._claims(pod, each)],
             )
             for each in lasting
         ]
@@ -138,6 +151,21 @@ def _devices(resource: str, ids: Iterable[str], known: Mapping[str, Device]) -> 
         )
         for each in sorted(ids)
     ]
+
+
+def _claimed(claim: ClaimKey, devices: Iterable[tuple[str, PreparedDevice]]) -> "wire.DynamicResource":
+    from pykubelet.plugins._gen import pod_resources_pb2 as wire
+
+    resources = [
+        wire.ClaimResource(
+            cdi_devices=[wire.CDIDevice(name=id_) for id_ in each.cdi_ids],
+            driver_name=driver,
+            pool_name=each.pool,
+            device_name=each.device,
+        )
+        for driver, each in devices
+    ]
+    return wire.DynamicResource(claim_name=claim.name, claim_namespace=claim.namespace, claim_resources=resources)
 
 
 def _memory(block: Block) -> "wire.ContainerMemory":

@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 CSI: Final = "CSIPlugin"
 DEVICES: Final = "DevicePlugin"
+DRA: Final = "DRAPlugin"
 _SERVICE: Final = "pluginregistration.Registration"
 _PERIOD: Final = 1.0
 _TO_ANSWER: Final = 10.0

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from pykubelet.base.journal import Rule
 from pykubelet.pod import moments as m
+from pykubelet.pod.claims.moments import ClaimDriverCalled, ClaimsHandled
 from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
 
 _SLOW: Final = 0.05
@@ -68,4 +69,6 @@ _RULES: Final[Mapping[type[m.Moment], Callable[[Any], Rule]]] = {
     DriverCalled: lambda of: Rule(("driver", of.driver, of.method), of.code, keep=of.code != "OK"),
     VolumeChanged: lambda of: Rule(("volume", of.plugin, of.operation), of.error, keep=bool(of.error)),
     m.ProbingEnded: lambda of: _NONE,
+    ClaimsHandled: lambda of: Rule(("claims", of.operation), of.error),
+    ClaimDriverCalled: lambda of: _NONE,
 }

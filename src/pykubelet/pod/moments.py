@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pykubelet.api.pod import Pod
 from pykubelet.base import journal
-from pykubelet.base.journal import About
+from pykubelet.pod.claims.moments import OfClaims
 from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
@@ -24,8 +24,8 @@ Step = Literal["look", "devices", "network", "mirror pod", "cgroup", "volumes", 
 StopReason = Literal["deleted", "removed", "preempted", "evicted", "rejected", "ended", "orphaned", "shutdown"]
 """Who asks: the API server's pod is deleted; no source has it now; a critical pod needs its room; it uses too much; an
 earlier agent ran what this one turned away; it ran to its end or deadline; nobody knew it; the machine goes down."""
-Awaited = Literal["pod", "network", "volume", "configmap", "secret", "mirror pod", "pull", "pull slot"]
-"""A pull: of the same image for another pod."""
+Awaited = Literal["pod", "network", "volume", "configmap", "secret", "mirror pod", "pull", "pull slot",
+                  "claim", "driver"]  # fmt: skip
 LONGEST_MESSAGE: Final = 1024
 """Of what people were told: a probe may say ten times as much, and there may be two thousand pods."""
 
@@ -111,7 +111,7 @@ class Awaiting(Struct, frozen=True, tag=True):
 
     what: Awaited
     name: str
-    """Which one; of a pod its uid, of a pull its image."""
+    """Which one; of a pod its uid, of a pull, for another pod, its image."""
     message: str = ""
 
 
@@ -383,10 +383,10 @@ Probing = Probed | HealthChanged | ProbingEnded
 Reporting = StatusSet | StatusSent | StatusAcknowledged | PodDeleted | EventRecorded
 OfNode = RuntimeCalled | Relisted | ImageRemoved | EventsFollowed | VolumeChanged | DriverCalled | NodeStage
 OfApi = ApiAnswered | ApiRequested | ApiRetried | CertificateRotated | CertificateRenewalFailed
-Moment = Arrival | Work | Containers | Probing | Reporting | OfNode | OfApi
+Moment = Arrival | Work | Containers | Probing | Reporting | OfNode | OfApi | OfClaims
 Journal = journal.Journal[Moment]
 Noted = journal.Noted[Moment]
 
 
-def about(pod: Pod) -> About:
-    return About(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name)
+def about(pod: Pod) -> journal.About:
+    return journal.About(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name)

@@ -18,6 +18,7 @@ from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.plugins import devices as room
 from pykubelet.plugins._gen import device_plugin_pb2 as wire
 from pykubelet.plugins.devices import CHECKPOINT, PluginDevices
+from pykubelet.pod.devices.merged import merged
 from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.pod.ports.runtime import Device, Mount
 
@@ -321,7 +322,7 @@ async def test_several_plug_ins_for_one_container_are_put_together() -> None:
         devices=(Device(host_path="/dev/2", container_path="/dev/x"),),
         cdi_devices=("a/b=c", "a/b=d"),
     )
-    found = room.merged([one, other])
+    found = merged([one, other])
     assert found.env == {"A": "1", "B": "1", "C": "2"}
     assert {each.container_path: each.host_path for each in found.mounts} == {"/m": "/1", "/n": "/2"}
     assert [each.host_path for each in found.devices] == ["/dev/1"]

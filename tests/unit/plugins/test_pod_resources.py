@@ -10,9 +10,12 @@ import pytest
 
 from kit.pods import make_pod
 from kit.waiting import eventually
+from pykubelet.api.container import Container
+from pykubelet.api.pod import Pod
 from pykubelet.base.errors import NotFound, PykubeletError
 from pykubelet.plugins._gen import pod_resources_pb2 as wire
 from pykubelet.plugins.pod_resources import Pinned, PodResources
+from pykubelet.pod.claims.table import ClaimKey, PreparedDevice
 from pykubelet.pod.devices.allocations import DeviceInventory, Holder
 from pykubelet.pod.devices.choice import Device
 from pykubelet.pod.pinning.memory_state import Block
@@ -37,11 +40,16 @@ PINNED = Pinned(
 )
 
 
+def claimed(pod: Pod, container: Container) -> list[tuple[ClaimKey, list[tuple[str, PreparedDevice]]]]:
+    device = PreparedDevice("pool", "gpu-0", ("gpu",), ("example.com/gpu=0",))
+    return [(ClaimKey("default", "one"), [("gpu.example.com", device)])] if pod.metadata.uid == "u1" else []
+
+
 @asynccontextmanager
 async def asking() -> AsyncIterator[Channel]:
     with tempfile.TemporaryDirectory(prefix="pykubelet-") as folder:
         pods = (make_pod("p", uid="u1"), make_pod("q", uid="u2"))
-        here = PodResources(folder, lambda: pods, inventory, PINNED)
+        here = PodResources(folder, lambda: pods, inventory, PINNED, claims=claimed)
         task = asyncio.create_task(here.run())
         await eventually(Path(folder, "kubelet.sock").exists)
         channel = Channel(f"{folder}/kubelet.sock", deadline=20)
@@ -65,6 +73,16 @@ async def test_every_pod_is_told_with_what_its_containers_have() -> None:
     assert list(container.cpu_ids) == [2, 3]
     assert [(each.memory_type, each.size) for each in container.memory] == [("memory", 64)]
     assert not second.containers[0].devices
+    assert not second.containers[0].dynamic_resources
+    (claim,) = container.dynamic_resources
+    assert (claim.claim_namespace, claim.claim_name) == ("default", "one")
+    (found_device,) = claim.claim_resources
+    assert (found_device.driver_name, found_device.pool_name, found_device.device_name) == (
+        "gpu.example.com",
+        "pool",
+        "gpu-0",
+    )
+    assert [each.name for each in found_device.cdi_devices] == ["example.com/gpu=0"]
 
 
 async def test_one_pod_is_told_by_its_name() -> None:

@@ -13,7 +13,7 @@ class ClaimsHandled(Struct, frozen=True, tag=True):
     error: str = ""
 
 
-class DriverCalled(Struct, frozen=True, tag=True):
+class ClaimDriverCalled(Struct, frozen=True, tag=True):
     """Of claims on devices."""
 
     driver: str
@@ -24,4 +24,4 @@ class DriverCalled(Struct, frozen=True, tag=True):
     seconds: float
 
 
-OfClaims = ClaimsHandled | DriverCalled
+OfClaims = ClaimsHandled | ClaimDriverCalled

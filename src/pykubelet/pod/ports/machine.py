@@ -167,7 +167,7 @@ class ShutdownTimes(Protocol):
         ...
 
 
-LastKind = Literal["configmap", "secret", "token", "runtimeclass", "services", "node", "claimedvolume"]
+LastKind = Literal["configmap", "secret", "token", "runtimeclass", "services", "node", "claimedvolume", "resourceclaim"]
 
 
 class LastKnown(Protocol):

@@ -42,7 +42,10 @@ _STEPS: Final[Mapping[type[c.Cause], Next]] = {
     c.Failed: Next("never", "this pod is not started again"),
 }
 _PULLED: Final = (c.ImageNotFound, c.TagNotFound, c.ImageDenied, c.RegistryUnreachable, c.ImagePullFailed)
-_TRIED: Final = (c.VolumeFailed, c.NetworkNotReady, c.SandboxFailed, c.ContainerNotMade, c.HookFailed, c.WrongUser)
+_TRIED: Final = (
+    *(c.VolumeFailed, c.ClaimNotReady, c.DriverAway, c.NetworkNotReady, c.SandboxFailed),
+    *(c.ContainerNotMade, c.HookFailed, c.WrongUser),
+)
 
 
 def next_step(
@@ -88,6 +91,10 @@ def advice(cause: c.Cause, pod: str, namespace: str) -> tuple[str, ...]:
             return _of_image(cause, namespace)
         case c.NoRoom() | c.UntoleratedTaint() | c.RuntimeDown() | c.AgentDown() | c.PortTaken():
             return _of_place(cause)
+        case c.ClaimNotReady(claim=claim):
+            return (f"kubectl -n {namespace} describe resourceclaim {claim}",)
+        case c.DriverAway(driver=driver):
+            return (f"look at the pods and the log of driver {driver} on the node: it has to register there",)
         case c.ObjectNotFound(kind=kind, name=name):
             return (f"kubectl -n {namespace} create {kind.lower()} {name} ..., or set optional: true in the pod",)
         case c.KeyNotFound(kind=kind, name=name, key=key):

@@ -118,6 +118,20 @@ class VolumeFailed(_Of, frozen=True, kw_only=True):
     message: str
 
 
+class ClaimNotReady(_Of, frozen=True, kw_only=True):
+    """A claim on devices, which cannot be used as it is or whose driver cannot prepare it."""
+
+    claim: str
+    message: str
+
+
+class DriverAway(_Of, frozen=True, kw_only=True):
+    """Of claimed devices: it is not on the node, or does not answer."""
+
+    driver: str
+    message: str
+
+
 class NetworkNotReady(_Of, frozen=True, kw_only=True):
     message: str
 
@@ -261,7 +275,10 @@ OfImage = (
     ImageNotFound | TagNotFound | ImageDenied | RegistryUnreachable | ImagePullFailed | ImageNeverPulled
     | InvalidImageName | PullSlow
 )  # fmt: skip
-OfNeeds = ObjectNotFound | KeyNotFound | VolumeFailed | NetworkNotReady | SandboxFailed | PortTaken
+OfNeeds = (
+    ObjectNotFound | KeyNotFound | VolumeFailed | ClaimNotReady | DriverAway | NetworkNotReady | SandboxFailed
+    | PortTaken
+)  # fmt: skip
 OfContainer = (
     ContainerNotMade | WrongUser | CommandNotFound | Crashed | OutOfMemory | ReadOnlyFileSystem | PermissionDenied
     | ProbeFailed | HookFailed | ReadinessGate

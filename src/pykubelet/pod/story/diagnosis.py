@@ -137,6 +137,10 @@ def _of_needs(seen: Evidence) -> c.Cause | None:
                 return c.SandboxFailed(message=error) if error else None
             case m.Awaiting(what="network", message=message):
                 return c.NetworkNotReady(message=message)
+            case m.Awaiting(what="claim", message=message, name=name):
+                return c.ClaimNotReady(claim=name, message=message)
+            case m.Awaiting(what="driver", message=message, name=name):
+                return c.DriverAway(driver=name, message=message)
             case m.Awaiting(what="volume" | "configmap" | "secret", message=message, name=name):
                 volume = name or _named_in(seen.pod, message)
                 return _of_volume(seen, message) or c.VolumeFailed(volume=volume, message=message)

@@ -18,8 +18,8 @@ def sentence(cause: c.Cause, now: datetime) -> str:
         ):  # fmt: skip
             return _of_image(cause, now)
         case (
-            c.ObjectNotFound() | c.KeyNotFound() | c.VolumeFailed() | c.NetworkNotReady() | c.SandboxFailed()
-            | c.PortTaken()
+            c.ObjectNotFound() | c.KeyNotFound() | c.VolumeFailed() | c.ClaimNotReady() | c.DriverAway()
+            | c.NetworkNotReady() | c.SandboxFailed() | c.PortTaken()
         ):  # fmt: skip
             return _of_needs(cause)
         case c.RuntimeDown() | c.ApiServerAway() | c.AgentDown():
@@ -81,6 +81,10 @@ def _of_needs(cause: c.OfNeeds) -> str:
             return (
                 f"waits for {f'volume {volume}' if volume else 'a volume'}, which cannot be mounted: {_short(message)}"
             )
+        case c.ClaimNotReady(claim=claim, message=message):
+            return f"waits for resource claim {claim}: {_short(message)}"
+        case c.DriverAway(driver=driver, message=message):
+            return f"waits for DRA driver {driver}: {_short(message)}"
         case c.NetworkNotReady(message=message):
             return f"waits for the node's network: {_short(message)}"
         case c.SandboxFailed(message=message):

@@ -45,6 +45,7 @@ _LIFETIME: Final = (
     *(60.0, 3600.0, 14400.0, 86400.0, 604800.0, 2592000.0, 7776000.0, 15552000.0, 31104000.0, 124416000.0),
 )
 
+_CLAIMS: Final = _exponential(0.1, 400.0 ** (1 / 14), 15)
 _STORAGE: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 25.0, 50.0, 120.0, 300.0, 600.0)
 _RESIZES: Final = (10.0, 50.0, 100.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4, 3e4, 6e4, 12e4, 3e5, 6e5)
 _DELEGATED: Final = (0.25, 0.5, 0.7, 1.0, 1.5, 3.0, 5.0, 10.0)
@@ -252,6 +253,24 @@ VOLUMES: Final = (
     _gauge("volume_manager_total_volumes", "Volumes that there are, and that pods want.", *("plugin_name", "state")),
 )
 
+CLAIMS: Final = (
+    _histogram(
+        "dra_operations_duration_seconds",
+        _CLAIMS,
+        "How long it took to prepare all resource claims of a pod, or to give them back; is_error is true of success.",
+        *("operation_name", "is_error"),
+    ),
+    _histogram(
+        "dra_grpc_operations_duration_seconds",
+        _CLAIMS,
+        "How long drivers of allocated devices took to answer.",
+        *("driver_name", "method_name", "grpc_status_code"),
+    ),
+    _gauge(
+        "dra_resource_claims_in_use", "Resource claims that are prepared: by driver, and of any (<any>).", "driver_name"
+    ),
+)
+
 AUTH: Final = (
     _histogram(
         "apiserver_client_certificate_expiration_seconds",
@@ -299,6 +318,7 @@ METRICS: Final = (
     *RUNTIME,
     *MACHINE,
     *VOLUMES,
+    *CLAIMS,
     *AUTH,
     *HTTP,
     _gauge("kubernetes_build_info", "Which program this is; the value is always 1.", *_BUILD_LABELS),

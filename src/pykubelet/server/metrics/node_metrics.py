@@ -10,6 +10,7 @@ from functools import cache
 from typing import Final, Literal, assert_never
 
 from pykubelet.pod import moments as m
+from pykubelet.pod.claims.moments import ClaimDriverCalled, ClaimsHandled, OfClaims
 from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import Result
@@ -96,6 +97,8 @@ class NodeMetrics:
             self._read_node(moment)
         elif isinstance(moment, m.OfApi):
             self._read_api(moment)
+        elif isinstance(moment, OfClaims):
+            self._read_claims(moment)
         elif isinstance(moment, m.Work):
             self._read_work(moment, uid)
         elif isinstance(moment, m.Probing):
@@ -280,6 +283,16 @@ class NodeMetrics:
                 self._meters.set("kubelet_pleg_last_seen_seconds", self._now().timestamp())
             case m.ImageRemoved(_, reason):
                 count("kubelet_image_garbage_collected_total", reason)
+            case _:
+                assert_never(moment)
+
+    def _read_claims(self, moment: OfClaims) -> None:
+        match moment:
+            case ClaimsHandled(operation, seconds, error):
+                succeeded = "false" if error else "true"  # the label says the opposite, here as upstream
+                self._meters.observe("dra_operations_duration_seconds", seconds, operation, succeeded)
+            case ClaimDriverCalled(driver, method, code, seconds):
+                self._meters.observe("dra_grpc_operations_duration_seconds", seconds, driver, method, code)
             case _:
                 assert_never(moment)
 

@@ -30,7 +30,9 @@ def test_a_claim_stays_until_the_last_pod_has_left() -> None:
     table = ClaimTable()
     table.hold(claim("one", "a", "b"), "a")
     held = table.hold(claim("one", "a", "b"), "b")
-    assert (held.pods, held.drivers, held.is_prepared) == ({"a", "b"}, {DRIVER: ()}, False)
+    assert held.pods == {"a", "b"}
+    assert held.drivers == {DRIVER: ()}
+    assert not held.is_prepared
     table.prepared(ONE, {DRIVER: (PreparedDevice("pool", "gpu-0", ("gpu",), ("v/c=0",)),)})
     assert table.hold(claim("one", "a", "b"), "b").is_prepared
     assert [driver for driver, _ in table.devices("default", ClaimUse("one", "gpu"))] == [DRIVER]

@@ -58,6 +58,7 @@ def test_codes_are_stable() -> None:
         "NotScheduled SchedulingGated NoRoom UntoleratedTaint ImageNotFound TagNotFound ImageDenied "
         "RegistryUnreachable "
         "ImagePullFailed ImageNeverPulled InvalidImageName PullSlow ObjectNotFound KeyNotFound VolumeFailed "
+        "ClaimNotReady DriverAway "
         "NetworkNotReady SandboxFailed PortTaken ContainerNotMade WrongUser CommandNotFound Crashed OutOfMemory "
         "ReadOnlyFileSystem PermissionDenied ProbeFailed HookFailed ReadinessGate RuntimeDown ApiServerAway AgentDown "
         "Evicted Preempted DeadlineExceeded Rejected Failed"
@@ -72,6 +73,8 @@ def test_codes_are_stable() -> None:
         causes.NotScheduled(),
         causes.ImagePullFailed(container="app", image="x", message="disk full"),
         causes.InvalidImageName(container="app", image="X Y"),
+        causes.ClaimNotReady(claim="gpu", message="not allocated"),
+        causes.DriverAway(driver="gpu.example.com", message="DRA driver gpu.example.com is not registered"),
         causes.NetworkNotReady(message="no CNI"),
         causes.SandboxFailed(message="no CNI"),
         causes.ContainerNotMade(container="app", reason="CreateContainerError", message="no"),

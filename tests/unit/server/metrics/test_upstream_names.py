@@ -27,7 +27,6 @@ NOT_SERVED = {
     "rest_client_transport_.*": "of the Go client's cache of connections",
     "rest_client_dns_resolution_duration_seconds": "the HTTP client keeps names resolved without telling",
     "rest_client_exec_plugin_.*": "credential plug-ins are run, but not counted yet",
-    "dra_.*": "there is no dynamic resource allocation",
     "plugin_manager_total_plugins": "plug-ins that register are not counted yet",
     "kubelet_device_plugin_.*|kubelet_pod_resources_endpoint_.*": "there are no device plug-ins",
     "kubelet_image_volume_.*": "there are no image volumes",
