@@ -24,6 +24,7 @@ from pykubelet.host.oom_kills import watch_oom_kills
 from pykubelet.host.prepare import keep_processes_sorted
 from pykubelet.host.shutdown_state import ShutdownState
 from pykubelet.host.stats import StatsReader
+from pykubelet.host.volumes.made_folders import MadeFolders
 from pykubelet.node.dependencies import Dependencies, NodeInfo, ShutdownParts
 from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.image_gc import ImageGc, Look
@@ -34,6 +35,7 @@ from pykubelet.node.ownership import Ownership, OwnPods
 from pykubelet.node.pinning import PinningParts
 from pykubelet.node.pleg import Pleg
 from pykubelet.node.pod_cidr import tell_pod_cidr
+from pykubelet.node.volume_removals import VolumeRemovals
 from pykubelet.pod.eviction.thresholds import Pressure
 from pykubelet.pod.ports.api import Keyring, PodObjects
 from pykubelet.pod.ports.runtime import Capabilities
@@ -187,6 +189,10 @@ def chores(
         api, configured = base.api, base.config.pod_cidr
         node = (lambda: api.view.node or parts.reporter.node) if api else (lambda: None)
         found["pod addresses"] = partial(tell_pod_cidr, can.set_pod_cidr, node, configured)
+    if (server := base.api) is not None:
+        folders, owner = MadeFolders(str(base.config.root_dir)), parts.reporter.ownership
+        removals = VolumeRemovals(server.nodes, lambda: server.view.node if owner.is_ours else None, folders)
+        found["folders of volumes that went"] = removals.run
     if can.keeps_images:
         found["image gc"] = partial(parts.image_gc.run, look)
     return found

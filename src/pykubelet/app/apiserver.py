@@ -18,7 +18,7 @@ from pykubelet.apiserver.aggregation.aggregator import Aggregator
 from pykubelet.apiserver.aggregation.registration import Registration
 from pykubelet.apiserver.controllers.all import Means, check_choice, run_all
 from pykubelet.apiserver.controllers.client import ControllerClient
-from pykubelet.apiserver.controllers.volumes.host_path import HostPathProvisioner
+from pykubelet.apiserver.controllers.volumes.host_path import HostPathProvisioner, boot_id
 from pykubelet.apiserver.requests.users import MASTERS, authenticated
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.security.addresses import ClusterAddresses, kubelet_endpoints
@@ -125,7 +125,8 @@ def _registered(server: ApiServer, pki: Pki, addresses: ClusterAddresses, config
     )
     measure = partial(metrics.of_pods, backend)
     client = ControllerClient(backend)
-    provisioner = HostPathProvisioner(client, config.host_path_volumes) if config.host_path_volumes else None
+    folder = config.host_path_volumes
+    provisioner = HostPathProvisioner(client, folder, boot_id()) if folder else None
     front_proxy = pki.front_proxy_authority().pem.decode()
     return Means(client, pki.authority, addresses, access.tokens, measure, front_proxy, provisioner)
 

@@ -16,12 +16,12 @@ from pykubelet.api.storage import ClaimedVolume, LocalVolumeSource, PersistentVo
 from pykubelet.api.volume_sources import NFSVolumeSource
 from pykubelet.api.volumes import Volume
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.base.open_folder import make_open_folder
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.threads import in_thread
 from pykubelet.host.volumes.csi import claimed, mounted
 from pykubelet.host.volumes.host_path import check_host_path
+from pykubelet.host.volumes.made_folders import MadeFolders
 from pykubelet.host.volumes.ownership import give_to_pod
 from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.references import claim_of
@@ -68,6 +68,7 @@ class ClaimedVolumes:
         self._claims = claims
         self._node = node
         self._drivers = drivers
+        self._folders = MadeFolders(dirs.root)
         self._there: dict[str, dict[str, ClaimedPlace]] = {}
         """What this agent has set up, by uid and the pod's name for it."""
 
@@ -123,7 +124,7 @@ class ClaimedVolumes:
             raise Invalid(f"{name!r} is no name of a volume")
         if spec.host_path is not None:
             if found.volume.metadata.annotations.get(PROVISIONED_BY) == HOST_PATH_PROVISIONER:
-                await in_thread(make_open_folder, spec.host_path.path)  # where it was asked for, there may be none yet
+                await self._folders.make(name, spec.host_path.path)  # where it was asked for, there may be none yet
             await in_thread(check_host_path, spec.host_path)
             return spec.host_path.path
         if spec.local is not None:

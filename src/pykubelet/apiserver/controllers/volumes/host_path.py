@@ -1,11 +1,14 @@
-"""Volumes that are folders of this machine, made when a claim wants one: enough for one machine, as others' local
-paths are."""
+"""Volumes that are folders of a node, made when a claim wants one: enough for one machine, as others' local paths are.
+
+Folders of other machines are made by their agents, and removed by them: by an annotation of its own object a node is
+asked for it, since what else nodes may read and write is upstream's, and needs no pod with an image to do it.
+"""
 
 import asyncio
 import os
 from typing import Final
 
-from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, HOSTNAME_LABEL, PROVISIONED_BY
+from pykubelet.api.rules.well_known import DEFAULT_CLASS_ANNOTATION, HOSTNAME_LABEL, PROVISIONED_BY, REMOVED_VOLUMES
 from pykubelet.api.rules.well_known import HOST_PATH_PROVISIONER as PROVISIONER
 from pykubelet.apiserver.controllers.client import NODES, VOLUMES, ControllerClient
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
@@ -20,16 +23,31 @@ from pykubelet.base.removal import sweep
 CLASS: Final = "host-path"
 _PATIENCE: Final = 2.0
 """Seconds for which a removal is waited for: others want volumes meanwhile."""
+_ASKED: Final = "pykubelet.io/removal-asked"
+"""Of a volume: the uid of the node that was asked to remove its folder."""
+_MOST_ASKED: Final = 50
+"""Of one node at a time."""
 _LONGEST_NAME: Final = 255  # of a folder; the names of a namespace and a claim alone may be longer
 
 
+def boot_id() -> str:
+    """Of this machine, as nodes report theirs; empty: it has none. Blocks."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
 class HostPathProvisioner:
-    """`folder` is where the volumes of this machine are; on other nodes they have the same path, and stay there."""
+    """`folder` is where the volumes of this machine are; on other nodes they have the same path, and those make and
+    remove them. `boot_id`: by which a node is known to be on this machine."""
 
     name = PROVISIONER
 
-    def __init__(self, client: ControllerClient, folder: str) -> None:
+    def __init__(self, client: ControllerClient, folder: str, boot_id: str = "") -> None:
         self._client = client
+        self._boot_id = boot_id
         self._folder = folder.rstrip("/")
         self._events = EventRecorder(client, PROVISIONER)
         self._removals: dict[str, asyncio.Task[str]] = {}
@@ -53,7 +71,8 @@ class HostPathProvisioner:
     async def provide(self, claim: Object, storage_class: Object) -> None:
         try:
             made = await self._volume(claim, storage_class)
-            await asyncio.to_thread(make_open_folder, made["spec"]["hostPath"]["path"])
+            if self._is_here(await self._node_of(made)):
+                await asyncio.to_thread(make_open_folder, made["spec"]["hostPath"]["path"])
             await self._client.make(VOLUMES, made)
         except ApiError as error:
             if error.code == 409:
@@ -71,6 +90,9 @@ class HostPathProvisioner:
         parent, name = os.path.split(path)
         if parent != self._folder or not name.startswith(f"{volume['metadata']['name']}_"):
             return f"{path} was not made by {PROVISIONER}: it stays as it is"
+        node = await self._node_of(volume)
+        if node is not None and not self._is_here(node):
+            await self._ask(volume, node)
         removal = self._removals.get(path)
         patience = 0.0 if self._turn.locked() else _PATIENCE
         if removal is None:
@@ -79,6 +101,31 @@ class HostPathProvisioner:
         if not removal.done():
             raise Retry(f"{path} is still being removed")
         return self._removals.pop(path).result()
+
+    async def _ask(self, volume: Object, node: Object) -> None:
+        """Have the node remove it. Raises Retry until it has; one that makes no folders, or is gone, has none."""
+        name, uid = volume["metadata"]["name"], node["metadata"]["uid"]
+        if REMOVED_VOLUMES not in at(node, "metadata.annotations", {}):
+            return
+        names, is_asked = _asked(node), rules.annotation(volume, _ASKED) == uid
+        if is_asked and name not in names:
+            return
+        if name in names or len(names) < _MOST_ASKED:
+            await self._client.change(NODES, node, lambda live: _asking(live, name))
+            await self._client.change(VOLUMES, volume, lambda live: rules.annotated(live, {_ASKED: uid}))
+        raise Retry(f"node {node['metadata']['name']} has to remove {name}")
+
+    async def _node_of(self, volume: Object) -> Object | None:
+        """The one that it is on; None: there is none."""
+        for node in await self._client.all(NODES):
+            if rules.reaches(volume, node["metadata"]["name"], at(node, "metadata.labels", {})):
+                return node
+        return None
+
+    def _is_here(self, node: Object | None) -> bool:
+        """Whether it is this machine, or nobody knows."""
+        boot_id = at(node, "status.nodeInfo.bootID", "")
+        return not boot_id or not self._boot_id or bool(boot_id == self._boot_id)
 
     async def _removed(self, path: str) -> str:
         """One at a time: threads are few, and how much there is to remove is for who had the volume to say."""
@@ -130,3 +177,12 @@ class HostPathProvisioner:
     async def _fail(self, claim: Object, storage_class: Object, why: str) -> None:
         text = f'failed to provision volume with StorageClass "{storage_class["metadata"]["name"]}": {why}'
         await self._events.record(claim, "Warning", "ProvisioningFailed", text)
+
+
+def _asked(node: Object) -> list[str]:
+    return [name for name in at(node, "metadata.annotations", {}).get(REMOVED_VOLUMES, "").split(",") if name]
+
+
+def _asking(node: Object, name: str) -> Object | None:
+    names = _asked(node)
+    return None if name in names else rules.annotated(node, {REMOVED_VOLUMES: ",".join((*names, name))})

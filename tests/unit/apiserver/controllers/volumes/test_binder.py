@@ -241,6 +241,40 @@ async def test_a_volume_is_made_where_its_pod_runs_and_goes_with_its_claim(tmp_p
 
 
 @virtual_time
+async def test_a_folder_on_another_machine_is_removed_by_its_node(tmp_path: Path) -> None:
+    """The volume goes when the node has answered; one that never made a folder, or is gone, is not waited for."""
+    async with cluster() as c, running(VolumeBinder(c, HostPathProvisioner(c, str(tmp_path), "here"))):
+        marks = {"makes": {"pykubelet.io/remove-volumes": "earlier"}, "foreign": {}}
+        for name, annotations in marks.items():
+            metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}, "annotations": annotations}
+            await c.add("", "nodes", {"metadata": metadata, "status": {"nodeInfo": {"bootID": "there"}}})
+        for name in ("makes", "foreign", "gone"):
+            terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}]}]
+            where: dict[str, Any] = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+            claimed = {"namespace": "default", "name": "x", "uid": f"was-{name}"}
+            left = volume(f"pv-{name}", persistentVolumeReclaimPolicy="Delete", claimRef=claimed, **where)
+            left["metadata"]["annotations"] = {"pv.kubernetes.io/provisioned-by": "pykubelet.io/host-path"}
+            left["spec"]["hostPath"] = {"path": f"{tmp_path}/pv-{name}_x"}
+            left["metadata"]["finalizers"] = []
+            await c.add("", "persistentvolumes", left)
+        await asyncio.sleep(70)
+        assert [each["metadata"]["name"] for each in await c.all(VOLUMES)] == ["pv-makes"]
+
+        async def asked() -> str:
+            found: str = (await c.get("nodes", "makes", ""))["metadata"]["annotations"]["pykubelet.io/remove-volumes"]
+            return found
+
+        assert await asked() == "earlier,pv-makes"
+        await asyncio.sleep(130)
+        assert await asked() == "earlier,pv-makes"
+        node = await c.get("nodes", "makes", "")
+        answer = {**node["metadata"], "annotations": {"pykubelet.io/remove-volumes": ""}}
+        await c.change(("", "nodes"), node, lambda live: {**live, "metadata": {**live["metadata"], **answer}})
+        await asyncio.sleep(70)
+        assert not await c.all(VOLUMES)
+
+
+@virtual_time
 async def test_a_claim_with_the_longest_of_names_gets_a_folder_of_its_own(tmp_path: Path) -> None:
     folder, name = tmp_path / "volumes", "c" * 253
     async with cluster() as c, running(VolumeBinder(c, HostPathProvisioner(c, str(folder)))), running(Scheduler(c)):
