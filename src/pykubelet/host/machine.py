@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pykubelet.base.errors import Invalid
+from pykubelet.base.huge_pages import page_size
 from pykubelet.host.threads import in_thread
 from pykubelet.pod.ports.node import MachineFacts
 
@@ -154,7 +155,7 @@ class LocalMachine:
             return {}
         pages: dict[int, int] = {}
         for folder in folders:
-            size = hugepage_size(folder)
+            size = page_size(folder)
             count = self._text(f"{_HUGEPAGES}/{folder}/nr_hugepages")
             if size and count.isdecimal():
                 pages[size] = size * int(count)
@@ -201,12 +202,6 @@ def pretty_name(os_release: str) -> str:
 def go_architecture(machine: str) -> str:
     """The kernel's word for an architecture, in the spelling that images and labels use. Many are the same."""
     return _GO_ARCHITECTURES.get(machine, machine)
-
-
-def hugepage_size(folder: str) -> int:
-    """`hugepages-2048kB` -> bytes; 0 for what is no such folder."""
-    match = re.fullmatch(r"hugepages-(\d+)kB", folder, re.ASCII)
-    return int(match[1]) * 1024 if match else 0
 
 
 def parse_if_inet6(text: str) -> Iterator[str]:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.base.errors import Invalid
-from pykubelet.host.machine import hugepage_size, parse_meminfo
+from pykubelet.base.huge_pages import page_size
+from pykubelet.host.machine import parse_meminfo
 from pykubelet.pod.pinning.cpu_set import CpuSet, parse_cpu_set
 from pykubelet.pod.pinning.machine_topology import Core, MachineTopology, NumaNode
 
@@ -98,7 +99,7 @@ def _online(top: Path) -> CpuSet:
 
 def _hugepages(folder: Path) -> Iterator[tuple[int, int]]:
     for each in sorted(folder.iterdir()) if folder.is_dir() else ():
-        size, count = hugepage_size(each.name), _number(each / "nr_hugepages")
+        size, count = page_size(each.name), _number(each / "nr_hugepages")
         if size and count is not None:
             yield size, count
 

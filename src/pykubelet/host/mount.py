@@ -106,6 +106,13 @@ def mount_tmpfs(path: str, *, size: int | None = None) -> None:
         _mount("tmpfs", path, "tmpfs", 0, ",".join(limit))
 
 
+def mount_huge_pages(path: str, page_size: int, *, size: int = 0) -> None:
+    """A file system whose files are made of pages of that size, of which it has `size` bytes; 0: all that there are.
+    Anybody may write to it. Raises OSError."""
+    limit = f",size={size}" if size else ""
+    _mount("nodev", path, "hugetlbfs", 0, f"pagesize={page_size},mode=0777{limit}")
+
+
 def bind(source: str, target: str) -> None:
     """Show `source` at `target` too. Raises OSError."""
     _mount(source, target, None, _BIND, None)

@@ -11,9 +11,11 @@ from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.struct import changed
 from pykubelet.api.volumes import EmptyDirVolumeSource, Volume
 from pykubelet.base.errors import Invalid
+from pykubelet.base.huge_pages import page_sizes
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.volumes.empty_dir import EmptyDir, memory_size
+from pykubelet.pod.container.huge_page_volumes import volume_page_size
 
 MIB = 2**20
 GIB = 2**30
@@ -245,3 +247,65 @@ async def test_without_shared_memory_it_is_on_disk(
     assert [record.getMessage() for record in caplog.records] == [
         "this user may not mount: emptyDir volumes of medium Memory are folders on disk, not limited"
     ]
+
+
+# --- in huge pages
+
+
+def asking(*names: str) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "resources": {"requests": dict.fromkeys(names, "4Mi")}}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "medium", "expected"),
+    [
+        (asking("hugepages-2Mi", "memory"), "HugePages", 2 * MIB),
+        (asking("hugepages-1Gi"), "HugePages", GIB),
+        (asking("hugepages-2Mi", "hugepages-1Gi"), "HugePages-1Gi", GIB),
+        (asking("hugepages-2048Ki"), "HugePages-2Mi", 2 * MIB),
+        ({"resources": {"requests": {"hugepages-2Mi": "4Mi"}}}, "HugePages", 2 * MIB),
+        ({"initContainers": asking("hugepages-2Mi")["containers"]}, "HugePages-2Mi", 2 * MIB),
+        (asking("hugepages-2Mi", "hugepages-1Gi"), "HugePages", "can't be used if container requests multiple"),
+        (asking("memory"), "HugePages", "there is no resource request for huge pages"),
+        (asking("hugepages-2Mi"), "HugePages-1Gi", "there is no resource request for huge pages"),
+        (asking("hugepages-2Mi"), "HugePages-lots", "there are no huge pages of size 'lots'"),
+    ],
+)
+def test_its_pages_are_those_that_the_pod_asks_for(spec: dict[str, Any], medium: str, expected: int | str) -> None:
+    if isinstance(expected, int):
+        assert volume_page_size(pod_with(**spec), medium) == expected
+        return
+    with pytest.raises(Invalid, match=expected):
+        volume_page_size(pod_with(**spec), medium)
+
+
+async def test_huge_pages_are_mounted_once_with_their_size_and_limit(mountable: Path, empty_dir: EmptyDir) -> None:
+    if 2 * MIB not in page_sizes():
+        pytest.skip("this kernel has no huge pages of 2Mi")
+    pod, wanted = pod_with(**asking("hugepages-2Mi")), volume(medium="HugePages", sizeLimit="6Mi")
+    path = await empty_dir.set_up(pod, wanted)
+    assert await empty_dir.set_up(pod, wanted) == path
+    (point,) = [each for each in mount.mount_points() if each.path == path]
+    assert (point.fs_type, "pagesize=2M" in point.options) == ("hugetlbfs", True)
+    found = os.statvfs(path)
+    assert (found.f_bsize, found.f_blocks) == (2 * MIB, 3)
+    assert mode(path) == 0o777
+    await empty_dir.tear_down("u1", "v")
+    assert not is_there(path)
+
+
+@pytest.mark.usefixtures("ordinary_user")
+async def test_who_may_not_mount_has_no_huge_pages(empty_dir: EmptyDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.host.volumes.empty_dir.page_sizes", lambda: (2 * MIB,))
+    with pytest.raises(Invalid, match="run the agent as root"):
+        await empty_dir.set_up(pod_with(**asking("hugepages-2Mi")), volume(medium="HugePages"))
+
+
+async def test_a_machine_without_such_pages_says_which_it_has(
+    empty_dir: EmptyDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for sizes, there in (((2 * MIB, GIB), "2Mi, 1Gi"), ((), "none at all")):
+        monkeypatch.setattr("pykubelet.host.volumes.empty_dir.page_sizes", lambda sizes=sizes: sizes)
+        with pytest.raises(Invalid) as raised:
+            await empty_dir.set_up(pod_with(**asking("hugepages-16Mi")), volume(medium="HugePages"))
+        assert str(raised.value) == f"this machine has no huge pages of 16Mi: its kernel knows {there}"

@@ -13,7 +13,6 @@ from pykubelet.host.machine import (
     chosen_ips,
     count_cpus,
     go_architecture,
-    hugepage_size,
     parse_if_inet6,
     parse_meminfo,
     pretty_name,
@@ -184,13 +183,6 @@ def test_an_os_has_a_name_for_people(text: str, name: str) -> None:
 )
 def test_architectures_are_spelled_as_go_does(machine: str, architecture: str) -> None:
     assert go_architecture(machine) == architecture
-
-
-@pytest.mark.parametrize(
-    ("folder", "size"), [("hugepages-2048kB", 2 << 20), ("hugepages-64kB", 64 << 10), ("hugepages-x", 0), ("", 0)]
-)
-def test_a_folder_tells_the_size_of_its_pages(folder: str, size: int) -> None:
-    assert hugepage_size(folder) == size
 
 
 def test_ipv6_addresses_that_are_tentative_deprecated_or_duplicate_are_left_out() -> None:

@@ -7,12 +7,11 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid
-from pykubelet.host.machine import hugepage_size
+from pykubelet.base.huge_pages import HUGE_PAGES, page_sizes
 from pykubelet.host.mount import MountPoint
 
 CONTROL_GROUPS: Final = "/sys/fs/cgroup"
 NEEDED_UNIFIED: Final = frozenset(("cpu", "cpuset", "memory"))
-_HUGE_PAGES: Final = "/sys/kernel/mm/hugepages"
 _NAMED: Final = "name="
 _KNOWN: Final = frozenset(
     (
@@ -40,9 +39,7 @@ class Hierarchy(Struct, frozen=True, kw_only=True):
         return next((mount for mount, controllers in self.mounts.items() if controller in controllers), "")
 
 
-def find_hierarchy(
-    mounts: Iterable[MountPoint], root: str = CONTROL_GROUPS, huge_pages: str = _HUGE_PAGES
-) -> Hierarchy:
+def find_hierarchy(mounts: Iterable[MountPoint], root: str = CONTROL_GROUPS, huge_pages: str = HUGE_PAGES) -> Hierarchy:
     """Raises Invalid when something is missing without which pods cannot have groups."""
     listed = os.path.join(root, "cgroup.controllers")
     unified = os.path.exists(listed)
@@ -56,7 +53,7 @@ def find_hierarchy(
         raise Invalid(f"no control groups are mounted at {root}")
     if missing := sorted((NEEDED_UNIFIED if unified else _NEEDED) - have):
         raise Invalid(f"the kernel has no control groups for {', '.join(missing)} at {root}")
-    sizes = _page_sizes(huge_pages) if "hugetlb" in have else ()
+    sizes = page_sizes(huge_pages) if "hugetlb" in have else ()
     return Hierarchy(unified=unified, mounts=trees, page_sizes=sizes)
 
 
@@ -89,11 +86,3 @@ def _trees(mounts: Iterable[MountPoint], root: str) -> dict[str, frozenset[str]]
         for path in dict.fromkeys(places.values())
     }
     return {**trees, counting: frozenset()} if counting and trees else trees
-
-
-def _page_sizes(folder: str) -> tuple[int, ...]:
-    try:
-        names = os.listdir(folder)
-    except OSError:  # a kernel without huge pages
-        return ()
-    return tuple(sorted(filter(None, map(hugepage_size, names))))

@@ -1,4 +1,4 @@
-"""emptyDir: a folder that lives as long as its pod, on disk or in memory."""
+"""emptyDir: a folder that lives as long as its pod, on disk, in memory or in huge pages."""
 
 import logging
 import os
@@ -7,14 +7,16 @@ import tempfile
 from typing import Final
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.quantity import Quantity
 from pykubelet.api.rules.resources import MEMORY, container_limits
 from pykubelet.api.volumes import EmptyDirVolumeSource, Volume
 from pykubelet.base.errors import Invalid
+from pykubelet.base.huge_pages import page_sizes
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.removal import remove_tree
 from pykubelet.host.threads import in_thread
-from pykubelet.pod.container.failures import Unsupported
+from pykubelet.pod.container.huge_page_volumes import is_huge_pages, shown_size, volume_page_size
 
 log = logging.getLogger(__name__)
 
@@ -40,9 +42,7 @@ class EmptyDir:
 
     async def set_up(self, pod: Pod, volume: Volume) -> str:
         source = volume.empty_dir or EmptyDirVolumeSource()
-        if source.medium.startswith("HugePages"):
-            raise Unsupported(f'volume "{volume.name}"', f"an emptyDir of medium {source.medium}")
-        if source.medium not in ("", "Memory"):
+        if source.medium not in ("", "Memory") and not is_huge_pages(source.medium):
             raise Invalid(f'volume "{volume.name}": there is no storage medium "{source.medium}"')
         return await in_thread(self._set_up, pod, volume.name, source)
 
@@ -59,6 +59,8 @@ class EmptyDir:
         place = path
         if source.medium == "Memory":
             place = self._in_memory(path, memory_size(pod, source, self._memory))
+        elif source.medium:
+            _mount_huge_pages(path, volume_page_size(pod, source.medium), source.size_limit)
         else:
             _make(path)
         _give_to_group(place, pod)
@@ -69,7 +71,7 @@ class EmptyDir:
     def _is_there(self, path: str, medium: str) -> bool:
         if os.path.islink(path):
             return self._is_ours(path)
-        return mount.is_mount_point(path) if medium == "Memory" else os.path.isdir(path)
+        return mount.is_mount_point(path) if medium else os.path.isdir(path)
 
     def _in_memory(self, path: str, size: int) -> str:
         if os.path.islink(path) and not self._is_ours(path):
@@ -124,6 +126,24 @@ class EmptyDir:
             remove_tree(os.path.dirname(os.readlink(path)))
         mount.unmount_below(path)
         remove_tree(path)
+
+
+def _mount_huge_pages(path: str, page_size: int, limit: Quantity | None) -> None:
+    sizes = page_sizes()
+    if page_size not in sizes:
+        there = ", ".join(map(shown_size, sizes)) or "none at all"
+        raise Invalid(f"this machine has no huge pages of {shown_size(page_size)}: its kernel knows {there}")
+    _make(path)
+    if mount.is_mount_point(path):
+        return
+    try:
+        mount.mount_huge_pages(path, page_size, size=limit.value if limit else 0)
+    except OSError as error:
+        if not mount.is_forbidden(error):
+            raise
+        raise Invalid(
+            "an emptyDir of huge pages has to be mounted, which this user may not: run the agent as root"
+        ) from None
 
 
 def memory_size(pod: Pod, source: EmptyDirVolumeSource, allocatable: int) -> int:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pykubelet.api import quantity
+from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.quantity import Quantity, ResourceList
 from pykubelet.api.rules.qos import qos_class
@@ -253,6 +254,12 @@ def _everyone_limits(name: str, spec: PodSpec) -> bool:
             return False
         beside = beside or (own and is_sidecar(container))
     return all(_amount(container.resources.limits, name) for container in spec.containers)
+
+
+def container_hugepages(pod: Pod, container: Container) -> dict[int, int]:
+    """The bytes that a container may have of pages of each size, by that: its own limits before those of its pod."""
+    whole = pod.spec.resources.limits if pod.spec.resources is not None else {}
+    return _hugepages({**whole, **container.resources.limits})
 
 
 def _hugepages(requests: ResourceList) -> dict[int, int]:

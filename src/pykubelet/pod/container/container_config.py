@@ -10,7 +10,7 @@ from pykubelet.api.rules.resources import CPU, MEMORY, is_pod_level_resource
 from pykubelet.api.security import PodSecurityContext, SecurityContext
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
-from pykubelet.pod.container.cgroup import quota_of, shares_of
+from pykubelet.pod.container.cgroup import container_hugepages, quota_of, shares_of
 from pykubelet.pod.container.env import Environment, expand_all
 from pykubelet.pod.container.labels import container_annotations, container_labels
 from pykubelet.pod.container.oom_score import oom_score_adj
@@ -83,6 +83,7 @@ def container_limits(pod: Pod, container: Container, memory_capacity: int, *, cp
         cpu_shares=shares_of(request.milli),
         cpu_quota=quota_of(cpu.milli) if cpu and cpu_cfs_quota else None,
         memory=_limit(pod, container, MEMORY).value or None,
+        hugepages=container_hugepages(pod, container),
         oom_score_adj=oom_score_adj(pod, container, memory_capacity),
     )
 

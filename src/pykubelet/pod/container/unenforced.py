@@ -7,7 +7,7 @@ from pykubelet.api.rules.resources import EPHEMERAL_STORAGE
 
 
 def unenforced_storage(pod: Pod, *, is_measured: bool) -> tuple[str, ...]:
-    """One phrase for each thing. A volume in memory is a file system of its own, and as large as it says."""
+    """One phrase for each thing. One in memory or huge pages is a file system by itself, as large as it says."""
     if is_measured and not is_critical(pod):
         return ()
     spec = pod.spec
@@ -17,7 +17,7 @@ def unenforced_storage(pod: Pod, *, is_measured: bool) -> tuple[str, ...]:
     volumes = [
         each.name
         for each in spec.volumes
-        if each.empty_dir is not None and each.empty_dir.size_limit and each.empty_dir.medium != "Memory"
+        if each.empty_dir is not None and each.empty_dir.size_limit and not each.empty_dir.medium
     ]
     found = [f"ephemeral-storage limits of {', '.join(limited)}"] if limited else []
     found += [f"sizeLimit of emptyDir {', '.join(volumes)}"] if volumes else []

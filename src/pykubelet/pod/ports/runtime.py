@@ -1,7 +1,7 @@
 """The container runtime, as a contract. Every implementation passes the same suite of tests."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -45,7 +45,11 @@ class SandboxConfig(Struct, frozen=True, kw_only=True):
 
 
 class Mount(Struct, frozen=True, kw_only=True):
-    host_path: str
+    host_path: str = ""
+    """Empty: it is an image that is mounted."""
+    image: str = ""
+    image_id: str = ""
+    """Whose files are seen there, for reading alone, and none of them can be run."""
     sub_path: str = ""
     """The part of it that is shown, to be opened without a way out of it: its files may change at any moment."""
     container_path: str
@@ -78,6 +82,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     memory: int | None = None
     swap: int | None = None
     """Bytes of it, beside that memory; None: nothing is said of it."""
+    hugepages: Mapping[int, int] | None = None
+    """Bytes of huge pages, by the size of a page: none of those that are not among them."""
     oom_score_adj: int = 0
     cpuset_cpus: str = ""
     """The processors that it may run on, as the kernel lists them: 0-3,8. Empty: all."""
@@ -219,6 +225,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     updates_containers: Callable[[], Awaitable[str]] | None = None
     """`update_container` is there. -> why it can do nothing on this machine; empty: it can. None: it is not there, and
     containers keep the limits that they were made with."""
+
+
+IMAGE_VOLUME_FAILED: Final = "ImageVolumeMountFailed"
+"""What a runtime begins with when it cannot mount an image."""
 
 
 class RegistryUnreachable(Retry):

@@ -1,6 +1,6 @@
 """Sandboxes and containers in the words of CRI, after upstream's, so that either agent may carry on the other's work.
 
-Not said, as the ports do not carry it: SELinux relabelling, image volumes.
+Not said, as the ports do not carry it: SELinux relabelling.
 """
 
 from collections.abc import Iterable
@@ -8,14 +8,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from pykubelet.api import quantity
 from pykubelet.api.container import Container, EphemeralContainer, ResourceRequirements
 from pykubelet.api.pod import Pod
 from pykubelet.api.quantity import ResourceList
-from pykubelet.api.rules.resources import HUGEPAGES_PREFIX, container_limits, container_requests
+from pykubelet.api.rules.resources import container_limits, container_requests
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.container import container_config as launch
-from pykubelet.pod.container.cgroup import PERIOD, SMALLEST_QUOTA, spelled_page_size
+from pykubelet.pod.container.cgroup import PERIOD, SMALLEST_QUOTA, container_hugepages, spelled_page_size
 from pykubelet.pod.container.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID, pod_identity
 from pykubelet.pod.ports.runtime import ContainerConfig, Limits, Mount, PortMapping, SandboxConfig
 from pykubelet.runtime.cri._gen import cri_pb2 as cri
@@ -214,7 +213,7 @@ def _ports(ports: Iterable[PortMapping]) -> list[cri.PortMapping]:
 
 def _mount(mount: Mount, users: cri.UserNamespace) -> cri.Mount:
     """What is root's outside is root's inside, also where that root is somebody else."""
-    if mount.sub_path:
+    if mount.sub_path and not mount.image:
         raise Invalid(
             f"mount {mount.container_path} cannot be provided: the agent may not mount, and a container runtime opens "
             f"{mount.sub_path} by its name, which a container could have replaced by a link; run the agent as root"
@@ -222,6 +221,8 @@ def _mount(mount: Mount, users: cri.UserNamespace) -> cri.Mount:
     return cri.Mount(
         container_path=mount.container_path,
         host_path=mount.host_path,
+        image=cri.ImageSpec(image=mount.image_id, user_specified_image=mount.image) if mount.image else None,
+        image_sub_path=mount.sub_path,
         readonly=mount.read_only,
         recursive_read_only=mount.recursive_read_only,
         propagation=_PROPAGATIONS.get(mount.propagation, cri.PROPAGATION_PRIVATE),
@@ -232,11 +233,5 @@ def _mount(mount: Mount, users: cri.UserNamespace) -> cri.Mount:
 
 def _huge_pages(pod: Pod, container: Container, sizes: tuple[str, ...]) -> list[cri.HugepageLimit]:
     """Each size that there is, at nothing unless somebody asks for it: the container before its pod."""
-    whole = pod.spec.resources.limits if pod.spec.resources is not None else {}
-    asked = {**whole, **container.resources.limits}
-    limits = {
-        spelled_page_size(quantity.parse(name.removeprefix(HUGEPAGES_PREFIX)).value): amount.value
-        for name, amount in asked.items()
-        if name.startswith(HUGEPAGES_PREFIX)
-    }
+    limits = {spelled_page_size(size): much for size, much in container_hugepages(pod, container).items()}
     return [cri.HugepageLimit(page_size=size, limit=limits.get(size, 0)) for size in sizes]

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from pykubelet.api.struct import changed
+from pykubelet.base.huge_pages import page_sizes
 from pykubelet.pod.container.cgroup import spelled_page_size
 from pykubelet.pod.ports.runtime import Runtime
 from pykubelet.runtime.cri.convert import Kernel, Machine
@@ -12,7 +13,6 @@ from pykubelet.runtime.cri.security import SecurityDefaults
 from pykubelet.runtime.settings import RuntimeSettings
 
 _CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
-_HUGE_PAGES: Final = Path("/sys/kernel/mm/hugepages")
 _MEMORY: Final = Path("/proc/meminfo")
 _PROCESSORS: Final = Path("/sys/devices/system/cpu")
 
@@ -45,7 +45,4 @@ def kernel() -> Kernel:
         swap = any(_CONTROL_GROUPS.glob("*/memory.swap.max"))
     else:
         swap = (_CONTROL_GROUPS / "memory" / "memory.memsw.limit_in_bytes").exists()
-    sizes = (int(path.name.removeprefix("hugepages-").removesuffix("kB")) for path in _HUGE_PAGES.glob("hugepages-*kB"))
-    return Kernel(
-        unified=unified, swap=swap, huge_pages=tuple(spelled_page_size(size * 1024) for size in sorted(sizes))
-    )
+    return Kernel(unified=unified, swap=swap, huge_pages=tuple(map(spelled_page_size, page_sizes())))

@@ -21,7 +21,8 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.base.errors import Invalid, Retry
-from pykubelet.pod.container.cgroup import FEWEST_SHARES, PERIOD, UNLIMITED, weight_of
+from pykubelet.base.huge_pages import page_sizes
+from pykubelet.pod.container.cgroup import FEWEST_SHARES, PERIOD, UNLIMITED, spelled_page_size, weight_of
 from pykubelet.pod.ports.runtime import Device, Limits
 from pykubelet.runtime.process import devices
 
@@ -36,6 +37,7 @@ _WANTED: Final = ("memory", "cpu")
 _DEVICES: Final = "devices"
 _PIDS: Final = "pids"
 _CPUSETS: Final = "cpuset"
+HUGE_PAGES: Final = "hugetlb"
 _REMEDY: Final = "run it as root, or with `systemd-run --user --scope -p Delegate=yes`"
 _ROOTS_REMEDY: Final = "have control groups mounted at /sys/fs/cgroup, so that they can be written to"
 _CPUSET: Final = ("cpuset.cpus", "cpuset.mems")
@@ -64,13 +66,15 @@ class Cgroups:
         membership: str = "/proc/self/cgroup",
         *,
         single_process_oom_kill: bool = False,
+        sizes: tuple[int, ...] | None = None,
     ) -> None:
+        self._page_sizes = page_sizes() if sizes is None else sizes
         self._oom_group = "0" if single_process_oom_kill else "1"
         self.unified: Path | None = None
         self.legacy: dict[Path, list[str]] = {}
         """By mount point: what the tree is for. The one of v2 may be among them, then it is for nothing."""
         self.controllers: frozenset[str] = frozenset()
-        """Those by which limits can be set: of memory, cpu, pids, cpuset."""
+        """Those by which limits can be set: of memory, cpu, pids, cpuset, hugetlb."""
         self.refusal = ""
         """Why there are no limits, or not all; empty: there are."""
         self.device_rules = False
@@ -88,7 +92,8 @@ class Cgroups:
             folder.mkdir(parents=True, exist_ok=True)
             for above in reversed(folder.relative_to(self.unified).parents):
                 _enable(self.unified / above)
-            for file, text in (("pids.max", str(most)), *self._unified_values(limits)):
+            pages = self._pages(limits, "max") if HUGE_PAGES in self.controllers else ()
+            for file, text in (("pids.max", str(most)), *self._unified_values(limits), *pages):
                 _put(folder / file, text)
             if self.device_rules and allowed is not None:
                 devices.restrict(folder, allowed)
@@ -99,7 +104,8 @@ class Cgroups:
             _make_legacy(mount, folder)
             if _PIDS in controllers:
                 _put(folder / "pids.max", str(most))
-            for file, text in _legacy_values(controllers, limits):
+            pages = self._pages(limits, "limit_in_bytes") if HUGE_PAGES in controllers else ()
+            for file, text in (*_legacy_values(controllers, limits), *pages):
                 _put(folder / file, text)
             if _DEVICES in controllers and allowed is not None:
                 devices.restrict(folder, allowed)
@@ -133,6 +139,12 @@ class Cgroups:
         yield from _unified_values(limits)
         if limits.memory is not None:
             yield "memory.oom.group", self._oom_group  # whether a container ends as a whole when its memory runs out
+
+    def _pages(self, limits: Limits, file: str) -> Iterator[tuple[str, str]]:
+        """Of each size, used and set aside: who asks for none gets none."""
+        for size in self._page_sizes if limits.hugepages is not None else ():
+            for kind in ("", "rsvd."):
+                yield f"hugetlb.{spelled_page_size(size)}.{kind}{file}", str((limits.hugepages or {}).get(size, 0))
 
     def _below(self, mount: Path, parent: str) -> Path:
         inside = parent.strip("/")
@@ -297,7 +309,7 @@ def _leave(base: Path, *, is_ours: bool) -> bool:
 
 
 def _enable(folder: Path) -> None:
-    for controller in (*_WANTED, _PIDS, _CPUSETS):
+    for controller in (*_WANTED, _PIDS, _CPUSETS, HUGE_PAGES):
         with contextlib.suppress(OSError):
             (folder / "cgroup.subtree_control").write_text(f"+{controller}")
 
@@ -351,6 +363,6 @@ def _put(path: Path, text: str) -> None:
     try:
         path.write_text(text)
     except FileNotFoundError:
-        return  # this kernel does not count that (swap)
+        return  # this kernel does not count that (swap, pages that are set aside)
     except OSError as error:
         log.warning("cannot set %s to %s: %s", path, text, error.strerror)

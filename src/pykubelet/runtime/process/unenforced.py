@@ -8,9 +8,10 @@ from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.resources import CPU, EPHEMERAL_STORAGE, MEMORY, is_sidecar
+from pykubelet.pod.container.cgroup import container_hugepages
 from pykubelet.pod.ports.runtime import Limits
 from pykubelet.runtime.process.abilities import Abilities
-from pykubelet.runtime.process.cgroups import most_processes, remedy
+from pykubelet.runtime.process.cgroups import HUGE_PAGES, most_processes, remedy
 
 _ROOM: Final = 1 << 30
 """Bytes that a process may have beyond its container's limit. The kernel counts what a program has set aside, used or
@@ -24,6 +25,8 @@ def unenforced(pod: Pod, abilities: Abilities) -> tuple[str, ...]:
     limits = [phrase for name in (MEMORY, CPU) if (phrase := _without_controller(pod, name, abilities))]
     found = [f"{' and '.join(limits)} ({abilities.limits_refusal}; {remedy()})"] if limits else []
     found += [phrase for name in (MEMORY, CPU) if (phrase := _of_the_whole_pod(pod, name))]
+    if HUGE_PAGES not in abilities.limits and (names := _with_huge_pages(pod)):
+        found.append(f"huge page limits of {', '.join(names)}: there is no controller for {HUGE_PAGES}")
     if not abilities.overlay and (names := _limited(pod, EPHEMERAL_STORAGE)):
         found.append(f"ephemeral-storage limits of {', '.join(names)} on what is written outside of volumes and logs")
     in_memory = [each.name for each in pod.spec.volumes if each.empty_dir and each.empty_dir.medium == "Memory"]
@@ -72,6 +75,11 @@ def _without_controller(pod: Pod, name: str, abilities: Abilities) -> str:
 def _limited(pod: Pod, name: str) -> list[str]:
     spec = pod.spec
     return [each.name for each in (*spec.init_containers, *spec.containers) if each.resources.limits.get(name)]
+
+
+def _with_huge_pages(pod: Pod) -> list[str]:
+    everyone = (*pod.spec.init_containers, *pod.spec.containers)
+    return [each.name for each in everyone if any(container_hugepages(pod, each).values())]
 
 
 def _of_the_whole_pod(pod: Pod, name: str) -> str:

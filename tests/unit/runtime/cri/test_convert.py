@@ -386,6 +386,13 @@ def test_mounts(propagation: str, wanted: cri.MountPropagation) -> None:
     ]
 
 
+def test_an_image_is_mounted_by_its_id() -> None:
+    mount = Mount(image="r/m:1", image_id="sha256:1", sub_path="w", container_path="/m", read_only=True)
+    made = container_of(ContainerConfig(name="c", mounts=(mount,), sandbox=SandboxConfig(pod=pod_of())))
+    image = cri.ImageSpec(image="sha256:1", user_specified_image="r/m:1")
+    assert list(made.mounts) == [cri.Mount(image=image, image_sub_path="w", container_path="/m", readonly=True)]
+
+
 @pytest.mark.parametrize(
     ("kernel", "swap", "unified"),
     [

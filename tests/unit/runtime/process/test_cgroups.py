@@ -20,6 +20,7 @@ FILES = {
     "cpu": ("max", "weight"),
     "pids": ("max",),
     "cpuset": ("cpus", "mems"),
+    "hugetlb": ("2MB.max", "2MB.rsvd.max", "1GB.max", "1GB.rsvd.max"),
 }
 LIMITS = Limits(memory=64 << 20, cpu_quota=50_000, cpu_shares=512)
 
@@ -140,6 +141,18 @@ def test_a_container_has_no_more_swap_than_it_is_given(kernel: Kernel) -> None:
     for name, swap in (("c1", 0), ("c2", 4096)):
         found.place(name, "", Limits(swap=swap))
         assert (scope / f"pykubelet/{name}/memory.swap.max").read_text() == str(swap)
+
+
+def test_a_container_has_no_more_huge_pages_than_it_is_given(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykubelet.runtime.process.cgroups.page_sizes", lambda: (2 << 20, 1 << 30))
+    scope = kernel.group(SCOPE, "cpu memory pids hugetlb", (11,), delegated=True)
+    found = kernel.look(SCOPE)
+    assert "hugetlb" in found.controllers
+    for name, pages, of_2mb in (("c1", {2 << 20: 4 << 20}, 4 << 20), ("c2", {}, 0)):
+        found.place(name, "", Limits(hugepages=pages))
+        for kind in ("max", "rsvd.max"):
+            assert (scope / f"pykubelet/{name}/hugetlb.2MB.{kind}").read_text() == str(of_2mb)
+            assert (scope / f"pykubelet/{name}/hugetlb.1GB.{kind}").read_text() == "0"
 
 
 def test_a_placed_container_gets_other_limits_and_processors(kernel: Kernel) -> None:

@@ -141,3 +141,9 @@ def test_ports_of_root_are_not_for_an_ordinary_users_pods(tmp_path: Path, monkey
         monkeypatch.setattr("pykubelet.runtime.process.unenforced._LOWEST_PORT", setting)
         assert unavailable_ports(pod, [pod], ORDINARY) == expected
         assert unavailable_ports(pod, [pod], ROOT) == ""
+
+
+def test_huge_pages_are_limited_where_there_is_a_controller_for_them() -> None:
+    pod = pod_of({"hugepages-2Mi": "4Mi"}, {"hugepages-2Mi": "0"}, {})
+    assert unenforced(pod, ROOT) == ("huge page limits of c0: there is no controller for hugetlb",)
+    assert unenforced(pod, changed(ROOT, limits=ALL | {"hugetlb"})) == ()
