@@ -65,6 +65,21 @@ def default_template_spec(spec: PodSpec) -> PodSpec:
     )
 
 
+def default_image_volumes(spec: PodSpec) -> PodSpec:
+    """What upstream defaults only where its gate for images as volumes is on: the uids of static pods are made of what
+    it has without."""
+    if all(volume.image is None for volume in spec.volumes):
+        return spec
+    return changed(spec, volumes=tuple(map(_image_volume, spec.volumes)))
+
+
+def _image_volume(volume: Volume) -> Volume:
+    image = volume.image
+    if image is None or image.pull_policy:
+        return volume
+    return changed(volume, image=changed(image, pull_policy=pull_policy(image.reference)))
+
+
 def pull_policy(image: str) -> str:
     """A moving tag is pulled every time, anything else once."""
     try:

@@ -91,6 +91,7 @@ async def machine_parts(
         allocatable=allocatable,
         recorder=base.recorder,
         journal=base.journal,
+        image_volumes=config.image_volumes,
     )
     dns = HostDns(config.dns)
     if told := over_limits(config.dns.resolv_conf, dns.settings()):

@@ -104,6 +104,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """Of a pod with a user namespace of its own."""
     user_namespaces: bool = True
     """Whether pods may have their own, where the runtime can do that."""
+    image_volumes: bool = False
+    """Whether the files of images may be volumes."""
     shutdown_periods: tuple[ShutdownPeriod, ...] = ()
     """How long pods have when the machine goes down; none: they are not ended before it."""
     shutdown_on_term: bool = False

@@ -22,6 +22,7 @@ SWITCHES: Final[Mapping[str, str]] = {
     "ContainerRestartRules": "features.restart_rules",
     "ContainerStopSignals": "features.stop_signals",
     "DisableCPUQuotaWithExclusiveCPUs": "pinning.unlimited_quota",
+    "ImageVolume": "image_volumes",
     "KubeletFineGrainedAuthz": "server.auth.fine_grained",
     "SystemdWatchdog": "watchdog",
     "UserNamespacesSupport": "user_namespaces",

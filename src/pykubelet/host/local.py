@@ -27,7 +27,8 @@ class LocalHost:
 
     `memory` is what the node has for pods, in bytes. `recursive_read_only` says whether the runtime can make what is
     mounted below a mount read-only too. `users` gives ranges of users to pods; None where pods have the machine's own.
-    `objects`, `claims`, `drivers`, `node`, `allocatable` and `recorder` are for volumes made of other objects.
+    `objects`, `claims`, `drivers`, `node`, `allocatable` and `recorder` are for volumes made of other objects;
+    `image_volumes` says whether images may be volumes.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class LocalHost:
         allocatable: Callable[[], ResourceList] = dict,
         recorder: Recorder | None = None,
         journal: Journal | None = None,
+        image_volumes: bool = False,
     ) -> None:
         self._dirs = dirs
         self._users = users
@@ -60,6 +62,7 @@ class LocalHost:
             allocatable=allocatable,
             recorder=recorder,
             journal=journal,
+            images=image_volumes,
         )
         self.volume_counts = self._volumes.counts
         self.claimed = self._volumes.claimed

@@ -18,6 +18,7 @@ from pykubelet.base.timed import timed
 from pykubelet.node.container_env import container_environment
 from pykubelet.node.dependencies import Dependencies
 from pykubelet.node.hooks import RuntimeHooks
+from pykubelet.node.image_volumes import ImageVolumes
 from pykubelet.node.images import Images
 from pykubelet.node.not_started import NotStarted, awaited
 from pykubelet.node.pinning import Pinning
@@ -82,6 +83,7 @@ class _Place(Struct, frozen=True, kw_only=True):
     config: SandboxConfig
     ips: tuple[str, ...]
     volumes: Mapping[str, str]
+    images: ImageVolumes
 
 
 class KubeRuntime:
@@ -101,7 +103,6 @@ class KubeRuntime:
         self._objects = outside.objects
         self._logs = outside.logs
         self._devices = PodDevices(outside)
-        self._image_used = outside.image_used
         self._addressed = outside.addressed
         self._pinning = pinning
         self._images = Images(
@@ -112,6 +113,7 @@ class KubeRuntime:
             now=outside.now,
             keyring=outside.keyring,
             settings=outside.image_pulls,
+            used=outside.image_used,
         )
         self._killer = killer
         self._resizes = resizes
@@ -221,7 +223,8 @@ class KubeRuntime:
 
     def _place(self, sandbox: ObservedSandbox, config: SandboxConfig, setup: PodSetup) -> _Place:
         ips = sandbox.ips or self._node().facts.host_ips
-        return _Place(sandbox_id=sandbox.id, config=config, ips=ips, volumes=setup.volumes)
+        images = ImageVolumes(self._images, config.pod)
+        return _Place(sandbox_id=sandbox.id, config=config, ips=ips, volumes=setup.volumes, images=images)
 
     def _sandbox_config(
         self, pod: Pod, attempt: int, handler: str, setup: PodSetup
@@ -289,8 +292,8 @@ class KubeRuntime:
             self._tell(pod, container, "Warning", "BackOff", what)
             self._note(pod, m.BackedOff(container.name, now + timedelta(seconds=wait)))
             raise NotStarted("CrashLoopBackOff", message, again_in=wait)
+        await place.images.pull(container)
         image = await self._images.ensure(pod, container)
-        self._image_used(image.id)
         attempt = await self._attempt(pod, container, observed)
         container_id = await self._create(pod, container, attempt, image, place)
         self._crash_loops[uid] = loops.started(key, None if is_asked else finished, now)
@@ -350,7 +353,7 @@ class KubeRuntime:
             raise self._failure(pod, container, "CreateContainerError", error) from None
         if self._pinning is not None:
             self._pinning.created(pod, container, container_id, config.limits)
-        self._note(pod, m.ContainerCreated(container.name, attempt))
+        self._note(pod, m.ContainerCreated(container.name, attempt, sum(bool(each.image) for each in config.mounts)))
         self._tell(pod, container, "Normal", "Created", f"Created container: {container.name}")
         return container_id
 
@@ -368,7 +371,7 @@ class KubeRuntime:
             attempt,
             image=image,
             env=env,
-            mounts=prepared.mounts,
+            mounts=place.images.mounted(prepared.mounts),
             devices=changed(given, devices=(*blocks, *given.devices)) if blocks else given,
             memory_capacity=node.memory,
             swap_capacity=node.swap,

@@ -193,6 +193,7 @@ class PullEnded(Struct, frozen=True, tag=True):
 class ContainerCreated(Struct, frozen=True, tag=True):
     container: str
     attempt: int
+    image_volumes: int = 0
 
 
 class ContainerStarted(Struct, frozen=True, tag=True):
@@ -340,8 +341,7 @@ class ApiRequested(Struct, frozen=True, tag=True):
     waited: float
     seconds: float
     sent: int
-    received: int | None
-    """None: it failed."""
+    received: int | None  # None: it failed
 
 
 class ApiRetried(Struct, frozen=True, tag=True):

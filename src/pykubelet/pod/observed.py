@@ -38,6 +38,8 @@ class ObservedContainer(Struct, frozen=True, kw_only=True):
     """The fingerprint of the spec that it was made from (`pod.container.container_hash`)."""
     image: str = ""
     image_id: str = ""
+    volume_images: tuple[str, ...] = ()
+    """The ids of the images that are mounted in it."""
     created_at: datetime | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None

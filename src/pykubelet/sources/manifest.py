@@ -10,7 +10,7 @@ from msgspec import Struct
 from pykubelet.api import codec
 from pykubelet.api.base64_text import with_canonical_bytes
 from pykubelet.api.codec import DecodeError
-from pykubelet.api.defaults import default_pod
+from pykubelet.api.defaults import default_image_volumes, default_pod
 from pykubelet.api.documents import Document, DocumentError, read_documents
 from pykubelet.api.field_errors import FieldError, forbidden
 from pykubelet.api.meta import ListMeta
@@ -174,7 +174,9 @@ class _Reader:
             return
         dump = "" if written.metadata.uid else pod_dump(value, written)
         uid = written.metadata.uid or static_uid(dump, place.node_name, place.source, place.origin)
-        pod = static_pod(default_pod(written), uid, place.node_name, place.source)
+        pod = default_pod(written)
+        pod = changed(pod, spec=default_image_volumes(pod.spec))
+        pod = static_pod(pod, uid, place.node_name, place.source)
         errors = [*validate_pod(pod, self._validation), *self._references(document, path, pod)]
         for each in errors:
             self._complain(document, path + each.field, f"{path}{each}")

@@ -68,7 +68,7 @@ def _agent(folder: Folder, plan: Plan) -> list[str]:
     agent += ["--keep-secrets"] if plan.keep_secrets else []
     agent += ["--proxy-services"] if plan.services else []
     agent += ["--cluster-dns", plan.cluster_dns] if plan.cluster_dns else []
-    agent += ["--images", plan.images, "--kernel-memcg-notification"]
+    agent += ["--images", plan.images, "--kernel-memcg-notification", "--feature-gates=ImageVolume=true"]
     if plan.runtime != PLAIN and not seccomp_refusal():
         agent += [
             "--seccomp-default"

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from pykubelet.api import codec
-from pykubelet.api.defaults import default_pod, pull_policy
+from pykubelet.api.defaults import default_image_volumes, default_pod, pull_policy
 from pykubelet.api.pod import Pod
 
 
@@ -224,3 +224,18 @@ def test_defaulting_twice_is_defaulting_once() -> None:
     }
     once = default_pod(codec.convert(Pod, {"spec": given}))
     assert default_pod(once) == once
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ({"reference": "r/m"}, "Always"),
+        ({"reference": "r/m:1"}, "IfNotPresent"),
+        ({"reference": "r/m", "pullPolicy": "Never"}, "Never"),
+    ],
+)
+def test_images_that_are_volumes_are_pulled_as_those_of_containers(image: dict[str, str], policy: str) -> None:
+    spec = codec.convert(Pod, {"spec": {"volumes": [{"name": "v", "image": image}, {"name": "w"}]}}).spec
+    assert default_pod(Pod(spec=spec)).spec.volumes[0] == spec.volumes[0]  # upstream, without its gate
+    found = default_image_volumes(spec).volumes
+    assert [volume.image.pull_policy for volume in found if volume.image] == [policy]

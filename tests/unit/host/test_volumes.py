@@ -13,6 +13,7 @@ from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.volumes import Volumes
 from pykubelet.pod.container.failures import Unsupported
+from pykubelet.pod.container.mounts import VolumePart
 from pykubelet.pod.container.volume_moments import VolumeChanged
 from pykubelet.pod.moments import Journal
 
@@ -56,14 +57,23 @@ async def test_each_volume_is_made_and_its_place_is_told(dirs: PodDirs, volumes:
         }
 
 
+async def test_images_are_left_to_the_runtime_where_the_gate_is_on(dirs: PodDirs, volumes: Volumes) -> None:
+    pod = pod_with({"name": "v", "image": {"reference": "i"}}, subPath="weights")
+    with pytest.raises(Invalid, match="the feature gate ImageVolume is off on this node"):
+        await volumes.set_up(pod)
+    volumes = Volumes(dirs, memory=GIB, images=True)
+    places = await volumes.set_up(pod)
+    assert places == {"v": ""}
+    assert await volumes.prepare_sub_paths(pod, pod.spec.containers[0], places, ()) == {0: VolumePart("", "weights")}
+    await volumes.tear_down(pod.metadata.uid)
+
+
 @pytest.mark.parametrize(
     ("source", "needs"),
     [
         ({"persistentVolumeClaim": {"claimName": "p"}}, "persistentVolumeClaim"),
         ({"nfs": {"server": "s", "path": "/"}}, "nfs"),
         ({"csi": {"driver": "d"}}, "csi"),
-        ({"image": {"reference": "i"}}, "image"),
-        ({"emptyDir": {"medium": "HugePages-2Mi"}}, "an emptyDir of medium HugePages-2Mi"),
         (
             {"projected": {"sources": [{"configMap": {"name": "ca"}}, {"clusterTrustBundle": {"path": "t"}}]}},
             "a projected clusterTrustBundle",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from pykubelet.api.codec import DecodeError, convert, to_builtins
-from pykubelet.api.defaults import default_template_spec
+from pykubelet.api.defaults import default_image_volumes, default_template_spec
 from pykubelet.api.field_errors import FieldError, forbidden, invalid
 from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import PodSpec
@@ -29,7 +29,7 @@ def normal_template(template: dict[str, Any], path: str) -> dict[str, Any]:
     check_amount(template)
     given = template.get("spec") or {}
     try:
-        spec = overlay(given, to_builtins(default_template_spec(convert(PodSpec, given))))
+        spec = overlay(given, to_builtins(default_image_volumes(default_template_spec(convert(PodSpec, given)))))
     except DecodeError as error:
         raise DecodeError(error.reason, f"{path}.spec.{error.field}" if error.field else f"{path}.spec") from None
     if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pykubelet.api.codec import DecodeError, convert, to_builtins
-from pykubelet.api.defaults import default_pod
+from pykubelet.api.defaults import default_image_volumes, default_pod
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
 from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.rules.qos import Demand, qos_class_of
@@ -47,7 +47,9 @@ class PodStrategy(Strategy):
     def normal(self, obj: Object) -> Object:
         check_amount(obj)
         cleaned = clean(obj, self.resource.schema)
-        result: Object = overlay(cleaned, to_builtins(default_pod(convert(Pod, cleaned))))
+        pod = default_pod(convert(Pod, cleaned))
+        pod = changed(pod, spec=default_image_volumes(pod.spec))
+        result: Object = overlay(cleaned, to_builtins(pod))
         spec = result["spec"]
         if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
             spec["serviceAccountName"] = spec["serviceAccount"] = account

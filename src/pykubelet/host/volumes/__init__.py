@@ -27,6 +27,7 @@ from pykubelet.host.volumes.csi import Csi
 from pykubelet.host.volumes.downward_api import DownwardApiContent
 from pykubelet.host.volumes.empty_dir import EmptyDir
 from pykubelet.host.volumes.host_path import HostPath
+from pykubelet.host.volumes.image import ImageVolume
 from pykubelet.host.volumes.kind import Kind
 from pykubelet.host.volumes.projected import ProjectedContent
 from pykubelet.host.volumes.secret import SecretContent
@@ -53,7 +54,7 @@ _PROJECTED: Final = ("config_map", "secret", "downward_api", "service_account_to
 class Volumes:
     """`memory` is what the node has for pods, in bytes, `allocatable` all that it has for them. `objects` and `claims`
     are None on a node without an API server; `node` says which one this is. The `recorder` is told of volumes that
-    cannot be brought up to date."""
+    cannot be brought up to date. `images` says whether images may be volumes."""
 
     def __init__(
         self,
@@ -67,6 +68,7 @@ class Volumes:
         allocatable: Callable[[], ResourceList] = dict,
         recorder: Recorder | None = None,
         journal: Journal | None = None,
+        images: bool = False,
     ) -> None:
         self._dirs = dirs
         self._journal = journal or Journal()
@@ -81,6 +83,7 @@ class Volumes:
         self._claimed = [ClaimedVolumes(field, dirs, claims, node, drivers) for field in fields if claims is not None]
         kinds: tuple[Kind, ...] = (EmptyDir(dirs, memory), HostPath(), *written, *self._claimed)
         kinds += (Csi(drivers),) if drivers is not None else ()
+        kinds += (ImageVolume(),) if images else ()
         self._by_field = {kind.field: kind for kind in kinds}
         self._by_folder = {kind.plugin.replace("/", "~"): kind for kind in kinds}
 
@@ -136,6 +139,9 @@ class Volumes:
             name = container.volume_mounts[index].name
             if name not in volume_paths:
                 raise Invalid(f'cannot find volume "{name}" to mount into container "{container.name}"')
+            if not volume_paths[name]:
+                prepared[index] = VolumePart("", path)  # who mounts the image looks into it
+                continue
             target = self._dirs.sub_path(pod.metadata.uid, name, container.name, index)
             try:
                 prepared[index] = await in_thread(prepare_sub_path, volume_paths[name], path, target)
@@ -187,6 +193,10 @@ class Volumes:
                 raise Invalid(f'volume "{volume.name}" needs {needed}, and this node has no API server to get it from')
             if field.name in self._by_field:
                 return self._by_field[field.name]
+            if field.name == ImageVolume.field:
+                raise Invalid(
+                    f'volume "{volume.name}" is an image, and the feature gate ImageVolume is off on this node'
+                )
             raise Unsupported(f'volume "{volume.name}"', field.encode_name)
         return self._by_field["empty_dir"]  # a volume that says nothing of its kind
 

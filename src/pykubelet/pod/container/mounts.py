@@ -58,12 +58,14 @@ def container_mounts(
     says whether the runtime can make what is mounted below a mount read-only too.
     """
     ours = {volume.name for volume in pod.spec.volumes if is_written_by_us(volume) or _is_read_only(volume)}
+    images = {volume.name: volume.image.reference for volume in pod.spec.volumes if volume.image is not None}
     parts = [
         _part(container, index, mount, volume_paths, sub_paths) for index, mount in enumerate(container.volume_mounts)
     ]
     mounts = [
         Mount(
             host_path=part.host_path,
+            image=images.get(mount.name, ""),
             sub_path=part.sub_path,
             container_path=_absolute(mount.mount_path),
             read_only=bool(mount.read_only) or mount.name in ours,
@@ -82,7 +84,7 @@ def container_mounts(
 
 def _is_read_only(volume: Volume) -> bool:
     claim = volume.persistent_volume_claim
-    return claim is not None and bool(claim.read_only)
+    return volume.image is not None or (claim is not None and bool(claim.read_only))
 
 
 def block_devices(pod: Pod, container: Container, volume_paths: Mapping[str, str]) -> tuple[Device, ...]:

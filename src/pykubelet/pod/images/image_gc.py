@@ -57,7 +57,8 @@ def seen(
     before: Mapping[str, ImageRecord], images: Iterable[Image], pods: Iterable[ObservedPod], now: datetime
 ) -> dict[str, ImageRecord]:
     """What is known of the images after one more look. What is gone is forgotten: should it come back, it is new."""
-    used = {name for pod in pods for each in pod.containers if (name := each.image_id or each.image)}
+    containers = [each for pod in pods for each in pod.containers]
+    used = {name for each in containers for name in (each.image_id or each.image, *each.volume_images) if name}
     digests = _digests(used)
     records = {}
     for image in images:

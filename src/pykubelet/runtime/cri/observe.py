@@ -258,6 +258,7 @@ def observed_container(status: cri.ContainerStatus, listed: cri.Container) -> Ob
         hash=annotations.get(CONTAINER_HASH, ""),
         image=_image_name(status, listed),
         image_id=status.image_ref or status.image_id,  # with its digest, which people can pull again
+        volume_images=tuple(each.image.image for each in status.mounts if each.image.image),
         created_at=_time(status.created_at),
         started_at=_time(status.started_at) if state is not State.CREATED else None,
         finished_at=_time(status.finished_at) if exited else None,

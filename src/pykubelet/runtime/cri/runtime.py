@@ -16,6 +16,7 @@ from pykubelet.pod.container.labels import CONTAINER_NAME, POD_UID
 from pykubelet.pod.moments import Journal, RuntimeCalled
 from pykubelet.pod.observed import ObservedPod, ObservedSandbox
 from pykubelet.pod.ports.runtime import (
+    IMAGE_VOLUME_FAILED,
     Capabilities,
     ContainerConfig,
     ExecResult,
@@ -41,7 +42,7 @@ from pykubelet.runtime.cri.convert import (
 from pykubelet.runtime.cri.images import Images
 from pykubelet.runtime.cri.lost_tasks import end_lost_task
 from pykubelet.runtime.cri.observe import SERVICE, Observer
-from pykubelet.runtime.cri.shown import shown_cgroup_driver
+from pykubelet.runtime.cri.shown import image_refusal, shown_cgroup_driver
 from pykubelet.runtime.cri.stats import CriPlaces
 from pykubelet.runtime.cri.streaming import CriStreams
 from pykubelet.web.grpc_channel import DEADLINE, Channel, Lost, Unimplemented
@@ -70,6 +71,8 @@ class CriRuntime:
         if image_endpoint not in ("", endpoint):
             self._image_channel = Channel(image_endpoint, deadline=deadline, on_call=on_call, journal=journal)
         self._knows_cdi = False
+        self._no_images: str | None = None
+        """Why images cannot be mounted, once that is known; empty: they can."""
         self._deadline = deadline
         self._machine = machine or Machine()
         self._observer = Observer(self._channel, now=partial(datetime.now, UTC))
@@ -92,6 +95,7 @@ class CriRuntime:
             where = self._channel.endpoint
             raise Invalid(f"the runtime at {where} does not speak CRI v1, as containerd does from 1.6 on") from None
         self._knows_cdi = knows_cdi(answer.runtime_name, answer.runtime_version)
+        self._no_images = image_refusal(answer.runtime_name, answer.runtime_version)
         return RuntimeVersion(
             name=answer.runtime_name, version=answer.runtime_version, api_version=answer.runtime_api_version
         )
@@ -164,6 +168,8 @@ class CriRuntime:
     # --- containers
 
     async def create_container(self, sandbox_id: str, config: ContainerConfig) -> str:
+        if any(each.image for each in config.mounts):
+            await self._check_image_volumes()
         if config.sandbox is not None:
             sandbox = sandbox_config(config.sandbox, self._machine.kernel)
         else:
@@ -295,6 +301,13 @@ class CriRuntime:
             return
         who = f'RuntimeClass handler "{handler}"' if handler else "runtime"
         raise Invalid(f"can't set `spec.hostUsers: false`, {who} does not support user namespaces")
+
+    async def _check_image_volumes(self) -> None:
+        """A runtime that knows nothing of them sees a mount of nothing."""
+        if self._no_images is None:
+            await self.version()
+        if self._no_images:
+            raise Invalid(f"{IMAGE_VOLUME_FAILED}: {self._no_images}")
 
     async def _target(self, sandbox_id: str, name: str) -> str:
         """The id of the running container of that name."""

@@ -1,8 +1,13 @@
-"""What containerd shows of its own configuration, when it is asked for everything."""
+"""What can be told of a runtime by what it shows: its version, and of containerd its own configuration."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from msgspec import DecodeError, Struct, field, json
+
+_MOUNTS_IMAGES: Final = {"containerd": (2, 1), "cri-o": (1, 31)}
+"""Since which version."""
 
 
 class _Options(Struct, frozen=True):
@@ -32,3 +37,12 @@ def shown_cgroup_driver(info: Mapping[str, str]) -> str:
         return ""
     options = config.containerd.runtimes[config.containerd.default].options
     return "systemd" if options is not None and options.systemd_cgroup else "cgroupfs"
+
+
+def image_refusal(name: str, version: str) -> str:
+    """Why this runtime cannot mount images; empty when it can, or when nothing is known of it."""
+    since = _MOUNTS_IMAGES.get(name)
+    has = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if since is None or has >= since:
+        return ""
+    return f"{name} {version} cannot mount images as volumes, which {name} does from {'.'.join(map(str, since))} on"

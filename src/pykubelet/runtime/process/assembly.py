@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Holder,
         Identity,
         ProgramSpec,
+        RootSpec,
         SandboxSpec,
     )
 
@@ -134,7 +135,7 @@ class Assembly:
         """Raise Invalid for what cannot be run here."""
         image = self._images.used(image_id)
         self._program(sandbox, config, image_id)
-        specs.root_spec(sandbox, config, image, self._abilities, "")
+        specs.root_spec(sandbox, config, image, self._abilities, "", self._images.mounted(config))
         specs.stop_signal_of(config, image)
 
     def container(self, container: Container) -> "ContainerSpec":
@@ -143,13 +144,12 @@ class Assembly:
         program = self._program_of(container)
         scratch = self._containers / container.id / f"scratch-{secrets.token_hex(4)}"
         scratch.mkdir(mode=0o700)
-        root = specs.root_spec(sandbox.record.config, config, image, self._abilities, str(scratch))
+        mounted = self._images.mounted(config)
+        root = specs.root_spec(sandbox.record.config, config, image, self._abilities, str(scratch), mounted)
         if root is not None:
             root["hidden"] = [] if root["image"] else self._machine_files.hidden()
-            if image and not self._abilities.overlay:
-                copy = scratch.with_name(scratch.name.replace("scratch", "image"))
-                put_together(image.layers, copy)
-                root["image"] = [str(copy)]
+            if not self._abilities.overlay:
+                _copy_images(root)
             root["shm"] = self._shm_of(sandbox)
             root["files"] = self._files_of(sandbox, config)
         log = Path(container.record.log)
@@ -208,6 +208,16 @@ class Assembly:
         taken = {mount.container_path for mount in config.mounts}
         names = [name for name in ("resolv.conf", "hostname") if f"/etc/{name}" not in taken]
         return [(f"/etc/{name}", str(self._sandboxes / sandbox.id / name)) for name in names]
+
+
+def _copy_images(root: "RootSpec") -> None:
+    """For one container alone, beside its scratch folder: nothing can be laid over another here."""
+    scratch = Path(root["scratch"])
+    for number, image in enumerate((root, *root["mounts"])):
+        if image["image"]:
+            copy = scratch.with_name(f"{scratch.name.replace('scratch', 'image')}-{number}")
+            put_together([Path(layer) for layer in image["image"]], copy)
+            image["image"] = [str(copy)]
 
 
 def _memory(sandboxes: Path) -> Path | None:

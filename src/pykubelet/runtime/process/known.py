@@ -82,6 +82,7 @@ class Container:
             hash=config.annotations.get(CONTAINER_HASH, ""),
             image=config.image,
             image_id=self.record.image_ref or self.record.image_id,
+            volume_images=tuple(mount.image_id for mount in config.mounts if mount.image_id),
             created_at=self.record.created_at,
             started_at=run.started_at if run else None,
             finished_at=end.finished_at if end else None,

@@ -235,7 +235,7 @@ class ProcessRuntime:
         container = Container(record, sandbox)
         self._table.add_container(container)
         try:
-            await asyncio.to_thread(self._images.use, record.image_id, partial(self._store.add, record))
+            await asyncio.to_thread(self._images.use, record.image_id, config, partial(self._store.add, record))
         except (OSError, Retry) as error:
             self._table.drop_container(container)
             raise Retry(f"container {config.name} cannot be noted: {error}") from error

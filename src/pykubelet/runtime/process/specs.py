@@ -4,7 +4,9 @@ import os
 import signal
 import socket
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pykubelet.api.security import Capabilities, SecurityContext
@@ -150,9 +152,14 @@ def stop_signal_of(config: ContainerConfig, used: UsedImage | None) -> int:
 
 
 def root_spec(
-    sandbox: SandboxConfig, config: ContainerConfig, used: UsedImage | None, abilities: Abilities, scratch: str
+    sandbox: SandboxConfig,
+    config: ContainerConfig,
+    used: UsedImage | None,
+    abilities: Abilities,
+    scratch: str,
+    mounted: Mapping[str, UsedImage] = MappingProxyType({}),
 ) -> "RootSpec | None":
-    """None: the container has no root of its own."""
+    """None: the container has no root of its own. `mounted` are the images that are its volumes, by their ids."""
     for mount in (*config.mounts, *map(_as_mount, config.devices)):
         _check_mount(mount, config, abilities)
     context = context_of(sandbox.pod, config.name)
@@ -173,7 +180,10 @@ def root_spec(
         "hidden": [],
         "shm": "",
         "files": [],
-        "mounts": [*map(_mount_spec, config.mounts), *map(_device_spec, config.devices)],
+        "mounts": [
+            *(_mount_spec(each, mounted.get(each.image_id)) for each in config.mounts),
+            *map(_device_spec, config.devices),
+        ],
     }
 
 
@@ -185,6 +195,8 @@ def _check_mount(mount: Mount, config: ContainerConfig, abilities: Abilities) ->
     expected = mount.container_path in _KUBELET_FILES or mount.host_path == config.termination_message_path
     shown = f"{mount.host_path}/{mount.sub_path}" if mount.sub_path else mount.host_path
     in_place = mount.container_path == shown and not mount.read_only
+    if mount.image and not abilities.namespaces:
+        raise Invalid(f"image {mount.image} cannot be mounted: {abilities.refusal}")
     if not (abilities.namespaces or expected or in_place):
         raise Invalid(
             f"mount {mount.container_path} cannot be provided: containers are plain processes here, which see every "
@@ -192,7 +204,7 @@ def _check_mount(mount: Mount, config: ContainerConfig, abilities: Abilities) ->
         )
 
 
-def _mount_spec(mount: Mount) -> "MountSpec":
+def _mount_spec(mount: Mount, image: UsedImage | None = None) -> "MountSpec":
     return {
         "source": mount.host_path,
         "inside": mount.sub_path,
@@ -201,6 +213,7 @@ def _mount_spec(mount: Mount) -> "MountSpec":
         "recursive_read_only": mount.read_only and mount.recursive_read_only,
         "follow": mount.propagation == "HostToContainer",
         "device": False,
+        "image": [str(folder) for folder in image.layers] if image else [],
     }
 
 

@@ -200,6 +200,9 @@ RUNTIME: Final = (
         "kubelet_image_pull_duration_seconds", _PULL, "How long it took to pull an image.", "image_size_in_bytes"
     ),
     _counter("kubelet_image_garbage_collected_total", "Images that were cleared away, by reason.", "reason"),
+    _counter("kubelet_image_volume_requested_total", "Images that containers wanted to mount."),
+    _counter("kubelet_image_volume_mounted_succeed_total", "Images that were mounted in a container."),
+    _counter("kubelet_image_volume_mounted_errors_total", "Containers that were not made for an image to mount."),
 )
 
 MACHINE: Final = (

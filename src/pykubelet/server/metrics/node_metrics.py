@@ -2,11 +2,9 @@
 
 import asyncio
 import itertools
-import re
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Final, Literal, assert_never
 
 from pykubelet.pod import moments as m
@@ -14,19 +12,12 @@ from pykubelet.pod.claims.moments import ClaimDriverCalled, ClaimsHandled, OfCla
 from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import Result
+from pykubelet.pod.ports.runtime import IMAGE_VOLUME_FAILED
 from pykubelet.pod.resize.moments import ResizeAsked, Resized
 from pykubelet.pod.stats.startup_latency import PodStarts
 from pykubelet.server.metrics.meters import Meters
+from pykubelet.server.metrics.metric_labels import image_size, operation_type, rejection
 
-_REJECTIONS: Final = frozenset(
-    {
-        *("AppArmor", "PodOSSelectorNodeLabelDoesNotMatch", "PodOSNotSupported", "InvalidNodeInfo"),
-        *("InitContainerRestartPolicyForbidden", "SupplementalGroupsPolicyNotSupported", "UnexpectedAdmissionError"),
-        *("UnknownReason", "UnexpectedPredicateFailureType", "OutOfcpu", "OutOfmemory", "OutOfephemeral-storage"),
-        *("OutOfpods", "PodLevelResourcesNotSupported", "node(s) had taints that the pod didn't tolerate", "Evicted"),
-        *("SysctlForbidden", "TopologyAffinityError", "NodeShutdown", "VolumeAttachmentLimitExceeded"),
-    }
-)
 _COUNTED: Final = frozenset(
     {
         *("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError"),
@@ -34,11 +25,6 @@ _COUNTED: Final = frozenset(
     }
 )
 """Why a container did not start, as far as that is counted."""
-_SIZES: Final = (
-    *((100 << 30, "GT100GB"), (60 << 30, "60GB-100GB"), (40 << 30, "40GB-60GB"), (30 << 30, "30GB-40GB")),
-    *((20 << 30, "20GB-30GB"), (10 << 30, "10GB-20GB"), (5 << 30, "5GB-10GB"), (1 << 30, "1GB-5GB")),
-    *((500 << 20, "500MB-1GB"), (100 << 20, "100MB-500MB"), (10 << 20, "10MB-100MB"), (0, "0-10MB")),
-)
 _RESIZES: Final = {
     "Infeasible": "kubelet_pod_infeasible_resizes_total",
     "Begun": "kubelet_pod_deferred_accepted_resizes_total",
@@ -153,7 +139,7 @@ class NodeMetrics:
                     count("kubelet_restarted_pods_total", "true" if is_static else "")
             case m.Rejected(reason):
                 self._starts.forget(uid)
-                count("kubelet_admission_rejections_total", _rejection(reason))
+                count("kubelet_admission_rejections_total", rejection(reason))
             case m.Preempted():
                 count("kubelet_preemptions", "")
             case m.Evicted():
@@ -207,19 +193,28 @@ class NodeMetrics:
                     self._meters.observe("kubelet_image_pull_duration_seconds", seconds, image_size(size))
             case m.ContainerStarted(_, kind):
                 self._meters.count("kubelet_started_containers_total", kind)
-            case m.StartFailed(_, kind, reason):
-                if reason in _COUNTED:
-                    self._meters.count("kubelet_started_containers_total", kind)
-                    self._meters.count("kubelet_started_containers_errors_total", kind, reason)
+            case m.ContainerCreated(image_volumes=images):
+                self._meters.count("kubelet_image_volume_requested_total", by=images)
+                self._meters.count("kubelet_image_volume_mounted_succeed_total", by=images)
+            case m.StartFailed():
+                self._start_failed(moment)
             case m.Exited():
                 self._starts.exited(uid, moment)
             case m.HookFailed():
                 if moment.was_asleep:
                     self._meters.count("kubelet_sleep_action_terminated_early_total")
-            case m.ContainerCreated() | m.BackedOff() | m.ContainerStopping() | m.PullProgressed():
+            case m.BackedOff() | m.ContainerStopping() | m.PullProgressed():
                 pass
             case _:
                 assert_never(moment)
+
+    def _start_failed(self, moment: m.StartFailed) -> None:
+        if moment.message.startswith(IMAGE_VOLUME_FAILED):
+            self._meters.count("kubelet_image_volume_requested_total")
+            self._meters.count("kubelet_image_volume_mounted_errors_total")
+        if moment.reason in _COUNTED:
+            self._meters.count("kubelet_started_containers_total", moment.kind)
+            self._meters.count("kubelet_started_containers_errors_total", moment.kind, moment.reason)
 
     def _read_probe(self, moment: m.Probing, noted: m.Noted) -> None:
         namespace, pod, uid = noted.about.namespace, noted.about.name, noted.about.uid
@@ -378,22 +373,3 @@ class NodeMetrics:
 
     def _since(self, moment: datetime) -> float:
         return max((self._now() - moment).total_seconds(), 0.0)
-
-
-@cache
-def operation_type(method: str) -> str:
-    """`RunPodSandbox` -> `run_podsandbox`, `UpdateContainerResources` -> `update_container`: upstream's words."""
-    if method == "UpdateContainerResources":
-        return "update_container"
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", method.replace("PodSandbox", "Podsandbox")).lower()
-
-
-def image_size(size: int) -> str:
-    return next((label for least, label in _SIZES if size > least), "N/A")
-
-
-def _rejection(reason: str) -> str:
-    """Reasons may hold anybody's words; series may not."""
-    if reason in _REJECTIONS:
-        return reason
-    return "OutOfExtendedResources" if reason.startswith("OutOf") else "Other"

@@ -39,6 +39,18 @@ def test_volumes_are_mounted_where_the_container_wants_them() -> None:
     )
 
 
+def test_an_image_is_named_and_never_written_to() -> None:
+    spec = codec.convert(PodSpec, {"volumes": [{"name": "model", "image": {"reference": "r/model:1"}}]})
+    wanted = container({"name": "model", "mountPath": "/m", "subPath": "w"}, {"name": "model", "mountPath": "/all"})
+    parts = {0: VolumePart("", "w")}
+    pod = changed(POD, spec=spec)
+    mounts = container_mounts(pod, wanted, {"model": ""}, sub_paths=parts, etc_hosts=None, termination_log=None)
+    assert mounts == (
+        Mount(image="r/model:1", sub_path="w", container_path="/m", read_only=True),
+        Mount(image="r/model:1", container_path="/all", read_only=True),
+    )
+
+
 @pytest.mark.parametrize("kind", ["configMap", "secret", "downwardAPI", "projected"])
 def test_no_container_may_change_what_the_agent_writes(kind: str) -> None:
     spec = codec.convert(PodSpec, {"volumes": [{"name": "conf", kind: {}}, {"name": "data", "emptyDir": {}}]})

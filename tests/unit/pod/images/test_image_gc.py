@@ -2,6 +2,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
 from pykubelet.pod.images.image_gc import ImageGcSettings, ImageRecord, excess, outdated, removable, seen
 from pykubelet.pod.observed import ObservedContainer, ObservedPod, State
@@ -131,6 +132,7 @@ def test_the_last_use_is_remembered_after_the_container_has_gone() -> None:
         pod("", "docker.io/library/app:1"),
         pod("sha256:1", state=State.EXITED),
         pod("sha256:1", state=State.CREATED),
+        changed(pod("x"), containers=(changed(pod("x").containers[0], volume_images=("sha256:1",)),)),
     ],
 )
 def test_containers_name_their_images_in_many_ways_and_dead_ones_count(user: ObservedPod) -> None:

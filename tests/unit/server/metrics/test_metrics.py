@@ -32,8 +32,8 @@ from pykubelet.pod.stats.stats import Disk, VolumeUsage
 from pykubelet.server.application import Route, application
 from pykubelet.server.auth.measured_reviews import MeasuredReviews
 from pykubelet.server.endpoints import healthz
+from pykubelet.server.metrics.metric_labels import image_size, operation_type
 from pykubelet.server.metrics.metrics import Metrics
-from pykubelet.server.metrics.node_metrics import image_size, operation_type
 from pykubelet.web.serving import serving
 
 T0 = datetime(2026, 1, 2, 15, 4, 5, tzinfo=UTC)

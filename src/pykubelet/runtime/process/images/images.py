@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from pykubelet.api.container import Container
 from pykubelet.base.errors import Invalid, NotFound, Retry
-from pykubelet.pod.ports.runtime import ContainerConfig, Image, PullCredentials, Storage
+from pykubelet.pod.ports.runtime import IMAGE_VOLUME_FAILED, ContainerConfig, Image, PullCredentials, Storage
 from pykubelet.runtime.process.images.manifest import ImageConfig
 from pykubelet.runtime.process.images.pull import Puller
 from pykubelet.runtime.process.images.store import ImageStore, StoredImage
@@ -136,9 +136,24 @@ class Images:
             raise Invalid(f"image {image_id} has no layers")
         return UsedImage(config=found.config, layers=layers, accounts=self.store.accounts(found))
 
-    def use(self, image_id: str, note: Callable[[], object]) -> None:
-        """Write down that a container is made from it: it cannot go meanwhile, nor later. Raises Retry when it has."""
-        with nullcontext() if image_id == MACHINE else self.store.using(image_id):
+    def mounted(self, config: ContainerConfig) -> dict[str, UsedImage]:
+        """The images that are volumes of a container, by their ids. Raises Invalid."""
+        found = {}
+        for mount in config.mounts:
+            if not mount.image:
+                continue
+            image = self.used(mount.image_id) if mount.image_id else None
+            if image is None:
+                why = f"{mount.image} is not the name of an image here, but of this machine"
+                raise Invalid(f"{IMAGE_VOLUME_FAILED}: {why}; its files are mounted by a hostPath")
+            found[mount.image_id] = image
+        return found
+
+    def use(self, image_id: str, config: ContainerConfig, note: Callable[[], object]) -> None:
+        """Write down that a container is made from it, and mounts others: none can go meanwhile, nor later. Raises
+        Retry when one has."""
+        ids = [each for each in (image_id, *(mount.image_id for mount in config.mounts)) if each not in (MACHINE, "")]
+        with self.store.using(*ids) if ids else nullcontext():
             note()
 
     def reference(self, image_id: str) -> str:

@@ -71,8 +71,19 @@ class StoredImage(Struct, frozen=True, kw_only=True):
         )
 
 
-class _Use(Struct, frozen=True):
+class _Mounted(Struct, frozen=True):
     image_id: str = ""
+
+
+class _Config(Struct, frozen=True):
+    mounts: tuple[_Mounted, ...] = ()
+
+
+class _Use(Struct, frozen=True):
+    """What a container's record says of images."""
+
+    image_id: str = ""
+    config: _Config = _Config()
 
 
 class ImageStore:
@@ -130,12 +141,13 @@ class ImageStore:
         return Storage(capacity=found.f_blocks * found.f_frsize, available=found.f_bavail * found.f_frsize)
 
     def used(self) -> set[str]:
-        """Ids of images that containers are made from."""
+        """Ids of images that containers are made from, or have mounted."""
         found = set()
         for path in self._containers.glob("*/state.json"):
             with suppress(OSError, DecodeError):
-                found.add(decode(_Use, path.read_bytes()).image_id)
-        return found
+                use = decode(_Use, path.read_bytes())
+                found |= {use.image_id, *(mount.image_id for mount in use.config.mounts)}
+        return found - {""}
 
     # --- bringing
 
@@ -216,11 +228,12 @@ class ImageStore:
     # --- using and removing
 
     @contextmanager
-    def using(self, image_id: str) -> Iterator[None]:
-        """While a container that is made from it is written down. Raises Retry when it is gone."""
+    def using(self, *image_ids: str) -> Iterator[None]:
+        """While a container that needs them is written down. Raises Retry when one is gone."""
         with self._locked("names", fcntl.LOCK_EX):
-            if not self._path(image_id).exists():
-                raise Retry(f"image {image_id} has just been removed")
+            for image_id in image_ids:
+                if not self._path(image_id).exists():
+                    raise Retry(f"image {image_id} has just been removed")
             yield
 
     def remove(self, name: str) -> tuple[str, bool]:

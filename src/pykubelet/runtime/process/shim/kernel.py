@@ -92,12 +92,18 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
     _checked(result, f"mount {kind or source} at {target}")
 
 
-def overlay(target: str, lower: list[str], upper: str, work: str, *, flags: int = 0, user_attributes: bool) -> None:
-    """Its parts are named by descriptors: those names hold no colon and no comma. With `user_attributes` it takes note
-    of things where an ordinary user may, too."""
-    handles = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (upper, work, *lower)]
-    above, beside, *below = (f"/proc/self/fd/{handle}" for handle in handles)
-    options = f"lowerdir={':'.join(below)},upperdir={above},workdir={beside}"
+def overlay(
+    target: str, lower: list[str], upper: str = "", work: str = "", *, flags: int = 0, user_attributes: bool
+) -> None:
+    """Its parts are named by descriptors: those names hold no colon and no comma. Without an upper one it cannot be
+    written to, and there have to be two lower ones. With `user_attributes` it takes note of things where an ordinary
+    user may, too."""
+    above = [upper, work] if upper else []
+    handles = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*lower, *above)]
+    names = [f"/proc/self/fd/{handle}" for handle in handles]
+    options = f"lowerdir={':'.join(names[: len(lower)])}"
+    if upper:
+        options += f",upperdir={names[-2]},workdir={names[-1]}"
     if user_attributes:
         options += ",userxattr"
     try:

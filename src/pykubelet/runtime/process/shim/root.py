@@ -118,13 +118,29 @@ class Root:
         """With where they go, the outer ones first."""
         taken = []
         for mount in sorted(self._spec["mounts"], key=lambda mount: mount["target"].rstrip("/").count("/")):
-            source = _open_volume(mount)
-            mounted = copy(source, 0 if mount["device"] else self._no_devices, follow=mount["follow"])
+            source = self._open_image(mount) if mount["image"] else _open_volume(mount, mount["source"])
+            forbidden = SAFE | MS_RDONLY if mount["image"] else 0 if mount["device"] else self._no_devices
+            mounted = copy(source, forbidden, follow=mount["follow"])
             os.close(source)
             if mount["read_only"]:
                 kernel.restrict(mounted, MS_RDONLY, recursive=mount["recursive_read_only"])
             taken.append((mount["target"], mounted))
         return taken
+
+    def _open_image(self, mount: MountSpec) -> int:
+        """Its layers as one folder, or a part of that, mounted where nobody sees it."""
+        try:
+            if not self._spec["overlay"]:
+                return _open_volume(mount, mount["image"][0])
+            self._layers += 1
+            place, nothing = (f"{self._disk}/{kind}{self._layers}" for kind in ("image", "nothing"))
+            os.mkdir(place)
+            os.mkdir(nothing)
+            kernel.overlay(place, [*mount["image"], nothing], user_attributes=True)
+            return _open_volume(mount, place)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            raise OSError(error.errno, f"ImageVolumeMountFailed: {mount['inside'] or mount['target']}: {why}") from None
 
     @property
     def _empty(self) -> dict[str, int]:
@@ -285,9 +301,9 @@ def _take(path: str, forbidden: int, *, recursive: bool = True) -> int:
         os.close(source)
 
 
-def _open_volume(mount: MountSpec) -> int:
+def _open_volume(mount: MountSpec, place: str) -> int:
     """A part of a volume is opened from the volume on: who can write to it might put a link in the way."""
-    whole = os.open(mount["source"], os.O_PATH | os.O_CLOEXEC)
+    whole = os.open(place, os.O_PATH | os.O_CLOEXEC)
     if not mount["inside"]:
         return whole
     try:

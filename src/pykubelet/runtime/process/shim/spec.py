@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         """Whether later mounts on this machine are seen in the container."""
         device: bool
         """Whether it is a device file, to be used as one."""
+        image: list[str]
+        """The layers of the image that is mounted, as those of the root; empty: it is the source."""
 
     class RootSpec(TypedDict):
         scratch: str
