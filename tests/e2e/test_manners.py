@@ -24,10 +24,12 @@ WELL, ILL = POD.format("well", "[sleep, '1000']"), POD.format("ill", "[/nowhere]
 
 @pytest.fixture
 def data(tmp_path: Path) -> Iterator[Path]:
+    """With a name as people's homes have it."""
     (tmp_path / "pods").mkdir()
-    yield tmp_path / "data"
-    if (tmp_path / "data").exists():
-        command("reset", "--data", str(tmp_path / "data"))
+    folder = tmp_path / "José's data"
+    yield folder
+    if folder.exists():
+        command("reset", "--data", str(folder))
 
 
 def up(data: Path) -> list[str]:

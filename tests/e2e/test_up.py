@@ -184,7 +184,7 @@ def test_nothing_to_run_is_one_clear_line(node: UpNode, tmp_path: Path) -> None:
     assert command("up", str(missing), "--data", str(node.data), code=2) == (
         f"pykubelet: {missing}: there is no such file or folder of manifests\n"
     )
-    assert "no agent answers" in command("pods", "--data", str(node.data), code=2)
+    assert "no agent answers" in command("pods", "--data", str(node.data), code=1)
 
 
 def test_down_touches_no_folder_that_up_has_not_made(tmp_path: Path) -> None:

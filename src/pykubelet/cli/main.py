@@ -46,6 +46,19 @@ EXIT_CODES: Final = (
 )
 
 
+_MEANT: Final = {
+    **dict.fromkeys(("start", "create", "init", "serve"), "up"),
+    **dict.fromkeys(("stop", "halt", "shutdown"), "down"),
+    **dict.fromkeys(("delete", "destroy", "remove", "uninstall", "clean"), "reset"),
+    **dict.fromkeys(("status", "ps", "list"), "pods"),
+    **dict.fromkeys(("images", "pull", "load"), "image"),
+}
+"""Commands of other programs, by what they are called here."""
+_OF_KUBECTL: Final = frozenset(
+    ("apply", "attach", "cp", "describe", "edit", "exec", "expose", "get", "logs", "port-forward", "rollout", "scale")
+)
+
+
 class _Refusal(click.ClickException):
     """What was asked cannot be done: one line says why."""
 
@@ -70,6 +83,18 @@ class _Commands(click.Group):
         shown = [(name, self.commands[name]) for name in self.list_commands(ctx) if not self.commands[name].hidden]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(limit=1000)) for name, command in shown])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Where the meaning is plain though the spelling is not near, it is told by that."""
+        name = args[0]
+        if ctx.parent is None and name not in self.commands:
+            if name in _OF_KUBECTL:
+                raise click.UsageError(f"'{name}' is a command of kubectl; `pykubelet up` says how to use it.", ctx)
+            if name in _MEANT:
+                raise click.UsageError(f"No such command '{name}'. Did you mean '{_MEANT[name]}'?", ctx)
+        return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         with _in_one_line():
@@ -109,6 +134,21 @@ def main() -> None:
 def version() -> None:
     """Print the version."""
     click.echo(f"pykubelet {__version__}")
+
+
+@main.command("help")
+@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.pass_context
+def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show what there is, or how a command is used."""
+    command: click.Command = main
+    shown = ctx.parent or ctx
+    for name in words:
+        found = command.get_command(shown, name) if isinstance(command, click.Group) else None
+        if found is None:
+            raise click.UsageError(f"No such command '{' '.join(words)}'.", ctx.parent)
+        command, shown = found, click.Context(found, info_name=name, parent=shown)
+    click.echo(command.get_help(shown))
 
 
 for command in (

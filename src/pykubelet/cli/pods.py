@@ -2,7 +2,6 @@
 
 import click
 
-from pykubelet.base.errors import Invalid
 from pykubelet.cli.common import PATH, data_option, folder
 
 
@@ -15,14 +14,10 @@ def pods(data: str | None, root_dir: str | None, output: str) -> None:
     import json
     from pathlib import Path
 
-    from pykubelet.base.errors import Retry
     from pykubelet.cli.pod_table import pod_table
     from pykubelet.up.folder import asked_pods
 
-    try:
-        found = asked_pods(Path(root_dir) if root_dir else folder(data).state)
-    except Retry as error:
-        raise Invalid(f"{error}; start one with `pykubelet up`, or name its folder with --root-dir") from None
+    found = asked_pods(Path(root_dir) if root_dir else folder(data).state)
     if output == "json":
         click.echo(json.dumps({"apiVersion": "v1", "kind": "PodList", "items": found}, indent=2))
     else:

@@ -18,10 +18,7 @@ def reload(data: str | None, root_dir: str | None) -> None:
     from pykubelet.server.control_socket import ask
 
     state = Path(root_dir) if root_dir else folder(data).state
-    try:
-        answer = asyncio.run(ask(state / "pykubelet.sock", "reload"))
-    except Retry as error:
-        raise Retry(f"{error}; name the folder of one with --data or --root-dir") from None
+    answer = asyncio.run(ask(state / "pykubelet.sock", "reload"))
     if "error" in answer:
         raise Retry(answer["error"]) if answer.get("kind") == "Retry" else Invalid(answer["error"])
     for name, text in (("applied", "applied"), ("kept", "takes a restart")):

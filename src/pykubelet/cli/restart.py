@@ -23,10 +23,7 @@ def restart(pod: str, container: str, namespace: str, data: str | None, root_dir
     if any(each.split() != [each] for each in (namespace, pod)) or len(container.split()) > 1:
         raise Invalid("a name is one word")
     state = Path(root_dir) if root_dir else folder(data).state
-    try:
-        answer = asyncio.run(ask(state / "pykubelet.sock", f"restart {namespace} {pod} {container}".rstrip()))
-    except Retry as error:
-        raise Retry(f"{error}; start one with `pykubelet up`, or name its folder with --root-dir") from None
+    answer = asyncio.run(ask(state / "pykubelet.sock", f"restart {namespace} {pod} {container}".rstrip()))
     if "error" in answer:
         raise Retry(answer["error"]) if answer.get("kind") == "Retry" else Invalid(answer["error"])
     click.echo(f"{answer['container']} of {namespace}/{pod} is being restarted")

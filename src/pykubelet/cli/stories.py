@@ -92,10 +92,7 @@ async def _from_agent(places: Places, asked: Asked) -> Told | None:
         return None
     since = f" {asked.since.isoformat()}" if asked.since else ""
     question = f"explain {asked.namespace or _DEFAULT} {asked.name}{since}" if asked.name else "explain"
-    try:
-        answer: Told = await ask(places.state / "pykubelet.sock", question)
-    except Retry as error:
-        raise Retry(f"{error}; start one with `pykubelet up`, or name its folder with --data or --root-dir") from None
+    answer: Told = await ask(places.state / "pykubelet.sock", question)
     if "error" in answer:
         everything = await ask(places.state / "pykubelet.sock", "explain")
         if asked.name and asked.name == everything.get("node"):

@@ -19,6 +19,7 @@ from pykubelet.base.errors import Invalid, Retry
 log = logging.getLogger(__name__)
 
 _LONGEST_QUESTION: Final = 4096
+_REMEDY: Final = "start one with `pykubelet up`, or name its folder with --data or --root-dir"
 _PATIENCE: Final = 5.0
 
 Answers = Mapping[str, Callable[[str], Any]]
@@ -88,7 +89,8 @@ async def ask(path: Path, question: str) -> Any:
                 await writer.wait_closed()
         return json.loads(data)
     except (OSError, TimeoutError, ValueError) as error:
-        raise Retry(f"no agent answers at {path}: {getattr(error, 'strerror', None) or error}") from None
+        why = getattr(error, "strerror", None) or error
+        raise Retry(f"no agent answers at {path}: {why}; {_REMEDY}") from None
 
 
 async def _is_alive(path: Path) -> bool:

@@ -3,6 +3,7 @@ runtime, for pods may be on it."""
 
 import asyncio
 import errno
+import re
 import socket
 from ipaddress import ip_network
 from pathlib import Path
@@ -18,6 +19,8 @@ from pykubelet.up.folder import Folder, Plan, Say
 from pykubelet.up.runtime_choice import check_runtime, choose_runtime, isolation_of
 
 _API_PORT: Final = 6443
+_LONGEST_NAME: Final = 64 - len("system:node:")
+"""As a certificate has it, which is for `system:node:` and the name."""
 _KUBELET_PORT: Final = 10250
 _DNS: Final = 10
 """Which of the addresses of services is the name server's, as everywhere."""
@@ -118,7 +121,7 @@ def node_plan(
     facts = asyncio.run(LocalMachine(str(folder.path)).facts())
     address = facts.ips[0] if facts.ips else "127.0.0.1"
     plan = Plan(
-        node=before.node if before else node or socket.gethostname().lower(),
+        node=before.node if before else node or node_name(socket.gethostname()),
         address=address,
         api_port=before.api_port if before else 0,
         kubelet_port=_free_port(say, "the node", address, before.kubelet_port if before else _KUBELET_PORT),
@@ -127,6 +130,11 @@ def node_plan(
         images=images or (before.images if before else "auto"),
     )
     return plan, before
+
+
+def node_name(machine: str) -> str:
+    """What a machine can be called in a cluster: a name that a certificate has room for, of the letters of names."""
+    return re.sub(r"[^a-z0-9.-]", "-", machine.lower())[:_LONGEST_NAME].strip("-.") or "node"
 
 
 def can_serve(folder: Folder, plan: Plan, say: Say) -> bool:

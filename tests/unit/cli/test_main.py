@@ -149,6 +149,13 @@ def test_help_is_whole_at_any_width(width: int) -> None:
             assert first.split(". ")[0] in plain
 
 
+def test_who_asks_for_help_in_words_gets_it() -> None:
+    assert invoke("help").output == invoke("--help").output
+    assert invoke("help", "up").output == invoke("up", "--help").output
+    assert invoke("help", "image", "pull").output == invoke("image", "pull", "--help").output
+    assert invoke("help").exit_code == 0
+
+
 @pytest.mark.parametrize(
     ("args", "meant"),
     [
@@ -158,6 +165,12 @@ def test_help_is_whole_at_any_width(width: int) -> None:
         (("down", "--dat", "x"), "'--data'"),
         (("apiserver", "--store", "sqlit"), "'sqlite', 'memory', 'etcd'"),
         (("completion", "bsh"), "'bash', 'zsh', 'fish'"),
+        (("image", "pul", "x"), "'pull'"),
+        (("stop",), "'down'"),
+        (("start",), "'up'"),
+        (("delete",), "'reset'"),
+        (("get", "pods"), "kubectl"),
+        (("help", "nothing"), "'nothing'"),
     ],
 )
 def test_what_was_probably_meant_is_named(args: tuple[str, ...], meant: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.base.errors import Invalid
 from pykubelet.up.folder import Folder
-from pykubelet.up.plan import check_same, cluster_plan
+from pykubelet.up.plan import check_same, cluster_plan, node_name
 
 
 @pytest.fixture
@@ -55,3 +55,11 @@ def test_what_runs_is_not_made_stricter_by_asking_for_it(tmp_path: Path) -> None
     folder.save(cluster_plan(folder, print, None, runtime="process", bind="", port=0))
     with pytest.raises(Invalid, match="what runs tells of limits that it cannot enforce; stop it first"):
         check_same(folder, manifests=None, bind="", port=0, refuse_unenforced=True)
+
+
+def test_every_machine_has_a_name_that_a_node_can_have() -> None:
+    assert node_name("Laptop.local") == "laptop.local"
+    assert node_name("my_machine") == "my-machine"
+    assert node_name(f"{'x' * 51}-{'y' * 12}") == "x" * 51
+    assert node_name("büro") == "b-ro"
+    assert node_name("---") == "node"
