@@ -33,6 +33,8 @@ class StorageDriver:
         self.trouble: Callable[[str], None] = lambda call: None
         self.trouble_after: Callable[[str], None] = lambda call: None
         self.hangs: set[str] = set()
+        self.lies: set[str] = set()
+        """Calls that it says to have done, without doing anything."""
         self.node_id = "node-1"
         self.stats = csi.NodeGetVolumeStatsResponse()
         self._mounts = mounts
@@ -68,29 +70,34 @@ class StorageDriver:
 
     async def _stage(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
         async with self._doing("stage", request, request.volume_id):
-            self._mount(str(self._volume(request.volume_id)), request.staging_target_path)
+            if "stage" not in self.lies:
+                self._mount(str(self._volume(request.volume_id)), request.staging_target_path)
         return csi.NodeStageVolumeResponse()
 
     async def _unstage(self, request: csi.NodeUnstageVolumeRequest) -> csi.NodeUnstageVolumeResponse:
         async with self._doing("unstage", request, request.volume_id):
-            self._unmount(request.staging_target_path)
+            if "unstage" not in self.lies:
+                self._unmount(request.staging_target_path)
         return csi.NodeUnstageVolumeResponse()
 
     async def _publish(self, request: csi.NodePublishVolumeRequest) -> csi.NodePublishVolumeResponse:
         async with self._doing("publish", request, request.volume_id):
             staged = request.staging_target_path
-            if self._mounts and staged and not mount.is_mount_point(staged):
+            if self._mounts and staged and "stage" not in self.lies and not mount.is_mount_point(staged):
                 raise Invalid("it is not staged")
             source = staged or str(self._volume(request.volume_id))
-            os.makedirs(request.target_path, exist_ok=True)
-            self._mount(source, request.target_path)
+            if request.volume_capability.HasField("block"):
+                source = "/dev/null"
+            if "publish" not in self.lies:
+                self._make_target(request.target_path, is_block=request.volume_capability.HasField("block"))
+                self._mount(source, request.target_path)
         return csi.NodePublishVolumeResponse()
 
     async def _unpublish(self, request: csi.NodeUnpublishVolumeRequest) -> csi.NodeUnpublishVolumeResponse:
         async with self._doing("unpublish", request, request.volume_id):
-            self._unmount(request.target_path)
-            if os.path.isdir(request.target_path):  # noqa: ASYNC240
-                os.rmdir(request.target_path)
+            if "unpublish" not in self.lies:
+                self._unmount(request.target_path)
+                self._remove_target(request.target_path)
         return csi.NodeUnpublishVolumeResponse()
 
     async def _expand(self, request: csi.NodeExpandVolumeRequest) -> csi.NodeExpandVolumeResponse:
@@ -110,6 +117,18 @@ class StorageDriver:
         self.trouble(call)
         yield
         self.trouble_after(call)
+
+    def _make_target(self, path: str, *, is_block: bool) -> None:
+        if is_block:
+            Path(path).touch()
+        else:
+            os.makedirs(path, exist_ok=True)
+
+    def _remove_target(self, path: str) -> None:
+        if os.path.islink(path) or os.path.isfile(path):
+            os.unlink(path)
+        elif os.path.isdir(path):
+            os.rmdir(path)
 
     def _volume(self, name: str) -> Path:
         found = self.folder / "volumes" / name

@@ -14,7 +14,7 @@ from kit.waiting import eventually
 from pykubelet.api import codec
 from pykubelet.api.node import AttachedVolume, NodeStatus
 from pykubelet.api.objects import ObjectReference
-from pykubelet.api.pod import Pod
+from pykubelet.api.pod import Pod, PodSpec
 from pykubelet.api.storage import CSIDriverSpec, PersistentVolumeClaim, SecretReference
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
@@ -146,13 +146,16 @@ class World:
         found = [
             *self.root.glob("pods/*/volumes/kubernetes.io~csi/*"),
             *self.root.glob("plugins/kubernetes.io/csi/*/*"),
+            *self.root.glob("plugins/kubernetes.io/csi/volumeDevices/publish/*"),
         ]
-        return [str(path.relative_to(self.root)) for path in found]
+        return [str(path.relative_to(self.root)) for path in found if path.name != "publish"]
 
 
 def volume(**more: Any) -> CsiVolume:
     return CsiVolume(**{"driver": "disk.example.com", "handle": "vol-1", "name": "pv1", "fs_type": "ext4", **more})
 
 
-def pod(uid: str = "u1") -> Pod:
-    return make_pod("p", uid=uid)
+def pod(uid: str = "u1", spec: Mapping[str, Any] | None = None) -> Pod:
+    made = make_pod("p", uid=uid)
+    given = {**codec.convert(dict[str, Any], codec.to_builtins(made.spec)), **(spec or {})}
+    return changed(made, spec=codec.convert(PodSpec, given))

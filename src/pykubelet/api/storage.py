@@ -7,7 +7,18 @@ from pykubelet.api.objects import ObjectReference
 from pykubelet.api.quantity import ResourceList
 from pykubelet.api.scheduling import NodeSelector
 from pykubelet.api.struct import Struct, written
-from pykubelet.api.volume_sources import ISCSIVolumeSource, NFSVolumeSource, PersistentVolumeClaimSpec
+from pykubelet.api.volume_sources import (
+    AWSElasticBlockStoreVolumeSource,
+    AzureDiskVolumeSource,
+    AzureFileVolumeSource,
+    CinderVolumeSource,
+    GCEPersistentDiskVolumeSource,
+    ISCSIVolumeSource,
+    NFSVolumeSource,
+    PersistentVolumeClaimSpec,
+    PortworxVolumeSource,
+    VsphereVirtualDiskVolumeSource,
+)
 from pykubelet.api.volumes import HostPathVolumeSource
 
 
@@ -32,6 +43,10 @@ class CSIPersistentVolumeSource(Struct, frozen=True):
     node_expand_secret_ref: SecretReference | None = None
 
 
+class AzureFilePersistentVolumeSource(AzureFileVolumeSource, frozen=True):
+    secret_namespace: str | None = None
+
+
 class VolumeNodeAffinity(Struct, frozen=True):
     required: NodeSelector | None = None
 
@@ -51,6 +66,13 @@ class PersistentVolumeSpec(Struct, frozen=True):
     nfs: NFSVolumeSource | None = None
     iscsi: ISCSIVolumeSource | None = None
     csi: CSIPersistentVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    azure_file: AzureFilePersistentVolumeSource | None = None
+    vsphere_volume: VsphereVirtualDiskVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
 
 
 class PersistentVolume(Struct, frozen=True):

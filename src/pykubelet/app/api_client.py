@@ -99,12 +99,13 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known
     keepers = await _keepers(config, server, way, view, stack, journal)
     parts |= {f"{kind} certificate": keeper.run for kind, keeper in keepers.items()}
     lease = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds)
+    csi = KubeCsi(server, config.node.name, objects)
     return ApiParts(
         place=server.place,
         pods=KubePods(server),
         objects=objects,
         claims=KubeClaims(server, before),
-        csi=KubeCsi(server, config.node.name, objects),
+        csi=csi,
         resource_claims=KubeResourceClaims(server, config.node.name, before),
         services=services,
         slices=slices,
@@ -116,7 +117,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known
         recorder=recorder,
         reviews=KubeReviews(asked),
         parts=parts,
-        own_parts={"lease": lease.run} if config.node.register else {},
+        own_parts={"CSI node": csi.run, **({"lease": lease.run} if config.node.register else {})},
         gauges={
             f"kubelet_certificate_manager_{_KINDS[kind]}_ttl_seconds": partial(_seconds_left, keeper)
             for kind, keeper in keepers.items()

@@ -18,6 +18,7 @@ _EVERY: Final = {"AllAlpha": "ALPHA", "AllBeta": "BETA"}
 """Gates that stand for all of a stage; one that is named itself is not among them."""
 
 SWITCHES: Final[Mapping[str, str]] = {
+    "CSIVolumeHealth": "",
     "ContainerCheckpoint": "server.checkpoints",
     "ContainerRestartRules": "features.restart_rules",
     "ContainerStopSignals": "features.stop_signals",

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -9,15 +10,21 @@ from pykubelet.api.node import Node
 from pykubelet.api.objects import Secret
 from pykubelet.api.pod import Pod
 from pykubelet.api.storage import CSIDriver, CSIDriverSpec, PersistentVolumeClaim, SecretReference, VolumeAttachment
-from pykubelet.base.errors import Conflict, NotFound, Retry
+from pykubelet.base.backoff import Backoff
+from pykubelet.base.errors import Conflict, NotFound, PykubeletError, Retry
 from pykubelet.kube.client import ApiClient, object_path
+from pykubelet.pod.container.csi_migration import PLUGINS
 from pykubelet.pod.ports.api import PodObjects
+
+log = logging.getLogger(__name__)
 
 _GROUP: Final = "storage.k8s.io/v1"
 _HOLDS: Final = 60.0
 _SOON: Final = 1.0
 _TRIES: Final = 5
 _ANNOTATION: Final = "csi.volume.kubernetes.io/nodeid"
+_MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
+_PLUGINS: Final = ",".join(sorted(PLUGINS.values()))
 _MOST: Final = 2**31 - 1
 
 Object = dict[str, Any]
@@ -89,6 +96,18 @@ class KubeCsi:
         await self._change(lambda drivers: {name: each for name, each in drivers.items() if name != driver})
         await self._annotate(driver, None, {})
 
+    async def run(self) -> None:
+        """Tell what this node leaves to drivers, before there is any: schedulers look for it. Then do nothing more."""
+        backoff = Backoff(1.0, 60.0, now=asyncio.get_running_loop().time)
+        while True:
+            try:
+                await self._change(lambda drivers: drivers)
+            except PykubeletError as error:
+                log.debug("the node's list of CSI drivers cannot be made: %s", error)
+                await asyncio.sleep(backoff.next())
+            else:
+                await asyncio.Event().wait()
+
     async def _change(self, how: Callable[[dict[str, Object]], dict[str, Object]]) -> None:
         """The node's list of drivers, whoever else changes it at the same time."""
         path = object_path("csinodes", name=self._node, group=_GROUP)
@@ -98,11 +117,14 @@ class KubeCsi:
             except NotFound:
                 found = await self._made()
             before = {each["name"]: each for each in (found.get("spec") or {}).get("drivers") or ()}
-            after = how(before)
-            if after == before:
+            after, metadata = how(before), found["metadata"]
+            annotations = metadata.get("annotations") or {}
+            if after == before and annotations.get(_MIGRATED) == _PLUGINS:
                 return
+            metadata = {**metadata, "annotations": {**annotations, _MIGRATED: _PLUGINS}}
+            wanted = {**found, "metadata": metadata, "spec": {"drivers": list(after.values())}}
             try:
-                await self._server.update(path, {**found, "spec": {"drivers": list(after.values())}}, dict)
+                await self._server.update(path, wanted, dict)
                 return
             except Conflict:
                 continue
@@ -114,7 +136,7 @@ class KubeCsi:
         made = {
             "apiVersion": _GROUP,
             "kind": "CSINode",
-            "metadata": {"name": self._node, "ownerReferences": [owner]},
+            "metadata": {"name": self._node, "annotations": {_MIGRATED: _PLUGINS}, "ownerReferences": [owner]},
             "spec": {"drivers": []},
         }
         try:

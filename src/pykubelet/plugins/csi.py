@@ -53,6 +53,7 @@ class CsiDrivers:
         recorder: ObjectRecorder | None = None,
         journal: Journal | None = None,
         with_health: bool = False,
+        has_selinux: bool | None = None,
     ) -> None:
         self._node = node
         self._api = api
@@ -60,6 +61,7 @@ class CsiDrivers:
         self._in_use = in_use
         self._journal = journal or Journal()
         self._with_health = with_health
+        self._has_selinux = os.path.exists("/sys/fs/selinux/enforce") if has_selinux is None else has_selinux
         self._records = CsiRecords(root, node)
         self._expansion = Expansion(node, api, recorder, self._journal) if api is not None else None
         self._drivers: dict[str, tuple[CsiDriver, tuple[int, ...]]] = {}
@@ -140,6 +142,8 @@ class CsiDrivers:
         mode = "Ephemeral" if volume.is_ephemeral else "Persistent"
         if mode not in (told.volume_lifecycle_modes or ("Persistent",)):
             raise Retry(f'volume mode "{mode}" not supported by driver {volume.driver}')
+        if self._has_selinux and told.se_linux_mount:
+            _check_label(pod, volume)
         target = self._records.target(uid, volume.name, is_block=volume.is_block)
         async with self._turn(volume.driver, handle):
             self._hold(uid, volume, told)
@@ -246,7 +250,8 @@ class CsiDrivers:
     def _discard(self, uid: str, name: str, error: Unreadable) -> None:
         """Nobody knows any more whose it is: it goes if nothing is mounted there. What was staged for it goes when its
         driver comes the next time."""
-        for target in (self._records.target(uid, name, is_block=is_block) for is_block in (False, True)):
+        targets = [self._records.target(uid, name, is_block=is_block) for is_block in (False, True)]
+        for target in targets if not os.path.islink(self._records.folder(uid, name)) else targets[1:]:
             if self._is_mounted(target):
                 raise Retry(f"{error}; unmount {target}, and it is cleared away")
             self._clear(target)
@@ -342,6 +347,19 @@ def _check(volume: CsiVolume) -> None:
         raise Invalid(f"{volume.driver[:100]!r} is no name of a CSI driver")
     if "/" in volume.name or volume.name in ("", ".", ".."):
         raise Invalid(f"{volume.name[:100]!r} is no name of a volume")
+
+
+def _check_label(pod: Pod, volume: CsiVolume) -> None:
+    """Where the Go kubelet would mount it with the pod's label."""
+    shared = pod.spec.security_context
+    labels = [each.security_context for each in (*pod.spec.init_containers, *pod.spec.containers)]
+    wants = any(each is not None and each.se_linux_options is not None for each in (shared, *labels))
+    is_recursive = shared is not None and shared.se_linux_change_policy == "Recursive"
+    if wants and not is_recursive and volume.access_modes == ("ReadWriteOncePod",):
+        raise Invalid(
+            f"volume {volume.name} would have to be mounted with the pod's SELinux label (seLinuxMount of CSIDriver "
+            f"{volume.driver}), which is not done here: set seLinuxChangePolicy: Recursive in the pod"
+        )
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -65,6 +65,8 @@ class CsiRecords:
 
     def read(self, uid: str, name: str) -> Record | None:
         """None: nothing was done. Raises Unreadable."""
+        if os.path.islink(self.folder(uid, name)):
+            raise Unreadable(f"{self.folder(uid, name)} is a link, which nobody follows")
         known = _read(f"{self.folder(uid, name)}/{DATA}")
         if known is None:
             return None
@@ -138,6 +140,11 @@ class CsiRecords:
         return path
 
     def forget(self, uid: str, name: str) -> None:
+        if os.path.islink(self.folder(uid, name)):
+            os.unlink(self.folder(uid, name))
+            return
+        with suppress(OSError):  # other pods may have it as well
+            os.rmdir(os.path.dirname(self.target(uid, name, is_block=True)))
         _forget(self.folder(uid, name))
 
     def forget_stage(self, driver: str, handle: str) -> None:

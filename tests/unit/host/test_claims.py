@@ -15,6 +15,7 @@ from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.volumes import Volumes
+from pykubelet.pod.ports.csi import CsiMounted, CsiVolume
 
 only_root = pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user mounts nothing")
 
@@ -140,8 +141,10 @@ AFFINITY = {
             {"iscsi": {"targetPortal": "x", "iqn": "y"}},
             pod(),
             PykubeletError,
-            "the kind of persistent volume that v is",
+            "iSCSI volumes are left to a CSI driver here",
         ),
+        ({"flexVolume": {"driver": "x/y"}}, pod(), PykubeletError, "the kind of persistent volume that v is"),
+        ({"gcePersistentDisk": {"pdName": "d"}}, pod(), PykubeletError, "the kind of persistent volume that v is"),
         ({"hostPath": {"path": "/"}}, pod(volume={"ephemeral": {}}), Invalid, "was not created for pod"),
     ],
 )
@@ -153,10 +156,45 @@ async def test_what_cannot_be_is_told(
     assert mount.mounts_below(dirs.volumes("u")) == ()
 
 
-async def test_a_missing_program_for_nfs_is_named(dirs: PodDirs, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "wanted", [pod(), pod(volume={"nfs": {"server": "s", "path": "/p"}})], ids=["claimed", "named by the pod"]
+)
+async def test_a_missing_program_for_nfs_is_named(dirs: PodDirs, monkeypatch: Any, wanted: Pod) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(Retry, match="install nfs-common"):
-        await volumes(dirs, Claims(nfs={"server": "s", "path": "/p"})).set_up(pod())
+        await volumes(dirs, Claims(nfs={"server": "s", "path": "/p"})).set_up(wanted)
+
+
+class Drivers:
+    """Sees what is asked of drivers."""
+
+    def __init__(self) -> None:
+        self.asked: list[CsiVolume] = []
+
+    async def set_up(self, pod: Pod, volume: CsiVolume, group: int | None) -> CsiMounted:
+        self.asked.append(volume)
+        return CsiMounted("/there")
+
+    async def tear_down(self, uid: str, name: str) -> None: ...
+
+    def forget(self, uid: str) -> None: ...
+
+    async def usage(self, uid: str, name: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, pod()),
+        ({}, pod(volume={"awsElasticBlockStore": {"volumeID": "vol-1"}})),
+    ],
+    ids=["claimed", "named by the pod"],
+)
+async def test_what_a_driver_has_taken_over_is_asked_of_it(dirs: PodDirs, spec: Any, wanted: Pod) -> None:
+    drivers = Drivers()
+    here = Volumes(dirs, memory=1 << 30, claims=Claims(**spec), drivers=drivers)
+    assert await here.set_up(wanted) == {"data": "/there"}
+    assert [(each.driver, each.handle) for each in drivers.asked] == [("ebs.csi.aws.com", "vol-1")]
 
 
 async def test_a_program_for_nfs_is_called_with_what_the_volume_says(

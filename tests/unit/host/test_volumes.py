@@ -72,7 +72,6 @@ async def test_images_are_left_to_the_runtime_where_the_gate_is_on(dirs: PodDirs
     ("source", "needs"),
     [
         ({"persistentVolumeClaim": {"claimName": "p"}}, "persistentVolumeClaim"),
-        ({"nfs": {"server": "s", "path": "/"}}, "nfs"),
         ({"csi": {"driver": "d"}}, "csi"),
         (
             {"projected": {"sources": [{"configMap": {"name": "ca"}}, {"clusterTrustBundle": {"path": "t"}}]}},

@@ -1,5 +1,6 @@
 """Word of drivers on a node reaches the API server, and comes back when they go."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -7,14 +8,18 @@ from typing import Any
 import pytest
 
 from kit.api_process import Api, serving_api
-from pykubelet.api.storage import SecretReference
-from pykubelet.base.errors import NotFound, Retry
+from pykubelet.api import codec
+from pykubelet.api.quantity import Quantity
+from pykubelet.api.storage import PersistentVolumeClaim, SecretReference
+from pykubelet.base.errors import Conflict, NotFound, Retry
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.csi import KubeCsi
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
+from pykubelet.pod.container.volume_expansion import finished, in_progress
 
 NODE = "/api/v1/nodes"
+MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 STORAGE = "/apis/storage.k8s.io/v1"
 
 
@@ -61,6 +66,35 @@ async def test_drivers_come_and_go(api: Api, csi: KubeCsi) -> None:
     assert [(each["name"], each["nodeID"]) for each in found["spec"]["drivers"]] == [("a.example.com", "other")]
     await csi.uninstall("a.example.com")
     assert "csi.volume.kubernetes.io/nodeid" not in (await read(api, f"{NODE}/n1"))["metadata"].get("annotations", {})
+
+
+async def test_a_node_tells_what_it_leaves_to_drivers_before_it_has_any(api: Api, csi: KubeCsi) -> None:
+    async def told() -> Any:
+        return (await read(api, f"{STORAGE}/csinodes/n1")).get("metadata", {}).get("annotations", {}).get(MIGRATED)
+
+    await post(api, f"{STORAGE}/csinodes", {"metadata": {"name": "n1"}, "spec": {"drivers": []}})  # by an older agent
+    task = asyncio.create_task(csi.run())
+    async with asyncio.timeout(30):
+        while not await told():  # noqa: ASYNC110 - it is a server that changes
+            await asyncio.sleep(0.01)
+    task.cancel()
+    assert await told() == (
+        "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder,"
+        "kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
+    )
+
+
+async def test_a_claims_status_is_told_unless_somebody_was_faster(api: Api, csi: KubeCsi) -> None:
+    path = "/api/v1/namespaces/default/persistentvolumeclaims"
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    await post(api, path, {"metadata": {"name": "c"}, "spec": spec})
+    claim = codec.convert(PersistentVolumeClaim, await read(api, f"{path}/c"))
+    after = await csi.patch_claim(claim, in_progress(claim))
+    assert after.status.allocated_resource_statuses == {"storage": "NodeResizeInProgress"}
+    with pytest.raises(Conflict):
+        await csi.patch_claim(claim, in_progress(claim))
+    done = await csi.patch_claim(after, finished(after, Quantity.of(5)))
+    assert (done.status.capacity, done.status.allocated_resource_statuses) == ({"storage": Quantity.of(5)}, {})
 
 
 async def test_what_is_said_of_a_driver_and_an_attachment(api: Api, csi: KubeCsi) -> None:

@@ -23,15 +23,17 @@ from pykubelet.host.subpath import prepare_sub_path
 from pykubelet.host.threads import in_thread
 from pykubelet.host.volumes.claims import ClaimedPlace, ClaimedVolumes, ThisNode
 from pykubelet.host.volumes.config_map import ConfigMapContent
-from pykubelet.host.volumes.csi import Csi
+from pykubelet.host.volumes.csi import Csi, Migrated
 from pykubelet.host.volumes.downward_api import DownwardApiContent
 from pykubelet.host.volumes.empty_dir import EmptyDir
 from pykubelet.host.volumes.host_path import HostPath
 from pykubelet.host.volumes.image import ImageVolume
 from pykubelet.host.volumes.kind import Kind
+from pykubelet.host.volumes.nfs import Nfs
 from pykubelet.host.volumes.projected import ProjectedContent
 from pykubelet.host.volumes.secret import SecretContent
 from pykubelet.host.volumes.written import Content, Written
+from pykubelet.pod.container.csi_migration import PLUGINS
 from pykubelet.pod.container.env import Environment
 from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.mounts import VolumePart, sub_paths, used_volumes
@@ -81,8 +83,9 @@ class Volumes:
         written = (Written(dirs, content, memory, recorder) for content in contents)
         fields = ("persistent_volume_claim", "ephemeral") if claims is not None else ()
         self._claimed = [ClaimedVolumes(field, dirs, claims, node, drivers) for field in fields if claims is not None]
-        kinds: tuple[Kind, ...] = (EmptyDir(dirs, memory), HostPath(), *written, *self._claimed)
-        kinds += (Csi(drivers),) if drivers is not None else ()
+        kinds: tuple[Kind, ...] = (EmptyDir(dirs, memory), HostPath(), Nfs(dirs), *written, *self._claimed)
+        if drivers is not None:
+            kinds += (*(Migrated(field, drivers) for field in PLUGINS), Csi(drivers))
         kinds += (ImageVolume(),) if images else ()
         self._by_field = {kind.field: kind for kind in kinds}
         self._by_folder = {kind.plugin.replace("/", "~"): kind for kind in kinds}

@@ -1,8 +1,6 @@
 """Volumes that a pod claims: which one it is, is found out, and then it is set up by what it is."""
 
-import asyncio
 import os
-import shutil
 import stat
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -13,7 +11,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.node_affinity import term_holds
 from pykubelet.api.rules.well_known import HOST_PATH_PROVISIONER, PROVISIONED_BY
 from pykubelet.api.storage import ClaimedVolume, LocalVolumeSource, PersistentVolumeSpec
-from pykubelet.api.volume_sources import NFSVolumeSource
+from pykubelet.api.struct import changed
 from pykubelet.api.volumes import Volume
 from pykubelet.base.errors import Invalid, Retry
 from pykubelet.host import mount
@@ -22,15 +20,17 @@ from pykubelet.host.threads import in_thread
 from pykubelet.host.volumes.csi import claimed, mounted
 from pykubelet.host.volumes.host_path import check_host_path
 from pykubelet.host.volumes.made_folders import MadeFolders
+from pykubelet.host.volumes.nfs import FOLDER as NFS
+from pykubelet.host.volumes.nfs import mount_nfs
 from pykubelet.host.volumes.ownership import give_to_pod
+from pykubelet.pod.container.csi_migration import migrated
 from pykubelet.pod.container.failures import Unsupported
 from pykubelet.pod.container.references import claim_of
 from pykubelet.pod.ports.api import VolumeClaims
 from pykubelet.pod.ports.csi import CsiVolumes
 
 LOCAL: Final = "kubernetes.io~local-volume"
-NFS: Final = "kubernetes.io~nfs"
-_MOUNTING: Final = 60.0
+_NO_ISCSI: Final = "iSCSI volumes are left to a CSI driver here: install one, such as iscsi.csi.k8s.io, and name it"
 
 ThisNode = Callable[[], tuple[str, Mapping[str, str]]]
 """Its name and labels."""
@@ -78,6 +78,7 @@ class ClaimedVolumes:
             return known.path
         claim = claim_of(pod, volume) or ""
         found = await self._claims.claimed(pod.metadata.namespace, claim)
+        found = changed(found, volume=migrated(found.volume))
         self._check(pod, volume, found)
         name, spec = found.volume.metadata.name, found.volume.spec
         path, is_block = await self._made(pod, volume, found), spec.volume_mode == "Block"
@@ -131,13 +132,15 @@ class ClaimedVolumes:
             return await self._local(pod, volume, spec, spec.local, name)
         if spec.nfs is not None:
             target = self._target(pod, NFS, name)
-            await _mount_nfs(spec.nfs, spec.mount_options, target)
+            await mount_nfs(spec.nfs, spec.mount_options, target)
             return target
         if spec.csi is not None and self._drivers is not None:
             claim = volume.persistent_volume_claim
             return await mounted(
                 self._drivers, pod, claimed(found, read_only=claim is not None and bool(claim.read_only))
             )
+        if spec.iscsi is not None:
+            raise Retry(_NO_ISCSI)
         raise Unsupported(f'volume "{volume.name}"', f"the kind of persistent volume that {name} is")
 
     async def _local(
@@ -172,27 +175,3 @@ def _bind(source: str, target: str) -> None:
     os.makedirs(target, 0o750, exist_ok=True)
     if not mount.is_mount_point(target):
         mount.bind(source, target)
-
-
-async def _mount_nfs(source: NFSVolumeSource, options: tuple[str, ...], target: str) -> None:
-    """By the system's own program: it alone knows what servers want."""
-    if await in_thread(mount.is_mount_point, target):
-        return
-    if shutil.which("mount.nfs") is None:
-        raise Retry("NFS volumes need mount.nfs, which is not installed on this node: install nfs-common or nfs-utils")
-    await in_thread(lambda: os.makedirs(target, 0o750, exist_ok=True))
-    wanted = [*options, *(["ro"] if source.read_only else [])]
-    command = ["mount", "-t", "nfs", *(["-o", ",".join(wanted)] if wanted else [])]
-    command += ["--", f"{source.server}:{source.path}", target]
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-    )
-    try:
-        async with asyncio.timeout(_MOUNTING):
-            told, _ = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise Retry(f"{source.server}:{source.path} is not mounted: no answer within {_MOUNTING:g} s") from None
-    if process.returncode:
-        raise Retry(f"{source.server}:{source.path} is not mounted: {told.decode(errors='replace').strip()[-500:]}")

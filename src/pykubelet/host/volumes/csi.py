@@ -2,15 +2,17 @@
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.storage import ClaimedVolume, SecretReference
+from pykubelet.api.struct import changed
 from pykubelet.api.volumes import Volume
 from pykubelet.base.errors import Invalid
 from pykubelet.host.volumes.ownership import give_to_pod
+from pykubelet.pod.container.csi_migration import migrated_inline
 from pykubelet.pod.container.projected_volumes import fs_group
 from pykubelet.pod.ports.csi import CsiVolume, CsiVolumes
 
 
 class Csi:
-    field = "csi"
+    field: str = "csi"
     plugin = "kubernetes.io/csi"
 
     def __init__(self, drivers: CsiVolumes) -> None:
@@ -35,6 +37,20 @@ class Csi:
     async def tear_down(self, uid: str, name: str) -> None:
         """Also what was claimed: by what is written down beside it."""
         await self._drivers.tear_down(uid, name)
+
+
+class Migrated(Csi):
+    """A kind of volume that a driver has taken over, by the field that still asks for it."""
+
+    def __init__(self, field: str, drivers: CsiVolumes) -> None:
+        super().__init__(drivers)
+        self.field = field
+
+    async def set_up(self, pod: Pod, volume: Volume) -> str:
+        found = migrated_inline(volume, pod.metadata.namespace)
+        assert found is not None
+        wanted = claimed(ClaimedVolume(volume=found), read_only=False)
+        return await mounted(self._drivers, pod, changed(wanted, claimed=None))
 
 
 def claimed(found: ClaimedVolume, *, read_only: bool) -> CsiVolume:
