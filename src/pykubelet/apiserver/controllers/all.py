@@ -26,6 +26,7 @@ from pykubelet.apiserver.controllers.nodes import NodeLifecycle
 from pykubelet.apiserver.controllers.pods import PodGarbageCollector
 from pykubelet.apiserver.controllers.policy_status import PolicyStatus
 from pykubelet.apiserver.controllers.protection import CLAIM, CLASS, VOLUME, Protection
+from pykubelet.apiserver.controllers.resource_claims import ResourceClaims
 from pykubelet.apiserver.controllers.resource_quotas import ResourceQuotaController
 from pykubelet.apiserver.controllers.root_ca import RootCa
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
@@ -100,6 +101,7 @@ _CONTROLLERS: Final[Mapping[str, Callable[[Means], Controller]]] = {
     "pod-garbage-collector-controller": lambda its: PodGarbageCollector(its.client),
     "replicaset-controller": lambda its: ReplicaSetController(its.client),
     "replicationcontroller-controller": lambda its: ReplicaSetController(its.client, REPLICATION_CONTROLLERS),
+    "resourceclaim-controller": lambda its: ResourceClaims(its.client),
     "resourcequota-controller": lambda its: ResourceQuotaController(its.client),
     "root-ca-certificate-publisher-controller": lambda its: RootCa(
         its.client, its.authority.pem.decode(), its.front_proxy

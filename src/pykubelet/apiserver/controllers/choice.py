@@ -22,7 +22,6 @@ _FOREIGN: Final = frozenset(
         "node-ipam-controller",
         "node-route-controller",
         "podcertificaterequest-cleaner-controller",
-        "resourceclaim-controller",
         "selinux-warning-controller",
         "service-cidr-controller",
         "service-lb-controller",

@@ -6,6 +6,8 @@ from functools import partial
 from typing import Final
 
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
+from pykubelet.apiserver.controllers.resource_claim_rules import is_reserved
+from pykubelet.apiserver.controllers.resource_claims import DEVICE_CLAIMS
 from pykubelet.apiserver.controllers.scheduling.device_pools import supply
 from pykubelet.apiserver.controllers.scheduling.devices import (
     Devices,
@@ -13,7 +15,6 @@ from pykubelet.apiserver.controllers.scheduling.devices import (
     deallocated,
     given,
     given_up,
-    is_reserved,
     protected,
 )
 from pykubelet.apiserver.controllers.scheduling.fit import Place
@@ -23,7 +24,6 @@ from pykubelet.apiserver.writer.writer import Change
 
 log = logging.getLogger(__name__)
 
-DEVICE_CLAIMS: Final[Kind] = ("resource.k8s.io", "resourceclaims")
 SLICES: Final[Kind] = ("resource.k8s.io", "resourceslices")
 DEVICE_CLASSES: Final[Kind] = ("resource.k8s.io", "deviceclasses")
 _REST: Final = 60.0

@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from pykubelet.api.rules.pod_claims import pod_claims
+from pykubelet.apiserver.controllers.resource_claim_rules import (
+    FINALIZER,
+    belongs_to,
+    is_protected,
+    is_reserved,
+    reserved_for,
+)
 from pykubelet.apiserver.controllers.scheduling.device_allocation import allocate
 from pykubelet.apiserver.controllers.scheduling.device_pools import (
     OutOfBudget,
@@ -26,7 +33,6 @@ if TYPE_CHECKING:
 CANNOT: Final = "cannot allocate all claims"
 ELSEWHERE: Final = "resourceclaim not available on the node"
 TIMED_OUT: Final = "timed out trying to allocate devices"
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _MOST: Final = 1_000_000
 """What the devices of one pod may cost to find, counted in devices that are looked at, and what expressions take: some
 seconds, beside the loop."""
@@ -149,39 +155,24 @@ def _is_on(claim: Object, node: Place) -> bool:
     return selector is None or selects(selector, node.name, node.labels)
 
 
-def belongs_to(claim: Object, pod: Object) -> bool:
-    owners = at(claim, "metadata.ownerReferences", ())
-    return any(each.get("controller") and each.get("uid") == pod["metadata"].get("uid") for each in owners)
-
-
-def is_reserved(claim: Object, pod: Object) -> bool:
-    uid = pod["metadata"].get("uid")
-    return any(each.get("uid") == uid for each in at(claim, "status.reservedFor", ()))
-
-
 # --- what is written
 
 
 def protected(claim: Object) -> Object | None:
     """Not to be deleted as long as it has devices; None: it is, or goes already."""
     metadata = claim["metadata"]
-    held = metadata.get("finalizers") or []
-    if FINALIZER in held or metadata.get("deletionTimestamp"):
+    if is_protected(claim) or metadata.get("deletionTimestamp"):
         return None
-    return {**claim, "metadata": {**metadata, "finalizers": [*held, FINALIZER]}}
+    return {**claim, "metadata": {**metadata, "finalizers": [*(metadata.get("finalizers") or ()), FINALIZER]}}
 
 
 def given(claim: Object, allocation: Object | None, pod: Object) -> Object | None:
     """The claim with its devices, reserved for the pod; None: somebody else was faster, or it goes."""
     status = claim.get("status") or {}
-    if at(claim, "metadata.deletionTimestamp") or is_reserved(claim, pod):
-        return None
     if (allocation is None) == (status.get("allocation") is None):
         return None
-    metadata = pod["metadata"]
-    user = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
     made = {"allocation": copied(allocation)} if allocation is not None else {}
-    return {**claim, "status": {**status, **made, "reservedFor": [*(status.get("reservedFor") or ()), user]}}
+    return reserved_for({**claim, "status": {**status, **made}}, pod)
 
 
 def given_up(claim: Object, pod: Object) -> Object | None:
@@ -190,11 +181,8 @@ def given_up(claim: Object, pod: Object) -> Object | None:
         return None
     status, uid = claim.get("status") or {}, pod["metadata"].get("uid")
     left = [each for each in status["reservedFor"] if each.get("uid") != uid]
-    return {**claim, "status": {**{k: v for k, v in status.items() if k != "reservedFor"}, **reserved(left)}}
-
-
-def reserved(users: list[Object]) -> Object:
-    return {"reservedFor": users} if users else {}
+    kept = {name: value for name, value in status.items() if name != "reservedFor"}
+    return {**claim, "status": {**kept, **({"reservedFor": left} if left else {})}}
 
 
 def deallocated(claim: Object, pod: Object) -> Object | None:

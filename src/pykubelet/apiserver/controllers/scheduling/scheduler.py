@@ -19,13 +19,9 @@ from pykubelet.api.struct import rfc3339
 from pykubelet.apiserver.controllers.client import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition, conditioned
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
+from pykubelet.apiserver.controllers.resource_claims import DEVICE_CLAIMS
 from pykubelet.apiserver.controllers.scheduling.board import Board, Seen
-from pykubelet.apiserver.controllers.scheduling.device_claims import (
-    DEVICE_CLAIMS,
-    DEVICE_CLASSES,
-    SLICES,
-    DeviceClaims,
-)
+from pykubelet.apiserver.controllers.scheduling.device_claims import DEVICE_CLASSES, SLICES, DeviceClaims
 from pykubelet.apiserver.controllers.scheduling.device_pools import Unallocatable
 from pykubelet.apiserver.controllers.scheduling.devices import PodDevices
 from pykubelet.apiserver.controllers.scheduling.fit import Place, Wish, is_waiting, message, place, wish

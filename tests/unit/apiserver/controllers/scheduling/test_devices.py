@@ -21,8 +21,8 @@ from kit.devices import (
 )
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.conditions import condition
+from pykubelet.apiserver.controllers.resource_claim_rules import FINALIZER
 from pykubelet.apiserver.controllers.scheduling import device_claims, devices, scheduler
-from pykubelet.apiserver.controllers.scheduling.devices import FINALIZER
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 
 NOT_HELPFUL = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
