@@ -28,6 +28,7 @@ _STEPS: Final[Mapping[type[c.Cause], Next]] = {
     c.ImageNeverPulled: Next("change", "it stays so until the image is on the node"),
     c.InvalidImageName: Next("change", "it stays so until the pod is changed"),
     c.PullSlow: Next("time", "it starts when the image is here"),
+    c.NoDevices: Next("node", "it starts when its claims have their devices"),
     c.UntoleratedTaint: Next("node", "it starts when the taint goes or it tolerates it"),
     c.NotScheduled: Next("node", "it starts when a scheduler has found a node for it"),
     c.SchedulingGated: Next("change", "it is scheduled when they are removed"),
@@ -89,6 +90,8 @@ def advice(cause: c.Cause, pod: str, namespace: str) -> tuple[str, ...]:
     match cause:
         case c.ImageNotFound() | c.TagNotFound() | c.ImageDenied() | c.RegistryUnreachable() | c.ImageNeverPulled():
             return _of_image(cause, namespace)
+        case c.NoDevices(message=message):
+            return _of_devices(message, namespace)
         case c.NoRoom() | c.UntoleratedTaint() | c.RuntimeDown() | c.AgentDown() | c.PortTaken():
             return _of_place(cause)
         case c.ClaimNotReady(claim=claim):
@@ -123,6 +126,12 @@ def _of_image(
             return (f"load {image} on the node, or set imagePullPolicy: IfNotPresent",)
         case _:
             assert_never(cause)
+
+
+def _of_devices(message: str, namespace: str) -> tuple[str, ...]:
+    """What is there, and who has it; what is wrong with a claim is in the message."""
+    there = "kubectl get deviceclasses,resourceslices", f"kubectl -n {namespace} get resourceclaims"
+    return (message, *there) if "DynamicResources" in message else there
 
 
 def _of_place(cause: c.NoRoom | c.UntoleratedTaint | c.RuntimeDown | c.AgentDown | c.PortTaken) -> tuple[str, ...]:

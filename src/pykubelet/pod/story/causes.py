@@ -37,6 +37,14 @@ class NoRoom(_Of, frozen=True, kw_only=True):
     message: str = ""
 
 
+class NoDevices(_Of, frozen=True, kw_only=True):
+    """No node can give what the pod's claims ask for; or a claim or a class that they name is not there."""
+
+    claim: str = ""
+    device_class: str = ""
+    message: str = ""
+
+
 class UntoleratedTaint(_Of, frozen=True, kw_only=True):
     taints: tuple[str, ...]
     message: str = ""
@@ -270,7 +278,7 @@ class Failed(_Of, frozen=True, kw_only=True):
     message: str = ""
 
 
-Unplaced = NotScheduled | SchedulingGated | NoRoom | UntoleratedTaint
+Unplaced = NotScheduled | SchedulingGated | NoRoom | NoDevices | UntoleratedTaint
 OfImage = (
     ImageNotFound | TagNotFound | ImageDenied | RegistryUnreachable | ImagePullFailed | ImageNeverPulled
     | InvalidImageName | PullSlow

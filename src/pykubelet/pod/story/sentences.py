@@ -10,7 +10,7 @@ from pykubelet.pod.story import causes as c
 def sentence(cause: c.Cause, now: datetime) -> str:
     """What is the matter; follows the pod's name."""
     match cause:
-        case c.NotScheduled() | c.SchedulingGated() | c.NoRoom() | c.UntoleratedTaint():
+        case c.NotScheduled() | c.SchedulingGated() | c.NoRoom() | c.NoDevices() | c.UntoleratedTaint():
             return _unplaced(cause)
         case (
             c.ImageNotFound() | c.TagNotFound() | c.ImageDenied() | c.RegistryUnreachable() | c.ImagePullFailed()
@@ -40,6 +40,12 @@ def _unplaced(cause: c.Unplaced) -> str:
         case c.UntoleratedTaint(taints=taints):
             what = f"taint {', '.join(taints)}" if taints else "taints"
             return f"has no node: it does not tolerate the {what} of the nodes"
+        case c.NoDevices(claim="", device_class="", message=message):
+            free = "cannot allocate all claims" in message
+            return f"has no node: {'none has the devices that it claims, and free' if free else _short(message)}"
+        case c.NoDevices(claim=claim, device_class=kind):
+            what = f"resource claim {claim}" if claim else f"device class {kind}"
+            return f"has no node: there is no {what}, which it needs"
         case c.SchedulingGated(gates=gates):
             return f"has no node: its scheduling gates are still there ({', '.join(gates)})"
         case c.NotScheduled(message=message):

@@ -122,7 +122,7 @@ def _state(
     if pod is not None and pod.metadata.deletion_timestamp is not None:
         return "Stopping"
     match cause:
-        case c.NotScheduled() | c.SchedulingGated() | c.UntoleratedTaint() | c.NoRoom(node=""):
+        case c.NotScheduled() | c.SchedulingGated() | c.UntoleratedTaint() | c.NoDevices() | c.NoRoom(node=""):
             return "Unscheduled"
         case c.ProbeFailed(probe="readiness") | c.ReadinessGate():
             return "NotReady"

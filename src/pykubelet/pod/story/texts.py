@@ -50,6 +50,12 @@ _CONNECTION: Final = re.compile(
     re.IGNORECASE,
 )
 _INSUFFICIENT: Final = re.compile(r"Insufficient ([\w./-]+\w)")
+_NO_CLAIM: Final = re.compile(r'resourceclaim "([^"]+)" (?:not found|is being deleted)')
+_NO_CLASS: Final = re.compile(r"request [\w./-]+: device class ([\w.-]*\w) does not exist")
+_NO_DEVICES: Final = re.compile(
+    r"cannot allocate all claims|ResourceClaim not created yet|resourceclaim not available on the node"
+    r'|timed out trying to allocate devices|"DynamicResources"'
+)
 _TAINT: Final = re.compile(r"untolerated taint(?:\(s\))? ?\{([^}]*)\}|untolerated taint\(s\)")
 _KINDS: Final[dict[str, c.ObjectKind]] = {"configmap": "ConfigMap", "config": "ConfigMap", "secret": "Secret"}
 
@@ -137,6 +143,10 @@ def of_scheduler(reason: str, message: str, gates: tuple[str, ...]) -> c.Unplace
         return c.NoRoom(resources=resources, message=message)
     if "Too many pods" in message:
         return c.NoRoom(resources=("pods",), message=message)
+    claim, device_class = _NO_CLAIM.search(message), _NO_CLASS.search(message)
+    if claim or device_class or _NO_DEVICES.search(message):
+        missing = claim[1] if claim else "", device_class[1] if device_class else ""
+        return c.NoDevices(claim=missing[0], device_class=missing[1], message=message)
     if _TAINT.search(message):
         taints = tuple(dict.fromkeys(found.strip() for found in _TAINT.findall(message) if found))
         return c.UntoleratedTaint(taints=taints, message=message)

@@ -367,6 +367,43 @@ CASES = (
         names={"resources": ["cpu"]},
     ),
     Case(
+        "no devices on any node",
+        unscheduled("0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: ..."),
+        (),
+        "Unscheduled",
+        "NoDevices",
+        "web has no node: none has the devices that it claims, and free; it starts when its claims have their devices.",
+    ),
+    Case(
+        "claim that is missing",
+        unscheduled('0/1 nodes are available: resourceclaim "gpus" not found.'),
+        (),
+        "Unscheduled",
+        "NoDevices",
+        "web has no node: there is no resource claim gpus, which it needs; it starts when its claims have their "
+        "devices.",
+        names={"claim": "gpus"},
+    ),
+    Case(
+        "device class that is missing",
+        unscheduled("0/1 nodes are available: request r/big: device class gpu.example.com does not exist."),
+        (),
+        "Unscheduled",
+        "NoDevices",
+        "web has no node: there is no device class gpu.example.com, which it needs; it starts when its claims have "
+        "their devices.",
+        names={"deviceClass": "gpu.example.com"},
+    ),
+    Case(
+        "claim that makes no sense",
+        unscheduled('running "DynamicResources" filter plugin: claim default/a: selector #0: CEL runtime error: no'),
+        (),
+        "Unscheduled",
+        "NoDevices",
+        'web has no node: running "DynamicResources" filter plugin: claim default/a: selector #0: CEL runtime error: '
+        "no; it starts when its claims have their devices.",
+    ),
+    Case(
         "no room on the node",
         pod(status={"phase": "Failed", "reason": "OutOfmemory", "message": "Node didn't have enough resource: memory"}),
         (),

@@ -55,7 +55,7 @@ def test_a_cause_that_ends_with_time_says_when() -> None:
 def test_codes_are_stable() -> None:
     """A program may look for any of them: to take one away or give it another name breaks it."""
     codes = (
-        "NotScheduled SchedulingGated NoRoom UntoleratedTaint ImageNotFound TagNotFound ImageDenied "
+        "NotScheduled SchedulingGated NoRoom NoDevices UntoleratedTaint ImageNotFound TagNotFound ImageDenied "
         "RegistryUnreachable "
         "ImagePullFailed ImageNeverPulled InvalidImageName PullSlow ObjectNotFound KeyNotFound VolumeFailed "
         "ClaimNotReady DriverAway "

@@ -4,6 +4,7 @@ is more important than others, these make room."""
 import asyncio
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -65,6 +66,8 @@ DISRUPTED: Final = {
 _UNMOVED: Final = 2**31 - 1
 """The priority of a pod that stays whatever becomes of its object: its node has it from elsewhere."""
 _LOOK_AGAIN: Final = 60.0
+_NEW: Final = timedelta(seconds=10)
+"""For how long nothing is said of a claim that a pod waits for, and that somebody makes right now."""
 _PODS: Final = f"{ROOT}pods/"
 _ENDED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')
 
@@ -158,9 +161,11 @@ class Scheduler:
             return
         volumes = PodVolumes(found, await self._stored()) if claim_names(found) else None
         devices = await self._device_claims.of(found)
-        if devices is not None and (devices.is_awaited or self._device_claims.rests(found)):
-            return  # the claim that is made wakes us
+        if devices is not None and self._device_claims.rests(found):
+            return
         trouble = (volumes.trouble if volumes is not None else "") or (devices.trouble if devices is not None else "")
+        if trouble and devices is not None and devices.is_awaited and self._is_new(found):
+            return  # its claim is being made, and wakes us
         if trouble:
             why = f"0/{board.size} nodes are available: {trouble}." if board.size else message(())
             await self._leave(found, why, pod.nominated)
@@ -223,6 +228,9 @@ class Scheduler:
                 await self._client.change(CLAIMS, claim, partial(annotated, more=chosen))
         self._storage = None
         return False
+
+    def _is_new(self, pod: Object) -> bool:
+        return bool(pod["metadata"].get("creationTimestamp", "") > rfc3339(self._client.now() - _NEW))
 
     async def _given(self, devices: PodDevices | None, pod: Object, node: Place) -> bool:
         """Whether all that the pod claims of devices is its own now; else it says why not."""

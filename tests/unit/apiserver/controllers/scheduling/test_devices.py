@@ -137,6 +137,9 @@ async def test_a_claim_that_is_still_to_be_made_is_waited_for_without_a_word() -
         await c.pod("web", {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]})
         await asyncio.sleep(1)
         assert await said(c, "web") == ("", "")
+        c.clock.pass_(20)
+        await asyncio.sleep(61)
+        assert 'pod "default/web": ResourceClaim not created yet' in (await said(c, "web"))[1]
         owner = {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": "uid-of-web", "controller": True}
         claim = device_claim("web-gpu-abcde")
         await claimed(c, {**claim, "metadata": {**claim["metadata"], "ownerReferences": [owner]}})
