@@ -30,8 +30,18 @@ class PodDevices:
         except ClaimFailed as error:
             what = f"Failed to prepare dynamic resources: prepare dynamic resources: {error}"
             self._recorder.event(pod, "Warning", "FailedPrepareDynamicResources", what)
-            if (awaiting := awaited(error)) is not None:
-                self._journal.note(awaiting, about(pod))
+            self._note(pod, error)
+            raise
+
+    async def give_back(self, pod: Pod) -> None:
+        """Nothing of it runs any more, and nobody has heard of its end: then others may have its devices. Raises
+        ClaimFailed."""
+        if self._claims is None:
+            return
+        try:
+            await self._claims.unprepare(pod.metadata.uid)
+        except ClaimFailed as error:
+            self._note(pod, error)
             raise
 
     async def take_up(self, pod: Pod) -> None:
@@ -49,3 +59,7 @@ class PodDevices:
         if self._claims is None or not (container.resources.claims or pod.status.extended_resource_claim_status):
             return given
         return merged((given, await self._claims.given(pod, container)))
+
+    def _note(self, pod: Pod, error: ClaimFailed) -> None:
+        if (awaiting := awaited(error)) is not None:
+            self._journal.note(awaiting, about(pod))

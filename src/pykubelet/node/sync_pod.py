@@ -71,7 +71,6 @@ class PodSync:
         self._objects = outside.objects
         self._planned = outside.planned
         self._devices = outside.devices
-        self._claims = outside.claims
         self._pod_devices = PodDevices(outside)
         self._prober = prober
         self._results = results
@@ -132,8 +131,7 @@ class PodSync:
         observed = await self._look_and_report_if_possible(pod)
         if observed.is_running:
             raise Retry("some containers do not end")
-        if self._claims is not None:  # before anybody hears of its end: others may have the devices then
-            await self._claims.unprepare(pod.metadata.uid)
+        await self._pod_devices.give_back(pod)
         self._prober.remove(pod.metadata.uid)
 
     async def release(self, pod: Pod) -> None:

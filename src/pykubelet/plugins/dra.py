@@ -147,6 +147,7 @@ class DraDrivers:
 
         driver, health = instance.driver, self._health
         assert health is not None
+        said = ""
         while True:
             try:
                 async for told in instance.health():
@@ -154,7 +155,9 @@ class DraDrivers:
             except Unimplemented:
                 return
             except PykubeletError as error:
-                log.info("DRA driver %s does not tell how its devices are: %s", driver, error)
+                if str(error) != said:
+                    log.info("DRA driver %s does not tell how its devices are: %s", driver, error)
+                said = str(error)
             finally:
                 if len(self._instances.get(driver, ())) <= 1:
                     health.forget(driver)

@@ -308,3 +308,19 @@ async def test_a_name_that_no_file_explains_is_told(tmp_path: Path) -> None:
         await here.claims.prepare(pod("a", "one"))
         with pytest.raises(Invalid, match=r"says what nowhere\.example\.com/gpu=0 is"):
             await here.ids(pod("a", "one"))
+
+
+async def test_a_claim_whose_driver_had_not_answered_is_given_back_by_the_next_agent(tmp_path: Path) -> None:
+    """As the Go kubelet leaves it, too: written down, and no word of devices."""
+    begun = Path(__file__).parents[2] / "data" / "dra" / "begun.json"
+    (tmp_path / CHECKPOINT).write_bytes(begun.read_bytes())
+    driver, api = Driver(), Api(claim("one", "pod-1", uid="uid-1"))
+    async with driver.at(tmp_path / f"{DRIVER}.sock"), node(tmp_path, api, driver) as here:
+        assert await here.ids(pod("pod-1", "one")) == ()
+        await here.claims.prepare(pod("pod-1", "one"))
+        assert await here.ids(pod("pod-1", "one")) == ("example.com/gpu=one",)
+        here.claims.retain(())
+        task = asyncio.create_task(here.claims.run())
+        await eventually(lambda: here.saved() == {})
+        task.cancel()
+        assert driver.asked == ["prepare one", "unprepare one"]

@@ -283,10 +283,8 @@ OfImage = (
     ImageNotFound | TagNotFound | ImageDenied | RegistryUnreachable | ImagePullFailed | ImageNeverPulled
     | InvalidImageName | PullSlow
 )  # fmt: skip
-OfNeeds = (
-    ObjectNotFound | KeyNotFound | VolumeFailed | ClaimNotReady | DriverAway | NetworkNotReady | SandboxFailed
-    | PortTaken
-)  # fmt: skip
+OfClaims = ClaimNotReady | DriverAway
+OfNeeds = ObjectNotFound | KeyNotFound | VolumeFailed | OfClaims | NetworkNotReady | SandboxFailed | PortTaken
 OfContainer = (
     ContainerNotMade | WrongUser | CommandNotFound | Crashed | OutOfMemory | ReadOnlyFileSystem | PermissionDenied
     | ProbeFailed | HookFailed | ReadinessGate

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import Final
 
 from msgspec import Struct
@@ -53,10 +54,36 @@ def cause_of(seen: Evidence) -> c.Cause | None:
     pod = seen.pod
     if pod is not None and not pod.spec.node_name and pod.status.phase in ("", "Pending"):
         return _unplaced(pod)
+    if (left := _left_behind(seen)) is not None:
+        return left
     return _of_end(seen) or _of_runtime(seen) or _of_needs(seen) or _of_containers(seen) or _of_api(seen)
 
 
 # --- as a whole
+
+
+def _left_behind(seen: Evidence) -> c.Cause | None:
+    """What a pod that is being stopped cannot give back."""
+    if not is_stopping(seen.moments):
+        return None
+    since = (each.moment for each in reversed(seen.moments))
+    lately = takewhile(lambda moment: not isinstance(moment, m.PhaseEntered), since)
+    return next((cause for each in lately if (cause := _of_claims(each)) is not None), None)
+
+
+def is_stopping(moments: Sequence[m.Noted]) -> bool:
+    phases = (each.moment.phase for each in reversed(moments) if isinstance(each.moment, m.PhaseEntered))
+    return next(phases, None) is m.Phase.STOPPING
+
+
+def _of_claims(moment: m.Moment) -> c.Cause | None:
+    match moment:
+        case m.Awaiting(what="claim", message=message, name=name):
+            return c.ClaimNotReady(claim=name, message=message)
+        case m.Awaiting(what="driver", message=message, name=name):
+            return c.DriverAway(driver=name, message=message)
+        case _:
+            return None
 
 
 def _unplaced(pod: Pod) -> c.Cause:
@@ -137,10 +164,8 @@ def _of_needs(seen: Evidence) -> c.Cause | None:
                 return c.SandboxFailed(message=error) if error else None
             case m.Awaiting(what="network", message=message):
                 return c.NetworkNotReady(message=message)
-            case m.Awaiting(what="claim", message=message, name=name):
-                return c.ClaimNotReady(claim=name, message=message)
-            case m.Awaiting(what="driver", message=message, name=name):
-                return c.DriverAway(driver=name, message=message)
+            case m.Awaiting(what="claim" | "driver"):
+                return _of_claims(noted.moment)
             case m.Awaiting(what="volume" | "configmap" | "secret", message=message, name=name):
                 volume = name or _named_in(seen.pod, message)
                 return _of_volume(seen, message) or c.VolumeFailed(volume=volume, message=message)

@@ -13,7 +13,7 @@ from pykubelet.pod import moments as m
 from pykubelet.pod.story import causes as c
 from pykubelet.pod.story.advice import Next, advice, next_step
 from pykubelet.pod.story.container_facts import ContainerFacts, container_facts, phase_of
-from pykubelet.pod.story.diagnosis import Evidence, NodeTrouble, cause_of
+from pykubelet.pod.story.diagnosis import Evidence, NodeTrouble, cause_of, is_stopping
 from pykubelet.pod.story.resize import resize_note
 from pykubelet.pod.story.sentences import sentence
 from pykubelet.pod.story.timeline import Line, Span, critical_path, timeline
@@ -115,6 +115,8 @@ def _state(
     pod: Pod | None, moments: Sequence[m.Noted], facts: Sequence[ContainerFacts], cause: c.Cause | None
 ) -> State:
     phase = phase_of(pod, moments)
+    if isinstance(cause, c.OfClaims) and is_stopping(moments):
+        return "Waiting"
     if phase == "Succeeded":
         return "Succeeded"
     if phase == "Failed" or (cause is not None and not phase and isinstance(cause, c.OfEnd)):
@@ -154,6 +156,8 @@ def _first_line(
         what = sentence(cause, now)
         if state == "Gone":
             return f"{name} is gone; at last it {what}."
+        if isinstance(cause, c.OfClaims) and is_stopping(moments):
+            return f"{name} has ended and {what}; then it is let go."
         if state == "Stopping":
             return f"{name} is being stopped; before that it {what}."
         return f"{name} {what}; {comes_next.what}." if comes_next is not None else f"{name} {what}."

@@ -316,6 +316,37 @@ CASES = (
         names={"volume": "data"},
     ),
     Case(
+        "claim that is not allocated",
+        pod(status=waiting("ContainerCreating", "")),
+        (noted(m.Awaiting("claim", "gpu", "ResourceClaim gpu: not allocated")),),
+        "Waiting",
+        "ClaimNotReady",
+        "web waits for resource claim gpu: ResourceClaim gpu: not allocated; next try soon.",
+        names={"claim": "gpu"},
+    ),
+    Case(
+        "driver that has not come",
+        pod(status=waiting("ContainerCreating", "")),
+        (noted(m.Awaiting("driver", "gpu.example.com", "DRA driver gpu.example.com is not registered")),),
+        "Waiting",
+        "DriverAway",
+        "web waits for DRA driver gpu.example.com: DRA driver gpu.example.com is not registered; next try soon.",
+        names={"driver": "gpu.example.com"},
+    ),
+    Case(
+        "claim that cannot be given back",
+        pod(status={"phase": "Failed"}),
+        (
+            noted(m.PhaseEntered(m.Phase.STOPPING)),
+            noted(m.Awaiting("driver", "gpu.example.com", "NodeUnprepareResources: connection refused")),
+        ),
+        "Waiting",
+        "DriverAway",
+        "web has ended and waits for DRA driver gpu.example.com: NodeUnprepareResources: connection refused; "
+        "then it is let go.",
+        names={"driver": "gpu.example.com"},
+    ),
+    Case(
         "write to a read-only root",
         pod(status=crashing(1)),
         (),
