@@ -53,6 +53,7 @@ from pykubelet.apiserver.strategies.role_bindings import RoleBindingStrategy
 from pykubelet.apiserver.strategies.roles import RoleStrategy
 from pykubelet.apiserver.strategies.runtime_classes import RuntimeClassStrategy
 from pykubelet.apiserver.strategies.secrets import SecretStrategy
+from pykubelet.apiserver.strategies.service_accounts import ServiceAccountStrategy
 from pykubelet.apiserver.strategies.services import ServiceStrategy
 from pykubelet.apiserver.strategies.stateful_sets import StatefulSetStrategy
 from pykubelet.apiserver.strategies.storage_classes import StorageClassStrategy, VolumeAttributesClassStrategy
@@ -72,6 +73,7 @@ _OWN: Final[Mapping[tuple[str, str], type[Strategy]]] = {
     ("", "replicationcontrollers"): ReplicationControllerStrategy,
     ("", "resourcequotas"): ResourceQuotaStrategy,
     ("", "secrets"): SecretStrategy,
+    ("", "serviceaccounts"): ServiceAccountStrategy,
     ("", "services"): ServiceStrategy,
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): WebhookConfigurationStrategy,
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): ValidatingAdmissionPolicyStrategy,

@@ -62,6 +62,8 @@ def spec_faults(spec: Spec) -> Iterator[FieldError]:
     if (target.get("apiVersion") or "").count("/") > 1:
         text = f"unexpected GroupVersion string: {target['apiVersion']}"
         yield invalid("spec.scaleTargetRef.apiVersion", target["apiVersion"], text)
+    elif target.get("apiVersion", "v1") != "v1" and "/" not in target["apiVersion"]:
+        yield invalid("spec.scaleTargetRef.apiVersion", target["apiVersion"], "apiVersion must specify API group")
     for number, metric in enumerate(spec.get("metrics") or ()):
         yield from _metric_faults(metric, f"spec.metrics[{number}]")
     for name in ("scaleUp", "scaleDown"):
@@ -80,11 +82,12 @@ def _metric_faults(metric: Mapping[str, Any], path: str) -> Iterator[FieldError]
         if other != member and metric.get(other) is not None:
             text = f"must populate the given metric source only; for type {kind} that is {member}"
             yield forbidden(f"{path}.{other}", text)
-    source = metric.get(member)
-    if source is None:
+    if metric.get(member) is None:
         yield required(f"{path}.{member}", "must populate information for the given metric source")
-        return
-    yield from _source_faults(kind, source, f"{path}.{member}")
+    for each, name in _MEMBERS.items():
+        if metric.get(name) is not None:  # of several the first alone is looked at, whichever is meant
+            yield from _source_faults(each, metric[name], f"{path}.{name}")
+            return
 
 
 def _source_faults(kind: str, source: Mapping[str, Any], path: str) -> Iterator[FieldError]:

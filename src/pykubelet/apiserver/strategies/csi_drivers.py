@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pykubelet.api.field_errors import FieldError, duplicate, invalid, required, too_long
+from pykubelet.api.field_errors import FieldError, duplicate, forbidden, invalid, required, too_long
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.api.validation import names
 from pykubelet.api.validation.rules import one_of, spelled
 from pykubelet.apiserver.objects import Object, at
-from pykubelet.apiserver.schema.schema import copied, same
+from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.network_policies import selector_faults
 
@@ -125,8 +125,7 @@ class VolumeAttachmentStrategy(Strategy):
         if name is None and inline is None:
             yield required("spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
         elif name is not None and inline is not None:
-            detail = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
-            yield invalid("spec.source", copied(source), detail)
+            yield forbidden("spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
         elif name == "":
             yield required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
 

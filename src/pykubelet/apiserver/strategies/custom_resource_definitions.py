@@ -1,8 +1,11 @@
 """Custom resource definitions: schemas are checked when they are written, so that no object finds a broken one."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
+
+import msgspec
 
 from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.api.struct import rfc3339
@@ -19,6 +22,15 @@ TERMINATING: Final = {
     "reason": "InstanceDeletionInProgress",
     "message": "CustomResource deletion is in progress",
 }
+
+_IN_VERSION: Final = re.compile(r"spec\.versions\[(\d+)\]\.(\w+)(.*)")
+_SHARED: Final = {
+    "schema": "validation.openAPIV3Schema",
+    "subresources": "subresources",
+    "additionalPrinterColumns": "additionalPrinterColumns",
+    "selectableFields": "selectableFields",
+}
+_PATH: Final = {"additionalPrinterColumns": ".JSONPath"}
 
 
 class CustomResourceDefinitionStrategy(Strategy):
@@ -56,7 +68,7 @@ class CustomResourceDefinitionStrategy(Strategy):
         )  # much, rarely needed
 
         yield from super().validate(obj)
-        yield from definition_faults(obj.get("spec") or {})
+        yield from _as_told(obj.get("spec") or {}, definition_faults(obj.get("spec") or {}))
         yield from approval_faults(obj)
 
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
@@ -69,7 +81,7 @@ class CustomResourceDefinitionStrategy(Strategy):
             return
         faults = list(definition_faults(spec))
         kept = {_sort(each) for each in definition_faults(before)} if faults else set()
-        yield from (each for each in faults if _sort(each) not in kept)
+        yield from _as_told(spec, (each for each in faults if _sort(each) not in kept))
         yield from change_faults(spec, before, is_established=is_established(old))
 
     def validate_meta(self, obj: Object) -> Iterator[FieldError]:
@@ -96,6 +108,24 @@ class CustomResourceDefinitionStrategy(Strategy):
 def _sort(fault: FieldError) -> tuple[str, str, str]:
     """What was wrong before, because another server let it pass, may be so again, wherever it is."""
     return fault.type, fault.field.rpartition(".")[2], fault.detail
+
+
+def _as_told(spec: Object, faults: Iterable[FieldError]) -> Iterator[FieldError]:
+    """Where upstream says that a fault is: what all versions share is told once, by the place that it had when there
+    was one version only."""
+    versions = spec.get("versions") or []
+    shared = {
+        part: place
+        for part, place in _SHARED.items()
+        if all(same(each.get(part), versions[0].get(part)) for each in versions)
+    }
+    for fault in faults:
+        found = _IN_VERSION.fullmatch(fault.field)
+        if found is None or found[2] not in shared:
+            yield fault
+        elif found[1] == "0":
+            rest = found[3].removeprefix(".openAPIV3Schema").replace(".jsonPath", _PATH.get(found[2], ".jsonPath"))
+            yield msgspec.structs.replace(fault, field=f"spec.{shared[found[2]]}{rest}")
 
 
 def _note_storage(obj: Object) -> None:

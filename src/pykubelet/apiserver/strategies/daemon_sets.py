@@ -46,6 +46,7 @@ class DaemonSetStrategy(WorkloadStrategy):
         given = at(obj, "metadata.annotations", {}).get(GENERATION, "0")
         if not (given.isascii() and given.removeprefix("-").isdigit()):
             raise DecodeError(f"must be a whole number, got {given[:80]!r}", f"metadata.annotations[{GENERATION}]")
+        _number(obj, int(given))  # whoever writes one has written it, too
 
     def prepare_create(self, obj: Object, now: datetime) -> None:
         super().prepare_create(obj, now)

@@ -60,9 +60,13 @@ def _endpoint_faults(endpoint: dict[str, Any], kind: str, field: str) -> Iterato
             if not names.ip_address(text) and family_of(text) != kind:
                 yield invalid(f"{field}.addresses", text, f"must be an {kind} address")
             yield from outer_address_faults(text, place)
-    for name, rule in (("hostname", names.dns_label), ("nodeName", names.dns_subdomain), ("zone", names.label_value)):
+    for name, rule in (("hostname", names.dns_label), ("nodeName", names.dns_subdomain)):
         if endpoint.get(name) is not None:
             yield from spelled(f"{field}.{name}", endpoint[name], rule(endpoint[name]))
+    for part, rule in (("forZones", names.label_value), ("forNodes", names.dns_subdomain)):
+        for index, each in enumerate((endpoint.get("hints") or {}).get(part) or ()):
+            name = each.get("name", "")
+            yield from spelled(f"{field}.hints.{part}[{index}].name", name, rule(name))
 
 
 def _port_faults(port: dict[str, Any], field: str, seen: set[str]) -> Iterator[FieldError]:

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
 from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.api.validation import names
+from pykubelet.api.validation.rules import spelled
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.strategies.base import Strategy
@@ -24,6 +26,7 @@ _TIMES: Final = {
 }
 _TO_CORE: Final = dict(_RENAMED)
 _FROM_CORE: Final = {core: new for new, core in _RENAMED}
+_OLD: Final = ("deprecatedFirstTimestamp", "deprecatedLastTimestamp", "deprecatedCount", "deprecatedSource")
 _REFERENCE: Final = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
 
@@ -65,7 +68,10 @@ class EventStrategy(Strategy):
         name = "regarding" if self.is_new_group else "involvedObject"
         namespace = at(obj, f"{name}.namespace", "")
         own = obj["metadata"].get("namespace", "")
-        if (namespace or "default") != own:
+        agrees = (namespace or "default") == own
+        if obj.get("eventTime"):  # of newer ones it is only said where those belong that are about no namespace
+            agrees = bool(namespace) or own in ("default", "kube-system")
+        if not agrees:
             yield invalid(f"{name}.namespace", namespace, "does not match event.namespace")
         if self.is_new_group:
             yield from self._new_faults(obj)
@@ -83,6 +89,16 @@ class EventStrategy(Strategy):
                 yield FieldError("FieldValueRequired", name, "")
         if obj.get("type") not in ("Normal", "Warning"):
             yield invalid("type", obj.get("type", ""), "has to be Normal or Warning")
+        controller = obj.get("reportingController") or ""
+        yield from spelled("reportingController", controller, names.qualified_name(controller))
+        for name in _OLD:
+            if obj.get(name):
+                yield invalid(_TO_CORE[name], "", "needs to be unset")
+        if (series := obj.get("series")) is not None:
+            if series.get("count", 0) < 2:
+                yield invalid("series.count", "", "should be at least 2")
+            if not series.get("lastObservedTime"):
+                yield FieldError("FieldValueRequired", "series.lastObservedTime", "")
 
     def is_selectable(self, field: str) -> bool:
         if self.is_new_group and field.startswith("regarding."):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pykubelet.api.field_errors import FieldError, forbidden, invalid, required
+from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from pykubelet.api.validation import names
 from pykubelet.api.validation.rules import needed, needed_one_of, not_negative, one_of
 from pykubelet.apiserver.objects import Object, at
@@ -13,6 +13,11 @@ _PRECEDENCE: Final = 1000
 _MOST_PRECEDENCE: Final = 10000
 _QUEUING: Final = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 _SUBJECTS: Final = ("Group", "ServiceAccount", "User")
+_VERBS: Final = {
+    "resourceRules": ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"),
+    "nonResourceRules": ("delete", "get", "head", "options", "patch", "post", "put"),
+}
+_EXEMPT: Final = "exempt"
 
 
 class FlowSchemaStrategy(Strategy):
@@ -28,6 +33,8 @@ class FlowSchemaStrategy(Strategy):
         if not 0 < precedence <= _MOST_PRECEDENCE:
             detail = f"must be between 1 and {_MOST_PRECEDENCE}"
             yield invalid("spec.matchingPrecedence", precedence, detail)
+        if precedence == 1 and obj["metadata"].get("name") != _EXEMPT:
+            yield invalid("spec.matchingPrecedence", 1, "only the schema named 'exempt' may have matchingPrecedence 1")
         if (method := spec.get("distinguisherMethod")) is not None:
             yield from needed_one_of("spec.distinguisherMethod.type", method.get("type", ""), ("ByNamespace", "ByUser"))
         level = at(spec, "priorityLevelConfiguration.name", "")
@@ -45,6 +52,10 @@ def _rule_faults(rule: dict[str, Any], field: str) -> Iterator[FieldError]:
         member = kind[:1].lower() + kind[1:]
         if kind in _SUBJECTS and not at(each, f"{member}.name"):
             yield required(f"{place}.{member}.name", "")
+        for other in _SUBJECTS:
+            field_of = other[:1].lower() + other[1:]
+            if other != kind and kind in _SUBJECTS and each.get(field_of) is not None:
+                yield forbidden(f"{place}.{field_of}", f"{field_of} is forbidden when subject kind is not '{other}'")
     if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
         yield required(field, "at least one of resourceRules and nonResourceRules has to be non-empty")
     for part, needs in (
@@ -55,8 +66,24 @@ def _rule_faults(rule: dict[str, Any], field: str) -> Iterator[FieldError]:
             for name in needs:
                 if not each.get(name):
                     yield required(f"{field}.{part}[{index}].{name}", f"{name} must contain at least one value")
+            yield from _member_faults(each, part, f"{field}.{part}[{index}]")
             if part == "resourceRules" and not each.get("clusterScope") and not each.get("namespaces"):
                 yield required(f"{field}.{part}[{index}].namespaces", "set clusterScope, or name a namespace")
+
+
+def _member_faults(rule: dict[str, Any], part: str, field: str) -> Iterator[FieldError]:
+    """What the lists of a rule may hold."""
+    verbs = _VERBS[part]
+    if any(each != "*" and each not in verbs for each in rule.get("verbs") or ()):
+        yield not_supported(f"{field}.verbs", rule["verbs"], verbs)
+    for index, each in enumerate(rule.get("nonResourceURLs") or ()):
+        if each != "*" and (not each.startswith("/") or " " in each or "*" in each[:-1]):
+            yield invalid(f"{field}.nonResourceURLs[{index}]", each, "must be '*', or begin with '/' and have no space")
+    for index, each in enumerate(rule.get("namespaces") or ()):
+        if each != "*" and names.dns_label(each):
+            yield invalid(
+                f"{field}.namespaces[{index}]", each, "each member of this list must be '*' or a DNS-1123 label"
+            )
 
 
 class PriorityLevelStrategy(Strategy):
@@ -94,6 +121,8 @@ def _limit_faults(limited: dict[str, Any], field: str) -> Iterator[FieldError]:
     lent = limited["lendablePercent"]
     if not 0 <= lent <= 100:
         yield invalid(f"{field}.lendablePercent", lent, "must be between 0 and 100, inclusive")
+    if limited.get("borrowingLimitPercent", 0) < 0:
+        yield invalid(f"{field}.borrowingLimitPercent", limited["borrowingLimitPercent"], "must not be negative")
     answer, place = limited.get("limitResponse") or {}, f"{field}.limitResponse"
     kind, queuing = answer.get("type", ""), answer.get("queuing")
     yield from needed_one_of(f"{place}.type", kind, ("Queue", "Reject"))

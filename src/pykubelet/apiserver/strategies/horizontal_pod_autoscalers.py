@@ -27,7 +27,8 @@ class HorizontalPodAutoscalerStrategy(Strategy):
         return result
 
     def give_status(self, obj: Object) -> None:
-        obj["status"] = {"currentReplicas": 0, "desiredReplicas": 0} if self.converts else {"desiredReplicas": 0}
+        more: Object = {"currentReplicas": 0} if self.converts else {"currentMetrics": None}
+        obj["status"] = {"desiredReplicas": 0, **more}
 
     def content_faults(self, obj: Object) -> Iterator[FieldError]:
         stored = self.to_storage(obj)

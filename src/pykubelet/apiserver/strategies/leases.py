@@ -12,13 +12,6 @@ class LeaseStrategy(Strategy):
     creates_on_update: ClassVar[bool] = True
     updates_unconditionally: ClassVar[bool] = False
 
-    def normal(self, obj: Object) -> Object:
-        """Candidates for a lease are not heard of here."""
-        result = super().normal(obj)
-        for name in ("strategy", "preferredHolder"):
-            result.get("spec", {}).pop(name, None)
-        return result
-
     def content_faults(self, obj: Object) -> Iterator[FieldError]:
         seconds, transitions = at(obj, "spec.leaseDurationSeconds"), at(obj, "spec.leaseTransitions")
         if seconds is not None and seconds <= 0:

@@ -21,6 +21,7 @@ class NodeStrategy(Strategy):
 
     def normal(self, obj: Object) -> Object:
         result = super().normal(obj)
+        _agree_on_ranges(result.get("spec") or {})
         told = result.get("status", {})
         if told.get("capacity") and not told.get("allocatable"):
             told["allocatable"] = copied(told["capacity"])
@@ -66,3 +67,12 @@ class NodeStrategy(Strategy):
         found = super().fields(obj)
         found["spec.unschedulable"] = found["spec.unschedulable"] or "false"
         return found
+
+
+def _agree_on_ranges(spec: Object) -> None:
+    """One range may be told in two places: the older one counts."""
+    first, ranges = spec.get("podCIDR"), spec.get("podCIDRs") or []
+    if first and ranges[:1] != [first]:
+        spec["podCIDRs"] = [first]
+    elif ranges:
+        spec["podCIDR"] = ranges[0]

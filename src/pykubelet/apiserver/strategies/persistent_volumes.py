@@ -30,6 +30,15 @@ _FILLED: Final = {
 }
 
 
+_LOOKED_AT: Final = (
+    *("hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte"),
+    *("cephfs", "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk"),
+    *("portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi"),
+)
+"""In which order: the first source that there is counts."""
+_SPELLED: Final = {"cephfs": "cephFS"}
+
+
 @cache
 def sources() -> frozenset[str]:
     """The fields that say where a volume really is: protobuf has them as one."""
@@ -102,11 +111,12 @@ def _capacity_faults(capacity: dict[str, Any]) -> Iterator[FieldError]:
 
 
 def _source_faults(spec: dict[str, Any]) -> Iterator[FieldError]:
-    given = sorted(sources() & spec.keys())
+    given = sorted(sources() & spec.keys(), key=_LOOKED_AT.index)
     if not given:
         yield required("spec", "must specify a volume type")
     for name in given[1:]:
-        yield forbidden(f"spec.{name}", "may not specify more than 1 volume type")
+        if name != "flexVolume":  # which upstream does not count
+            yield forbidden(f"spec.{_SPELLED.get(name, name)}", "may not specify more than 1 volume type")
     for name in given[:1]:
         for part in _FILLED.get(name, ()):
             if not spec[name].get(part):
@@ -118,5 +128,5 @@ def _source_faults(spec: dict[str, Any]) -> Iterator[FieldError]:
         if path.rstrip("/") == "" and spec["persistentVolumeReclaimPolicy"] == "Recycle":
             detail = "may not be 'recycle' for a hostPath mount of '/'"
             yield forbidden("spec.persistentVolumeReclaimPolicy", detail)
-    if "local" in spec and spec.get("nodeAffinity") is None:
+    if given[:1] == ["local"] and spec.get("nodeAffinity") is None:
         yield required("spec.nodeAffinity", "Local volume requires node affinity")

@@ -4,6 +4,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from pykubelet.api.field_errors import invalid
 from pykubelet.apiserver import status
 from pykubelet.apiserver.backend import Backend
 from pykubelet.apiserver.objects import Object
@@ -87,7 +88,7 @@ class Reviews:
 
     async def access(self, backend: Backend, call: Call) -> Answer:
         """Of anybody."""
-        body = _body(backend, call)
+        body = _nameless(_body(backend, call))
         asked = _spec(body, _Access)
         if not asked.user and not asked.groups:
             raise status.bad_request("spec.user: at least one of user or group must be specified")
@@ -105,7 +106,7 @@ class Reviews:
         return await self.access(backend, call)
 
     async def own_access(self, backend: Backend, call: Call) -> Answer:
-        body = _body(backend, call)
+        body = _nameless(_body(backend, call))
         return await self._access(body, _spec(body, _Access), call.user)
 
     async def own_rules(self, backend: Backend, call: Call) -> Answer:
@@ -155,6 +156,15 @@ def _selector(asked: _Selector | None) -> str:
 def _body(backend: Backend, call: Call) -> Object:
     resource = call.resource
     return read_object(call, backend.strategy(resource), kind=resource.kind, api_version=resource.api_version)
+
+
+def _nameless(body: Object) -> Object:
+    """A question about rights has no name, and nothing else that objects have. Raises 422."""
+    metadata = body.get("metadata") or {}
+    if any(value for name, value in metadata.items() if name not in ("namespace", "managedFields")):
+        group = body["apiVersion"].partition("/")[0]
+        raise status.invalid(body["kind"], group, "", [invalid("metadata", metadata, "must be empty")])
+    return body
 
 
 def _spec(body: Object, kind: type[T]) -> T:

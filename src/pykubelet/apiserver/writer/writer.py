@@ -25,6 +25,7 @@ from pykubelet.apiserver.settings import ApiSettings
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import AlreadyExists, Entry, Stale
 from pykubelet.apiserver.strategies.base import Strategy, normal
+from pykubelet.apiserver.strategies.disabled_fields import drop_disabled
 from pykubelet.apiserver.writer.attempts import attempt_of
 from pykubelet.apiserver.writer.author import KUBE_APISERVER, Author
 from pykubelet.apiserver.writer.checks import (
@@ -116,6 +117,7 @@ class Writer:
         for name in _FROM_SERVER:
             metadata.pop(name, None)
         metadata["uid"], metadata["creationTimestamp"] = new_uid(), timestamp(backend.now())
+        drop_disabled(resource, obj, None)
         strategy.prepare_create(obj, backend.now())
         errors = list(islice(strategy.validate(obj), MOST_FAULTS))
         if errors:
@@ -239,6 +241,7 @@ class Writer:
         metadata = obj["metadata"]
         info = self._info(resource, "update", old["metadata"], part)
         await backend.access.check_body(self.author.user, info, obj, old)
+        drop_disabled(resource, obj, old)
         strategy.prepare_update(obj, old, part)
         errors = update_faults(strategy, identity, obj, old, part)
         if errors:
