@@ -99,6 +99,8 @@ class PodResources:
             f"{service}/List": Call(wire.ListPodResourcesRequest, list_),
             f"{service}/Get": Call(wire.GetPodResourcesRequest, get),
             f"{service}/GetAllocatableResources": Call(wire.AllocatableResourcesRequest, allocatable),
+            # The older form has the same fields under the same numbers, and fewer: who asks for it skips the rest.
+            "v1alpha1.PodResourcesLister/List": Call(wire.ListPodResourcesRequest, list_),
         }
         async with answering(path, calls):
             yield

@@ -62,9 +62,10 @@ async def asking() -> AsyncIterator[Channel]:
                 await task
 
 
-async def test_every_pod_is_told_with_what_its_containers_have() -> None:
+@pytest.mark.parametrize("lister", [LISTER, "v1alpha1.PodResourcesLister"])
+async def test_every_pod_is_told_with_what_its_containers_have(lister: str) -> None:
     async with asking() as channel:
-        found = await channel.call(f"{LISTER}/List", wire.ListPodResourcesRequest(), wire.ListPodResourcesResponse)
+        found = await channel.call(f"{lister}/List", wire.ListPodResourcesRequest(), wire.ListPodResourcesResponse)
     first, second = found.pod_resources
     assert (first.namespace, first.name, second.name) == ("default", "p", "q")
     (container,) = first.containers
