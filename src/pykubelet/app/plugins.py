@@ -49,6 +49,7 @@ def plugin_parts(base: Foundations, on_change: Callable[[], None], is_ours: Call
         str(root / "device-plugins"),
         on_change=changed,
         runtime_knows_cdi=base.runtime.capabilities.knows_cdi,
+        journal=base.journal,
     )
     devices.load()
     drivers = CsiDrivers(
@@ -107,4 +108,5 @@ def pod_resources(base: Foundations, parts: PluginParts, agent: Agent) -> PodRes
         lambda: parts.devices.inventory,
         pinned,
         claims=claims.shown if claims is not None else lambda pod, container: [],
+        journal=base.journal,
     )

@@ -6,6 +6,7 @@ from typing import assert_never
 from pykubelet.pod import moments as m
 from pykubelet.pod.claims.moments import ClaimDriverCalled, ClaimsHandled
 from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
+from pykubelet.pod.devices.moments import DevicesAllocated, DevicesOffered, PodResourcesAsked
 from pykubelet.pod.resize.moments import ResizeAsked, Resized
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,9 @@ def log_moment(noted: m.Noted) -> None:
 def is_worth_a_line(moment: m.Moment) -> bool:
     """Not what comes again and again and goes well, nor what has a line of its own elsewhere."""
     match moment:
-        case m.RuntimeCalled() | m.StepEnded() | m.WorkEnded() | m.CgroupChanged() | VolumeChanged():
+        case (
+            m.RuntimeCalled() | m.StepEnded() | m.WorkEnded() | m.CgroupChanged() | VolumeChanged() | DevicesAllocated()
+        ):
             return bool(moment.error)
         case DriverCalled():
             return moment.code != "OK"
@@ -30,7 +33,7 @@ def is_worth_a_line(moment: m.Moment) -> bool:
             return False
         case m.CertificateRotated() | m.CertificateRenewalFailed() | m.OrphanFound() | m.NodeStage():
             return False
-        case m.ApiRetried() | m.EventsFollowed() | ClaimDriverCalled():
+        case m.ApiRetried() | m.EventsFollowed() | ClaimDriverCalled() | DevicesOffered() | PodResourcesAsked():
             return False
         case (
             m.Watched()

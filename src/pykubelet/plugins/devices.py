@@ -19,13 +19,16 @@ from pykubelet.api.node import Node
 from pykubelet.api.pod import Pod
 from pykubelet.api.validation.resources import is_extended
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
+from pykubelet.base.timed import timed
 from pykubelet.base.whole_files import write_whole
 from pykubelet.plugins.cdi import expanded
 from pykubelet.pod.devices.allocations import DeviceInventory, Holder
 from pykubelet.pod.devices.checkpoint import Remembered, read, written
 from pykubelet.pod.devices.choice import Device, Wanted, chosen, preference
 from pykubelet.pod.devices.merged import merged
+from pykubelet.pod.devices.moments import DevicesAllocated, DevicesOffered
 from pykubelet.pod.devices.topology import hints_of, pod_hints_of
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.pinning.topology_hints import Hints
 from pykubelet.pod.ports.devices import ContainerDevices
 from pykubelet.web.socket_door import keep_door
@@ -52,6 +55,7 @@ class PluginDevices:
         *,
         on_change: Callable[[], None] = lambda: None,
         runtime_knows_cdi: Callable[[], bool] = lambda: False,
+        journal: Journal | None = None,
     ) -> None:
         self.inventory = DeviceInventory()
         self._folder = folder
@@ -59,6 +63,7 @@ class PluginDevices:
         """By uid and container: the NUMA nodes that its devices are to come from."""
         self._on_change = on_change
         self._runtime_knows_cdi = runtime_knows_cdi
+        self._journal = journal or Journal()
         self._plugins: dict[str, tuple[DevicePlugin, asyncio.Task[None]]] = {}
         self._left_at: dict[str, float] = {}
         """By resource: when its plug-in went, by the loop's time."""
@@ -172,6 +177,7 @@ class PluginDevices:
             raise Invalid(f"{endpoint[:200]!r} is no name of a socket in {self._folder}")
         await self._take_in(resource, f"{self._folder}/{endpoint}", (version,))
         log.info("a device plug-in for %s has registered", resource)
+        self._journal.note(DevicesOffered(resource))
 
     # --- pods
 
@@ -205,7 +211,8 @@ class PluginDevices:
         plugin = self._plugin(resource)
         try:
             ids = await self._chosen(plugin, wanted)
-            answer = await plugin.allocate(ids)
+            with timed(self._journal, lambda seconds, error: DevicesAllocated(resource, seconds, error)):
+                answer = await plugin.allocate(ids)
         except PykubeletError as error:
             raise Invalid(str(error)) from error
         self.inventory.give(Holder(uid, container.name, resource), ids, answer)

@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
@@ -14,19 +14,28 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.rules.resources import is_sidecar
 from pykubelet.base.errors import NotFound
 from pykubelet.base.rate_limit import TokenBucket
+from pykubelet.base.timed import timed
 from pykubelet.pod.claims.table import ClaimKey, PreparedDevice
 from pykubelet.pod.devices.allocations import DeviceInventory
 from pykubelet.pod.devices.choice import Device
+from pykubelet.pod.devices.moments import PodResourcesAsked
+from pykubelet.pod.moments import Journal
 from pykubelet.pod.pinning.memory_state import Block
 from pykubelet.web.socket_door import keep_door
 
 if TYPE_CHECKING:
+    from google.protobuf.message import Message
+
     from pykubelet.plugins._gen import pod_resources_pb2 as wire
 
 log = logging.getLogger(__name__)
 
 Claimed = Callable[[Pod, Container], Iterable[tuple[ClaimKey, Iterable[tuple[str, PreparedDevice]]]]]
 """What a container has: of which claim, from which driver."""
+
+_Version = Literal["v1", "v1alpha1"]
+_Method = Literal["list", "get", "get_allocatable"]
+_Answer = Callable[[Any], Awaitable["Message"]]
 
 SOCKET: Final = "kubelet.sock"
 _RATE: Final = 100.0
@@ -55,12 +64,14 @@ class PodResources:
         pinned: Pinned,
         *,
         claims: Claimed = lambda pod, container: (),
+        journal: Journal | None = None,
     ) -> None:
         self._folder = folder
         self._pods = pods
         self._devices = devices
         self._pinned = pinned
         self._claims = claims
+        self._journal = journal or Journal()
         self._bucket = TokenBucket(_RATE, _BURST)
 
     async def run(self) -> None:
@@ -74,33 +85,33 @@ class PodResources:
         from pykubelet.plugins._gen import pod_resources_pb2 as wire
         from pykubelet.web.grpc_server import Call, Exhausted, answering
 
-        def admit() -> None:
-            if self._bucket.reserve(asyncio.get_running_loop().time()) > 0:
-                self._bucket.give_back()
-                raise Exhausted("rejected by rate limit")
-
-        async def list_(_: wire.ListPodResourcesRequest) -> wire.ListPodResourcesResponse:
-            admit()
+        def list_(_: wire.ListPodResourcesRequest) -> wire.ListPodResourcesResponse:
             return wire.ListPodResourcesResponse(pod_resources=[self._of(pod) for pod in self._pods()])
 
-        async def get(asked: wire.GetPodResourcesRequest) -> wire.GetPodResourcesResponse:
-            admit()
+        def get(asked: wire.GetPodResourcesRequest) -> wire.GetPodResourcesResponse:
             for pod in self._pods():
                 if (pod.metadata.namespace, pod.metadata.name) == (asked.pod_namespace, asked.pod_name):
                     return wire.GetPodResourcesResponse(pod_resources=self._of(pod))
             raise NotFound(f"pod {asked.pod_name} in namespace {asked.pod_namespace} not found")
 
-        async def allocatable(_: wire.AllocatableResourcesRequest) -> wire.AllocatableResourcesResponse:
-            admit()
-            return self._allocatable()
+        def admitted(version: _Version, method: _Method, answer: Callable[[Any], "Message"]) -> _Answer:
+            async def of(asked: Any) -> "Message":
+                if self._bucket.reserve(asyncio.get_running_loop().time()) > 0:
+                    self._bucket.give_back()
+                    raise Exhausted("rejected by rate limit")
+                with timed(self._journal, lambda _, error: PodResourcesAsked(version, method, error)):
+                    return answer(asked)
 
-        service = "v1.PodResourcesLister"
+            return of
+
+        service = "PodResourcesLister"
+        allocatable = admitted("v1", "get_allocatable", lambda _: self._allocatable())
         calls = {
-            f"{service}/List": Call(wire.ListPodResourcesRequest, list_),
-            f"{service}/Get": Call(wire.GetPodResourcesRequest, get),
-            f"{service}/GetAllocatableResources": Call(wire.AllocatableResourcesRequest, allocatable),
+            f"v1.{service}/List": Call(wire.ListPodResourcesRequest, admitted("v1", "list", list_)),
+            f"v1.{service}/Get": Call(wire.GetPodResourcesRequest, admitted("v1", "get", get)),
+            f"v1.{service}/GetAllocatableResources": Call(wire.AllocatableResourcesRequest, allocatable),
             # The older form has the same fields under the same numbers, and fewer: who asks for it skips the rest.
-            "v1alpha1.PodResourcesLister/List": Call(wire.ListPodResourcesRequest, list_),
+            f"v1alpha1.{service}/List": Call(wire.ListPodResourcesRequest, admitted("v1alpha1", "list", list_)),
         }
         async with answering(path, calls):
             yield

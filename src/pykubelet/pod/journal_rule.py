@@ -10,6 +10,7 @@ from pykubelet.base.journal import Rule
 from pykubelet.pod import moments as m
 from pykubelet.pod.claims.moments import ClaimDriverCalled, ClaimsHandled
 from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
+from pykubelet.pod.devices.moments import DevicesAllocated, PodResourcesAsked
 
 _SLOW: Final = 0.05
 """Seconds from which on a step that went well is worth remembering."""
@@ -71,4 +72,6 @@ _RULES: Final[Mapping[type[m.Moment], Callable[[Any], Rule]]] = {
     m.ProbingEnded: lambda of: _NONE,
     ClaimsHandled: lambda of: Rule(("claims", of.operation), of.error),
     ClaimDriverCalled: lambda of: _NONE,
+    DevicesAllocated: lambda of: Rule(("devices", of.resource), of.error, keep=bool(of.error)),
+    PodResourcesAsked: lambda of: _NONE,
 }

@@ -14,6 +14,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.base import journal
 from pykubelet.pod.claims.moments import OfClaims
 from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
+from pykubelet.pod.devices.moments import OfDevices
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import ProbeKind, Result
 from pykubelet.pod.resize.moments import ResizeAsked, Resized
@@ -383,7 +384,7 @@ Probing = Probed | HealthChanged | ProbingEnded
 Reporting = StatusSet | StatusSent | StatusAcknowledged | PodDeleted | EventRecorded
 OfNode = RuntimeCalled | Relisted | ImageRemoved | EventsFollowed | VolumeChanged | DriverCalled | NodeStage
 OfApi = ApiAnswered | ApiRequested | ApiRetried | CertificateRotated | CertificateRenewalFailed
-Moment = Arrival | Work | Containers | Probing | Reporting | OfNode | OfApi | OfClaims
+Moment = Arrival | Work | Containers | Probing | Reporting | OfNode | OfApi | OfClaims | OfDevices
 Journal = journal.Journal[Moment]
 Noted = journal.Noted[Moment]
 

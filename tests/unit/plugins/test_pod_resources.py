@@ -18,6 +18,8 @@ from pykubelet.plugins.pod_resources import Pinned, PodResources
 from pykubelet.pod.claims.table import ClaimKey, PreparedDevice
 from pykubelet.pod.devices.allocations import DeviceInventory, Holder
 from pykubelet.pod.devices.choice import Device
+from pykubelet.pod.devices.moments import PodResourcesAsked
+from pykubelet.pod.moments import Journal, Noted
 from pykubelet.pod.pinning.memory_state import Block
 from pykubelet.web.grpc_channel import Channel
 
@@ -46,10 +48,10 @@ def claimed(pod: Pod, container: Container) -> list[tuple[ClaimKey, list[tuple[s
 
 
 @asynccontextmanager
-async def asking() -> AsyncIterator[Channel]:
+async def asking(journal: Journal | None = None) -> AsyncIterator[Channel]:
     with tempfile.TemporaryDirectory(prefix="pykubelet-") as folder:
         pods = (make_pod("p", uid="u1"), make_pod("q", uid="u2"))
-        here = PodResources(folder, lambda: pods, inventory, PINNED, claims=claimed)
+        here = PodResources(folder, lambda: pods, inventory, PINNED, claims=claimed, journal=journal)
         task = asyncio.create_task(here.run())
         await eventually(Path(folder, "kubelet.sock").exists)
         channel = Channel(f"{folder}/kubelet.sock", deadline=20)
@@ -103,6 +105,24 @@ async def test_what_there_is_in_all_is_told_without_what_is_unwell() -> None:
     assert [list(each.device_ids) for each in found.devices] == [["a"], ["b"]]
     assert list(found.cpu_ids) == [1, 2, 3]
     assert found.memory[0].size == 1024
+
+
+async def test_questions_are_written_down() -> None:
+    noted: list[Noted] = []
+    journal = Journal()
+    journal.read_by(noted.append)
+    async with asking(journal) as channel:
+        for version in ("v1", "v1alpha1"):
+            asked = wire.ListPodResourcesRequest()
+            await channel.call(f"{version}.PodResourcesLister/List", asked, wire.ListPodResourcesResponse)
+        nobody = wire.GetPodResourcesRequest(pod_name="nobody", pod_namespace="default")
+        with pytest.raises(NotFound):
+            await channel.call(f"{LISTER}/Get", nobody, wire.GetPodResourcesResponse)
+    assert [each.moment for each in noted] == [
+        PodResourcesAsked("v1", "list"),
+        PodResourcesAsked("v1alpha1", "list"),
+        PodResourcesAsked("v1", "get", "pod nobody in namespace default not found"),
+    ]
 
 
 async def test_who_asks_too_often_is_told_so() -> None:

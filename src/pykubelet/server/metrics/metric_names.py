@@ -311,6 +311,19 @@ HTTP: Final = (
     ),
 )
 
+DEVICES: Final = (
+    _counter("kubelet_device_plugin_registration_total", "Device plug-ins that registered.", "resource_name"),
+    _histogram(
+        "kubelet_device_plugin_alloc_duration_seconds", _USUAL, "How long plug-ins took to allocate.", "resource_name"
+    ),
+    _counter("kubelet_pod_resources_endpoint_requests_total", "Questions for pod resources.", "server_api_version"),
+    *(
+        _counter(f"kubelet_pod_resources_endpoint_{what}_{method}", f"{words} {method}.", "server_api_version")
+        for what, words in (("requests", "Of those,"), ("errors", "Of those, what could not be answered:"))
+        for method in ("list", "get", "get_allocatable")
+    ),
+)
+
 _BUILD_LABELS: Final = (
     *("major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version", "compiler"),
     "platform",
@@ -322,6 +335,7 @@ METRICS: Final = (
     *MACHINE,
     *VOLUMES,
     *CLAIMS,
+    *DEVICES,
     *AUTH,
     *HTTP,
     _gauge("kubernetes_build_info", "Which program this is; the value is always 1.", *_BUILD_LABELS),

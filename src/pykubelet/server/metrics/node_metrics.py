@@ -10,6 +10,7 @@ from typing import Final, Literal, assert_never
 from pykubelet.pod import moments as m
 from pykubelet.pod.claims.moments import ClaimDriverCalled, ClaimsHandled, OfClaims
 from pykubelet.pod.container.volume_moments import DriverCalled, VolumeChanged
+from pykubelet.pod.devices.moments import DevicesAllocated, DevicesOffered, OfDevices, PodResourcesAsked
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.lifecycle.probe_results import Result
 from pykubelet.pod.ports.runtime import IMAGE_VOLUME_FAILED
@@ -85,6 +86,8 @@ class NodeMetrics:
             self._read_api(moment)
         elif isinstance(moment, OfClaims):
             self._read_claims(moment)
+        elif isinstance(moment, OfDevices):
+            self._read_devices(moment)
         elif isinstance(moment, m.Work):
             self._read_work(moment, uid)
         elif isinstance(moment, m.Probing):
@@ -288,6 +291,21 @@ class NodeMetrics:
                 self._meters.observe("dra_operations_duration_seconds", seconds, operation, succeeded)
             case ClaimDriverCalled(driver, method, code, seconds):
                 self._meters.observe("dra_grpc_operations_duration_seconds", seconds, driver, method, code)
+            case _:
+                assert_never(moment)
+
+    def _read_devices(self, moment: OfDevices) -> None:
+        match moment:
+            case DevicesOffered(resource):
+                self._meters.count("kubelet_device_plugin_registration_total", resource)
+            case DevicesAllocated(resource, seconds):
+                self._meters.observe("kubelet_device_plugin_alloc_duration_seconds", seconds, resource)
+            case PodResourcesAsked(version, method, error):
+                self._meters.count("kubelet_pod_resources_endpoint_requests_total", version)
+                if version == "v1":
+                    self._meters.count(f"kubelet_pod_resources_endpoint_requests_{method}", version)
+                    if error:
+                        self._meters.count(f"kubelet_pod_resources_endpoint_errors_{method}", version)
             case _:
                 assert_never(moment)
 

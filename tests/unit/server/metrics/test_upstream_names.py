@@ -28,7 +28,6 @@ NOT_SERVED = {
     "rest_client_dns_resolution_duration_seconds": "the HTTP client keeps names resolved without telling",
     "rest_client_exec_plugin_.*": "credential plug-ins are run, but not counted yet",
     "plugin_manager_total_plugins": "plug-ins that register are not counted yet",
-    "kubelet_device_plugin_.*|kubelet_pod_resources_endpoint_.*": "there are no device plug-ins",
     "kubelet_evented_pleg_connection_latency_seconds": "a hint of the runtime names a pod, and no time",
     "kubelet_volume_metric_collection_duration_seconds": "one walk measures most volumes, and drivers are timed",
     "volume_manager_selinux_.*": "volumes are mounted without SELinux labels",
