@@ -62,11 +62,13 @@ class _Node:
 
 
 class Document:
-    """One document of a file: plain values, and a way to find the place of a field."""
+    """One document of a file: plain values, and a way to find the place of a field. `text` is that of JSON, which is
+    read for places only when somebody asks for one."""
 
-    def __init__(self, value: Any, root: _Node | None = None) -> None:
+    def __init__(self, value: Any, root: _Node | None = None, text: str = "") -> None:
         self.value = value
         self._root = root
+        self._text = text
 
     def place(self, field: str) -> tuple[int, int] | None:
         """Line and column of `spec.containers[0].image`, or of the nearest thing around it that was written down."""
@@ -79,6 +81,8 @@ class Document:
         return node.keys.get(name, (node.line, node.column)) if node is not None else None
 
     def _nearest(self, field: str) -> _Node | None:
+        if self._text:
+            self._root, self._text = _places(self._text), ""
         node = self._root
         if node is None:
             return None
@@ -123,7 +127,7 @@ def read_documents(data: bytes, twice: list[str] | None = None) -> list[Document
         raise DocumentError("is not UTF-8 text", line, column) from None
     if text.lstrip()[:1] in ("{", "["):
         try:
-            return [Document(_read_json(text))]
+            return [Document(_read_json(text), text=text)]
         except json.JSONDecodeError as error:
             json_error = DocumentError(f"is not JSON: {error.msg}", error.lineno, error.colno)
         except DocumentError as error:
@@ -198,6 +202,14 @@ def _finite_float(text: str) -> float:
     if number in (float("inf"), float("-inf")):
         raise DocumentError("holds a number that is too large")
     return number
+
+
+def _places(text: str) -> _Node | None:
+    """JSON is YAML, but for oddities; then no place is known."""
+    try:
+        return next((each._root for each in _read_yaml(text, [])), None)
+    except DocumentError:
+        return None
 
 
 # --- YAML

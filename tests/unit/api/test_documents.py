@@ -415,6 +415,18 @@ def test_each_document_knows_its_own_lines() -> None:
     assert (first.place("a"), second.place("a")) == ((1, 4), (3, 4))
 
 
-def test_json_has_no_places() -> None:
-    (document,) = read_documents(b'{"a": 1}')
+@pytest.mark.parametrize("indent", [None, 2, "\t"])
+def test_fields_of_json_have_places_too(indent: str | int | None) -> None:
+    text = json.dumps({"spec": {"containers": [{"name": "c", "comand": ["x"]}]}}, indent=indent)
+    before = text[: text.index('"comand"')]
+    (document,) = read_documents(text.encode())
+    place = before.count("\n") + 1, len(before) - before.rfind("\n")
+    assert document.name_place("spec.containers[0]", "comand") == place
+    assert document.value["spec"]["containers"][0]["comand"] == ["x"]
+
+
+def test_json_that_is_no_yaml_has_no_places() -> None:
+    (document,) = read_documents(b'{"a": "\\/", "b": "' + b"x" * 1100 + b'"}')
+    assert document.value["a"] == "/"
+    (document,) = read_documents(b'{"' + b"k" * 1100 + b'": 1}')  # YAML's keys are shorter
     assert document.place("a") is None

@@ -1,4 +1,5 @@
 import json
+import re
 from textwrap import dedent
 
 import pytest
@@ -251,6 +252,10 @@ SECRET_ENV = {"containers": [{"name": "c", "image": "i", "envFrom": [{"secretRef
 PULL_SECRET = {"imagePullSecrets": [{"name": "s"}]}
 
 
+def without_place(fault: str) -> str:
+    return re.sub(r":1:\d+: ", ": ", fault, count=1)
+
+
 @pytest.mark.parametrize(
     ("spec", "fault"),
     [
@@ -270,7 +275,7 @@ def test_a_static_pod_may_need_nothing_that_only_an_api_server_has(
     spec: dict[str, object], fault: str, place: Place
 ) -> None:
     (told,) = faults(json.dumps(as_json(spec=spec)), place)
-    assert told == f"{place}: {fault}"
+    assert without_place(told) == f"{place}: {fault}"
 
 
 @pytest.mark.parametrize(
@@ -289,9 +294,13 @@ def test_what_may_lie_beside_the_manifest_is_needed(
     found = read_manifest(text.encode(), FILE)
     (pod,) = found.pods
     what = f"{field}: static pods may not reference {key[0]}s that are not in the manifest folder"
-    assert found.needs == {pod.metadata.uid: {key: f"{FILE}: {what}: there is no {key[2]!r}"}}
+    ((uid, needs),) = found.needs.items()
+    assert uid == pod.metadata.uid
+    assert {name: without_place(told) for name, told in needs.items()} == {
+        key: f"{FILE}: {what}: there is no {key[2]!r}"
+    }
     (told,) = faults(text, SECRET_URL)
-    assert told == f"{SECRET_URL}: {field}: static pods may not reference {key[0]}s"
+    assert without_place(told) == f"{SECRET_URL}: {field}: static pods may not reference {key[0]}s"
 
 
 def test_config_maps_and_secrets_come_with_the_pods_of_a_file() -> None:

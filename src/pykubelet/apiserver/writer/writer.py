@@ -76,7 +76,7 @@ class Writer:
         Raises 403, 404 (of its namespace), 409 and 422.
         """
         metadata = obj["metadata"]
-        if metadata.get("resourceVersion"):
+        if metadata.get("resourceVersion") and not self.author.dry_run:  # which upstream lets pass
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         prefix = metadata.get("generateName", "") if not metadata.get("name") else ""
         if resource.namespaced:

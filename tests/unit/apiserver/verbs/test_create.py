@@ -49,6 +49,14 @@ async def test_a_name_that_is_given_twice_in_one_map_is_warned_of(api: Api) -> N
         assert 'duplicate field \\"x\\"' in answer.headers["Warning"]
 
 
+async def test_what_has_a_version_is_created_by_a_dry_run_alone(api: Api) -> None:
+    """As upstream: `kubectl get -o yaml | kubectl create -f -` fails."""
+    body = config_map("copy")
+    body["metadata"]["resourceVersion"] = "7"
+    assert (await api.ask("POST", f"{MAPS}?dryRun=All", body))[0] == 201
+    assert (await api.ask("POST", MAPS, body))[0] == 500
+
+
 async def test_a_dry_run_leaves_nothing_behind(api: Api) -> None:
     code, made = await api.ask("POST", f"{MAPS}?dryRun=All", config_map("a"))
     assert (code, made["metadata"].get("resourceVersion")) == (201, None)
