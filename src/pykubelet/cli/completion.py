@@ -27,4 +27,5 @@ def completion_script(shell: str) -> str:
     from pykubelet.cli.main import main
 
     ours = made(main, {}, "pykubelet", "_PYKUBELET_COMPLETE")
-    return ours.source_template % ours.source_vars()
+    script = ours.source_template % ours.source_vars()
+    return script.replace('string split ","', 'string split --max 1 ","')  # fish: help texts have commas, too

@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from shutil import which
 
 import pytest
 
+from pykubelet.cli.completion import completion_script
 from pykubelet.cli.main import main
 
 
@@ -64,3 +66,19 @@ def test_bash_completes_a_line(tmp_path: Path) -> None:
 def test_every_shell_gets_its_own(capsys: pytest.CaptureFixture[str], shell: str) -> None:
     main(["completion", shell], standalone_mode=False)
     assert f"_PYKUBELET_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(which("fish") is None, reason="there is no fish here")
+def test_fish_shows_whole_help_texts(tmp_path: Path) -> None:
+    program = tmp_path / "pykubelet"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m pykubelet "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "it.fish").write_text(completion_script("fish"))
+    done = subprocess.run(
+        ["fish", "-c", f"source {tmp_path}/it.fish; complete -C 'pykubelet image r'"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+    )
+    assert done.stdout == "rm\tRemove images, by name or id.\n"
