@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import yaml
 
+from pykubelet.api.yaml_words import LONGEST_NUMBER, plain
 from pykubelet.base.errors import Invalid
 
 MAX_BYTES: Final = 10 << 20
@@ -21,13 +22,7 @@ _MAX_WRITTEN: Final = 250_000  # keys and values as they stand there: each takes
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_NULL: Final = frozenset(["", "~", "null", "Null", "NULL"])
-_TRUE: Final = frozenset(["true", "True", "TRUE", "yes", "Yes", "YES", "y", "Y", "on", "On", "ON"])
-_FALSE: Final = frozenset(["false", "False", "FALSE", "no", "No", "NO", "n", "N", "off", "Off", "OFF"])
-_INT: Final = re.compile(r"[-+]?(?:0[bB]([01]+)|0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
-_FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
-_LONGEST_NUMBER: Final = 400
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _TAG: Final = "tag:yaml.org,2002:"
 
@@ -192,7 +187,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _short_int(text: str) -> int:
-    if len(text) > _LONGEST_NUMBER:
+    if len(text) > LONGEST_NUMBER:
         raise DocumentError("holds a number that is too long")
     return int(text)
 
@@ -371,7 +366,7 @@ def _scalar_value(event: yaml.ScalarEvent) -> Any:
         return _tagged(event)
     if event.style or event.tag == "!":
         return event.value
-    return _plain(event.value)
+    return plain(event.value)
 
 
 def _tagged(event: yaml.ScalarEvent) -> Any:
@@ -380,30 +375,10 @@ def _tagged(event: yaml.ScalarEvent) -> Any:
         return event.value
     if kind == "binary":  # Kubernetes carries bytes as base64 text
         return "".join(event.value.split())
-    value = _plain(event.value)
+    value = plain(event.value)
     wanted = {"int": int, "float": (int, float), "bool": bool, "null": type(None)}.get(kind)
     if wanted is None:
         raise DocumentError(f"tag {event.tag} is not supported", *_place(event))
     if not isinstance(value, wanted) or (isinstance(value, bool) and kind != "bool"):  # type: ignore[arg-type]
         raise DocumentError(f"{event.value!r} is not a {kind}", *_place(event))
     return value
-
-
-def _plain(text: str) -> Any:
-    if text in _NULL:
-        return None
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    if len(text) > _LONGEST_NUMBER or text[0] not in "+-.0123456789":
-        return text
-    digits = text if text[0] == "." else text.replace("_", "")
-    if match := _INT.fullmatch(digits):
-        sign = -1 if text[0] == "-" else 1
-        bases = zip(match.groups(), (2, 16, 8, 10), strict=True)
-        return sign * next(int(number, base) for number, base in bases if number)
-    if _FLOAT.fullmatch(digits):
-        number = float(digits)
-        if number in (float("inf"), float("-inf")):
-            return text
-        return int(number) if number.is_integer() and abs(number) < 2**53 else number
-    return text
