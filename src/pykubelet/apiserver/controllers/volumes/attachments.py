@@ -111,8 +111,7 @@ class AttachDetach:
                 for pod in each.pods
             ]
             for pod in wish.pods:
-                text = rules.exclusive(wish.volume.volume, pod, users)
-                await self._warn(told, wish, pod, text, "")
+                await self._warn(told, wish, pod, rules.exclusive(wish.volume.volume, pod, users), "taken")
         for wish in wanted.values():
             obj = objects.get(wish.name)
             if obj is None or at(obj, "status.attached") or at(obj, "metadata.deletionTimestamp"):
@@ -123,12 +122,14 @@ class AttachDetach:
                 self._asked[wish.name] = now
                 why, mark = rules.nobody_came(wish.volume), str(now)
             for pod in wish.pods:
-                await self._warn(told, wish, pod, rules.failed(wish.volume.volume, why) if why else "", mark)
+                text = rules.failed(wish.volume.volume, why) if why else ""
+                await self._warn(told, wish, pod, text, f"{mark} {why}" if why else "")
 
     async def _warn(self, told: dict[tuple[str, str], str], wish: Wish, pod: Object, text: str, mark: str) -> None:
+        """Unless it was told the same before, by its mark."""
         key = wish.name, pod["metadata"]["uid"]
-        said = self._told[key] = f"{mark} {text}" if text else told.get(key, "")
-        if text and told.get(key) != said:
+        self._told[key] = mark or told.get(key, "")
+        if mark and told.get(key) != mark:
             await self._events.record(pod, "Warning", "FailedAttachVolume", text)
 
 

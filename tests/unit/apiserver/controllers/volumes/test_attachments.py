@@ -114,6 +114,8 @@ async def test_what_only_one_node_may_have_waits_for_the_other_and_says_so_once(
         told = [text for reason, text in await c.events() if reason == "FailedAttachVolume"]
         assert told == ['Multi-Attach error for volume "pv" Volume is already used by pod(s) first']
         await c.remove(PODS, await c.get("pods", "first"), grace=0)
+        await asyncio.sleep(5)
+        assert [text for reason, text in await c.events() if reason == "FailedAttachVolume"] == told
         await says(c, "n1", volumesInUse=[])
         await asyncio.sleep(1)
         assert list(await attachments(c)) == ["n2"]
