@@ -88,6 +88,10 @@ def test_a_pod_of_an_ordinary_user_may_write_and_one_that_may_only_read_may_not(
     cluster.kubectl("apply", "-f", "-", stdin=json.dumps(reads))
     wait_for(lambda: "refused" in said(cluster, "reads"))
     assert "hello" in cluster.kubectl("logs", "reads")
+    more = {"spec": {"resources": {"requests": {"storage": "5Gi"}}}}
+    cluster.kubectl("patch", "pvc", "shared", "-p", json.dumps(more))
+    wait_for(lambda: "ExpandVolume succeeded" in cluster.kubectl("describe", "pvc", "shared"))
+    assert cluster.json("get", "pvc", "shared")["status"]["capacity"] == {"storage": "5Gi"}
 
 
 def test_a_volume_of_its_own_comes_and_goes_with_its_pod(cluster: UpCluster) -> None:
