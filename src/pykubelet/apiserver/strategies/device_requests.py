@@ -15,9 +15,10 @@ from pykubelet.apiserver.strategies.device_selectors import LONGEST, compiled
 MOST: Final = 32
 """Devices of a claim; requests, constraints, configurations and selectors alike."""
 LONGEST_PARAMETERS: Final = 10 << 10
+_LONGEST_TOGETHER: Final = 256 << 10
+"""Of all expressions of a claim: upstream knows no such limit, and takes less time to make them ready."""
 _MODES: Final = ("All", "ExactCount")
 _MOST_ALTERNATIVES: Final = 8
-_MOST_TOLERATIONS: Final = 16
 _EFFECTS: Final = ("NoExecute", "NoSchedule")
 _LONGEST_IDENTIFIER: Final = 32
 _NO_REQUEST: Final = (
@@ -78,6 +79,10 @@ def repeated(field: str, keys: Sequence[Any], name: str = "") -> Faults:
         seen.add(key)
 
 
+def label_faults(field: str, name: str) -> Faults:
+    yield from spelled(field, name, names.dns_label(name))
+
+
 # --- claims
 
 
@@ -85,6 +90,9 @@ def claim_faults(spec: Object, field: str) -> Faults:
     devices, field = spec.get("devices") or {}, f"{field}.devices"
     requests = devices.get("requests") or []
     known = request_names(spec)
+    if _size_of_expressions(requests) > _LONGEST_TOGETHER:
+        yield too_long(f"{field}.requests", _LONGEST_TOGETHER)
+        return
     yield from listed(f"{field}.requests", requests, MOST, _request_faults)
     yield from repeated(f"{field}.requests", [each.get("name", "") for each in requests], "name")
 
@@ -101,6 +109,11 @@ def claim_faults(spec: Object, field: str) -> Faults:
 
     yield from listed(f"{field}.constraints", devices.get("constraints") or (), MOST, constraint)
     yield from listed(f"{field}.config", devices.get("config") or (), MOST, configuration)
+
+
+def _size_of_expressions(requests: Sequence[Object]) -> int:
+    selectors = (one for request in requests for each in _asked(request) for one in each.get("selectors") or ())
+    return sum(len(at(each, "cel.expression", "")) for each in selectors)
 
 
 def request_names(spec: Object) -> frozenset[str]:
@@ -126,7 +139,7 @@ def reference(name: str, field: str, known: Collection[str]) -> Faults:
 
 
 def _request_faults(request: Object, path: str) -> Faults:
-    yield from needed(f"{path}.name", request.get("name", ""), names.dns_label)
+    yield from label_faults(f"{path}.name", request.get("name", ""))
     exactly, others = request.get("exactly"), request.get("firstAvailable") or []
     if others:
         place = f"{path}.firstAvailable"
@@ -142,7 +155,7 @@ def _request_faults(request: Object, path: str) -> Faults:
 
 
 def _alternative_faults(request: Object, path: str) -> Faults:
-    yield from needed(f"{path}.name", request.get("name", ""), names.dns_label)
+    yield from label_faults(f"{path}.name", request.get("name", ""))
     yield from _wanted_faults(request, path)
 
 
@@ -155,7 +168,8 @@ def _wanted_faults(request: Object, path: str) -> Faults:
         yield invalid(f"{path}.count", count, "must be greater than zero")
     if mode == "All" and count:
         yield invalid(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
-    yield from listed(f"{path}.tolerations", request.get("tolerations") or (), _MOST_TOLERATIONS, _toleration_faults)
+    for index, each in enumerate(request.get("tolerations") or ()):
+        yield from _toleration_faults(each, f"{path}.tolerations[{index}]")
 
 
 def _toleration_faults(toleration: Object, path: str) -> Faults:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pykubelet.apiserver.cel.program import Program
 
 LONGEST: Final = 10 << 10
-_KEPT: Final = 256
+_KEPT: Final = 32
 
 
 class _Domains(dict[str, dict[str, Any]]):

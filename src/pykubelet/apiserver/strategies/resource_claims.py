@@ -1,5 +1,6 @@
 """Claims on devices, and their templates: what they ask for stays as it is, what they got is in their status."""
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
@@ -9,7 +10,7 @@ from pykubelet.api.field_errors import FieldError, forbidden, invalid, required,
 from pykubelet.api.scheduling import NodeSelector
 from pykubelet.api.validation import names
 from pykubelet.api.validation.meta import validate_labels
-from pykubelet.api.validation.rules import needed, needed_one_of
+from pykubelet.api.validation.rules import needed_one_of, one_of, spelled
 from pykubelet.api.validation.scheduling import validate_node_selector
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
@@ -24,6 +25,10 @@ _MOST_CONDITIONS: Final = 8
 _MOST_ADDRESSES: Final = 16
 _LONGEST_INTERFACE: Final = 256
 _LONGEST_HARDWARE_ADDRESS: Final = 128
+_LONGEST_POOL_NAME: Final = 253
+_LONGEST_REASON: Final = 1_024
+_LONGEST_MESSAGE: Final = 32_768
+_REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
 _SOURCES: Final = ("FromClaim", "FromClass")
 _OF_RESULTS: Final = ("bindingConditions", "bindingFailureConditions", "shareID", "consumedCapacity")
 """Of features that are switched off."""
@@ -193,15 +198,19 @@ def node_selector_faults(selector: Object, path: str) -> Faults:
 
 def _place_faults(each: Object, path: str) -> Faults:
     yield from driver_name_faults(f"{path}.driver", each.get("driver", ""))
-    yield from needed(f"{path}.pool", each.get("pool", ""), pool_name)
-    yield from needed(f"{path}.device", each.get("device", ""), names.dns_label)
+    yield from pool_name_faults(f"{path}.pool", each.get("pool", ""))
+    yield from requests.label_faults(f"{path}.device", each.get("device", ""))
 
 
-def pool_name(text: str) -> names.Faults:
+def pool_name_faults(field: str, name: str) -> Faults:
     """Domains, with slashes between."""
-    if names.size(text) > 253:
-        return ["may not be more than 253 bytes"]
-    return [fault for part in text.split("/") for fault in names.dns_subdomain(part)]
+    if not name:
+        yield required(field, "")
+        return
+    if names.size(name) > _LONGEST_POOL_NAME:
+        yield too_long(field, _LONGEST_POOL_NAME)
+    for part in name.split("/"):
+        yield from spelled(field, part, names.dns_subdomain(part))
 
 
 def _device_status_faults(each: Object, path: str, known: set[_Id]) -> Faults:
@@ -209,9 +218,8 @@ def _device_status_faults(each: Object, path: str, known: set[_Id]) -> Faults:
     if _id(each) not in known:
         yield invalid(path, "/".join(_id(each)), "must be an allocated device in the claim")
     conditions = each.get("conditions") or []
-    if len(conditions) > _MOST_CONDITIONS:
-        said = f"must have at most {_MOST_CONDITIONS} items"
-        yield FieldError("FieldValueTooMany", f"{path}.conditions", said, len(conditions))
+    yield from requests.listed(f"{path}.conditions", conditions, _MOST_CONDITIONS, _condition_faults)
+    yield from requests.repeated(f"{path}.conditions", [each.get("type", "") for each in conditions], "type")
     if each.get("data") is not None:
         yield from requests.raw_faults(each["data"], f"{path}.data")
     network = each.get("networkData") or {}
@@ -221,6 +229,23 @@ def _device_status_faults(each: Object, path: str, known: set[_Id]) -> Faults:
     addresses = network.get("ips") or []
     yield from requests.listed(f"{path}.networkData.ips", addresses, _MOST_ADDRESSES, _address_faults)
     yield from requests.repeated(f"{path}.networkData.ips", addresses)
+
+
+def _condition_faults(each: Object, path: str) -> Faults:
+    reason, message = each.get("reason") or "", each.get("message") or ""
+    yield from spelled(f"{path}.type", each.get("type", ""), names.qualified_name(each.get("type", "")))
+    yield from one_of(f"{path}.status", each.get("status", ""), ("False", "True", "Unknown"))
+    if (each.get("observedGeneration") or 0) < 0:
+        yield invalid(f"{path}.observedGeneration", each["observedGeneration"], "must be greater than or equal to zero")
+    if not each.get("lastTransitionTime"):
+        yield required(f"{path}.lastTransitionTime", "")
+    if not reason:
+        yield required(f"{path}.reason", "")
+    elif not _REASON.fullmatch(reason):
+        yield invalid(f"{path}.reason", reason, "must start with a letter, and have letters, digits, `_`, `,` and `:`")
+    for name, text, most in (("reason", reason, _LONGEST_REASON), ("message", message, _LONGEST_MESSAGE)):
+        if names.size(text) > most:
+            yield too_long(f"{path}.{name}", most)
 
 
 def _address_faults(address: str, path: str) -> Faults:

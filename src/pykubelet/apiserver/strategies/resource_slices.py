@@ -8,12 +8,12 @@ from typing import Any, Final
 from pykubelet.api.field_errors import FieldError, invalid, required, too_long
 from pykubelet.api.quantity import parse as parse_quantity
 from pykubelet.api.validation import names
-from pykubelet.api.validation.rules import needed, spelled
+from pykubelet.api.validation.rules import spelled
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies import device_requests as requests
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.csi_drivers import driver_name_faults
-from pykubelet.apiserver.strategies.resource_claims import node_selector_faults, pool_name
+from pykubelet.apiserver.strategies.resource_claims import node_selector_faults, pool_name_faults
 
 _MOST_DEVICES: Final = 128
 _MOST_FACTS: Final = 32
@@ -50,7 +50,7 @@ class ResourceSliceStrategy(Strategy):
     def content_faults(self, obj: Object) -> Faults:
         spec = obj.get("spec") or {}
         yield from driver_name_faults("spec.driver", spec.get("driver", ""))
-        yield from needed("spec.pool.name", at(spec, "pool.name", ""), pool_name)
+        yield from pool_name_faults("spec.pool.name", at(spec, "pool.name", ""))
         count, generation = at(spec, "pool.resourceSliceCount", 0), at(spec, "pool.generation", 0)
         if count <= 0:
             yield invalid("spec.pool.resourceSliceCount", count, "must be greater than zero")
@@ -101,7 +101,7 @@ def _where_faults(spec: Object) -> Faults:
 
 
 def _device_faults(device: Object, path: str) -> Faults:
-    yield from needed(f"{path}.name", device.get("name", ""), names.dns_label)
+    yield from requests.label_faults(f"{path}.name", device.get("name", ""))
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     if len(attributes) + len(capacity) > _MOST_FACTS:
         said = f"the total number of attributes and capacities must not exceed {_MOST_FACTS}"

@@ -66,6 +66,21 @@ def also(**devices: Any) -> dict[str, Any]:
         (exactly(selectors=[{"cel": {"expression": "1"}}]), [f"{EXPRESSION}"]),
         (exactly(selectors=[{"cel": {"expression": "true || " * 2000 + "true"}}]), [f"{EXPRESSION}"]),
         (exactly(selectors=[{"cel": {"expression": "(" * 3000 + "true" + ")" * 3000}}]), [f"{EXPRESSION}"]),
+        (
+            asked(
+                *(
+                    {
+                        "name": f"r{n}",
+                        "exactly": {
+                            "deviceClassName": "gpu",
+                            "selectors": [{"cel": {"expression": f"'{'x' * 10_000}' == device.driver || {n} == 1"}}],
+                        },
+                    }
+                    for n in range(32)
+                )
+            ),
+            ["spec.devices.requests"],
+        ),
         (exactly(selectors=[{}]), [f"{PLACE}.exactly.selectors[0].cel"]),
         (exactly(tolerations=[{"operator": "Exists", "key": "a", "effect": "NoExecute"}]), []),
         (

@@ -46,10 +46,10 @@ class DeviceClaims:
             return None
         if self._known is None:
             client = self._client
-            claims = await client.all(DEVICE_CLAIMS)
+            claims = await client.views(DEVICE_CLAIMS, _as_it_is)
             self._known = Devices(
                 {(at(each, "metadata.namespace"), at(each, "metadata.name")): each for each in claims},
-                supply(await client.all(SLICES), await client.all(DEVICE_CLASSES), claims),
+                supply(await client.views(SLICES, _as_it_is), await client.views(DEVICE_CLASSES, _as_it_is), claims),
             )
         return PodDevices(pod, self._known)
 
@@ -114,6 +114,11 @@ class DeviceClaims:
 
         resource = client.resource(DEVICE_CLAIMS)
         return await client.writer.change(resource, metadata["namespace"], metadata["name"], change, part=part)
+
+
+def _as_it_is(obj: Object) -> Object:
+    """Slices may be many and large: whoever looks at them lets others have their turns."""
+    return obj
 
 
 def _name(obj: Object) -> str:

@@ -14,7 +14,7 @@ from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.device_selectors import compiled, device_value
 
 if TYPE_CHECKING:
-    from pykubelet.apiserver.cel.program import Budget
+    from pykubelet.apiserver.cel.program import Budget, Program
 
 DeviceId = tuple[str, str, str]
 """driver, pool, name"""
@@ -59,6 +59,7 @@ class Supply(Struct):
     taken: frozenset[DeviceId] = frozenset()
     _matches: dict[tuple[str, DeviceId], bool] = {}
     _values: dict[DeviceId, Any] = {}
+    _programs: "dict[str, Program]" = {}
 
     def pools(self, node: str, labels: Mapping[str, str]) -> list[Pool]:
         """Those that a node has a part in, in the order of their names."""
@@ -85,7 +86,7 @@ class Supply(Struct):
             known = self._matches.get(key)
             if known is None:
                 try:
-                    program = compiled(expression)
+                    program = self._program(expression, budget)
                     if device.id not in self._values:
                         self._values[device.id] = device_value(device.driver, device.obj)
                     known = program.evaluate({"device": self._values[device.id]}, budget)
@@ -105,6 +106,16 @@ class Supply(Struct):
             if not known:
                 return False
         return True
+
+    def _program(self, expression: str, budget: "Budget") -> "Program":
+        """To make it ready costs as much as it is long, once. Raises CompileError and OutOfBudget."""
+        found = self._programs.get(expression)
+        if found is None:
+            budget.left -= len(expression)
+            if budget.left <= 0:
+                raise OutOfBudget
+            found = self._programs[expression] = compiled(expression)
+        return found
 
 
 def supply(slices: Sequence[Object], classes: Iterable[Object], claims: Iterable[Object]) -> Supply:
