@@ -23,6 +23,7 @@ Kind = tuple[str, str]
 PODS: Final[Kind] = ("", "pods")
 SERVICES: Final[Kind] = ("", "services")
 CLAIMS: Final[Kind] = ("", "persistentvolumeclaims")
+DEVICE_CLAIMS: Final[Kind] = ("resource.k8s.io", "resourceclaims")
 _ALIASES: Final = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 _ONE: Final = Quantity.of(1)
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -33,6 +34,9 @@ _OF_PODS: Final = frozenset(
 _OF_SERVICES: Final = frozenset(("services", "count/services", "services.nodeports", "services.loadbalancers"))
 _OF_CLAIMS: Final = ("persistentvolumeclaims", "requests.storage")
 _BY_CLASS: Final = ".storageclass.storage.k8s.io/"
+_DEVICES: Final = ".deviceclass.resource.k8s.io/devices"
+_ALL_DEVICES: Final = 32
+"""What a claim on all devices is charged for: no claim can have more."""
 NEEDED: Final = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
 """What every container has to say when there is a quota on it."""
 
@@ -51,6 +55,8 @@ def usage(kind: Kind, obj: Object, now: datetime) -> Usage:
         return {**found, **_service_usage(obj)}
     if kind == CLAIMS:
         return {**found, **_claim_usage(obj)}
+    if kind == DEVICE_CLAIMS:
+        return {**found, **_device_usage(obj)}
     return {**found, kind[1]: _ONE} if not kind[0] and kind[1] in _ALIASES else found
 
 
@@ -70,6 +76,8 @@ def _counts(kind: Kind, name: str) -> bool:
         return name in _OF_SERVICES
     if kind == CLAIMS:
         return name in _OF_CLAIMS or any(name.endswith(f"{_BY_CLASS}{each}") for each in _OF_CLAIMS)
+    if kind == DEVICE_CLAIMS:
+        return name.endswith(_DEVICES)
     return not kind[0] and kind[1] in _ALIASES and name == kind[1]
 
 
@@ -190,6 +198,21 @@ def _claim_usage(claim: Object) -> Usage:
     name = at(claim, "metadata.annotations", {}).get(OLD_CLASS_ANNOTATION) or at(claim, "spec.storageClassName", "")
     if name:
         found |= {f"{name}{_BY_CLASS}{each}": amount for each, amount in found.items()}
+    return found
+
+
+def _device_usage(claim: Object) -> Usage:
+    """By class of device; of several that would do, the most."""
+    found: Usage = {}
+    for request in at(claim, "spec.devices.requests", ()):
+        most: Usage = {}
+        for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            if each is None:
+                continue
+            name = f"{each.get('deviceClassName', '')}{_DEVICES}"
+            count = _ALL_DEVICES if each.get("allocationMode") == "All" else each.get("count") or 0
+            most[name] = max(most.get(name, Quantity(0)), Quantity.of(count))
+        found = added(found, most)
     return found
 
 

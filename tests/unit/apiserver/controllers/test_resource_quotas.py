@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from kit.cluster import TestCluster, cluster, running
+from kit.devices import device_claim, request, wanted
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.client import PODS
+from pykubelet.apiserver.controllers.resource_claims import DEVICE_CLAIMS
 from pykubelet.apiserver.controllers.resource_quotas import QUOTAS, ResourceQuotaController
 from pykubelet.apiserver.objects import Object, stored
 from pykubelet.apiserver.requests.users import authenticated
@@ -241,3 +243,17 @@ async def test_nobody_gets_more_by_hanging_up_while_it_is_written() -> None:
         assert len(await c.all(MAPS)) == 3
         await asyncio.sleep(5)
         assert await used(c) == {"configmaps": "3"}
+
+
+@virtual_time
+async def test_claims_are_charged_for_devices_by_their_class() -> None:
+    devices = ".deviceclass.resource.k8s.io/devices"
+    async with limited({f"gpu{devices}": "40", f"nic{devices}": "1", "count/resourceclaims.resource.k8s.io": "9"}) as c:
+        some = wanted(count=2), wanted(count=5), wanted(deviceClassName="nic")
+        either = {"name": "either", "firstAvailable": [{**each, "name": f"s{n}"} for n, each in enumerate(some)]}
+        await c.make(DEVICE_CLAIMS, device_claim("a", request(allocationMode="All"), either))
+        await asyncio.sleep(5)
+        used = (await c.get("resourcequotas", "q"))["status"]["used"]
+        assert used == {f"gpu{devices}": "37", f"nic{devices}": "1", "count/resourceclaims.resource.k8s.io": "1"}
+        with pytest.raises(ApiError, match=f"exceeded quota: q, requested: gpu{devices}=4"):
+            await c.make(DEVICE_CLAIMS, device_claim("b", request(count=4)))
