@@ -29,6 +29,8 @@ class Driver:
         self.name = name
         self.versions = versions
         self.asked: list[str] = []
+        self.prepared: set[str] = set()
+        """The claims that are, by name."""
         self.failure = ""
         self.hangs = False
         self.answer: Answer = plain_answer
@@ -77,12 +79,14 @@ class Driver:
         async def prepare(request: wire.NodePrepareResourcesRequest) -> wire.NodePrepareResourcesResponse:
             suffix = "" if version == "v1" else f" by {version}"
             await self._before(f"prepare {' '.join(each.name for each in request.claims)}{suffix}")
+            self.prepared.update(each.name for each in request.claims)
             return self.answer(list(request.claims))
 
         return prepare
 
     async def _unprepare(self, request: wire.NodeUnprepareResourcesRequest) -> wire.NodeUnprepareResourcesResponse:
         await self._before(f"unprepare {' '.join(each.name for each in request.claims)}")
+        self.prepared.difference_update(each.name for each in request.claims)
         claims = [] if self.unanswered else request.claims
         return wire.NodeUnprepareResourcesResponse(
             claims={each.uid: wire.NodeUnprepareResourceResponse() for each in claims}

@@ -83,6 +83,10 @@ class PodSync:
         self._resizes = resizes
         self._kuberuntime = KubeRuntime(outside, self._killer, resizes, pinning)
 
+    def close(self) -> None:
+        """All pods are stopped, because the agent is: what others would have to bring is not waited for."""
+        self._pod_devices.is_closing = True
+
     def restart(self, uid: str, container_id: str) -> None:
         self._kuberuntime.restart(uid, container_id)
 

@@ -35,6 +35,7 @@ class FakeClaims:
         self.asked: list[str] = []
         self.failure: ClaimFailed | None = None
         self.retained: Collection[str] = ()
+        self.seconds = 0.1
 
     def lacks(self, pod: Pod) -> bool:
         return bool(pod.spec.resource_claims) and pod.metadata.uid not in self.held
@@ -58,7 +59,7 @@ class FakeClaims:
 
     async def _note(self, what: str) -> None:
         self.asked.append(f"{what} beside {len(self.world.runtime.running())}")
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(self.seconds)
         if self.failure is not None:
             raise self.failure
 
@@ -133,6 +134,22 @@ async def test_the_next_agent_prepares_nothing_again_but_what_was_forgotten() ->
         claims.failure = None
         await eventually(lambda: "uid-web" in claims.held, seconds=200)
         assert claims.asked[-1] == "prepare web beside 1"
+
+
+@virtual_time
+async def test_who_stops_all_pods_does_not_wait_for_a_driver() -> None:
+    """It may be one of them."""
+    for failure, seconds in ((ClaimFailed("gone", driver="gpu.example.com"), 0.1), (None, 3600.0)):
+        world = World()
+        world.claims = claims = FakeClaims(world)
+        async with world.agent() as node:
+            world.pods.apply(pod())
+            await eventually(world.runtime.running)
+            claims.failure, claims.seconds, began = failure, seconds, world.now()
+            await node.agent.stop_pods()
+            assert (world.now() - began).total_seconds() < 10
+        assert not world.runtime.running()
+        assert claims.held == {"uid-web"}  # the next agent is told
 
 
 class FakeHealth:

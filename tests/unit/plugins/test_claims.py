@@ -324,3 +324,60 @@ async def test_a_claim_whose_driver_had_not_answered_is_given_back_by_the_next_a
         await eventually(lambda: here.saved() == {})
         task.cancel()
         assert driver.asked == ["prepare one", "unprepare one"]
+
+
+class Killed(Exception):
+    """The agent is no more."""
+
+
+class Killer:
+    """Ends the agent at the n-th of the moments at which something is about to be written, asked, or was."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+
+    def wrap(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        async def killed(*args: Any) -> Any:
+            self._count()
+            result = await work(*args)
+            self._count()
+            return result
+
+        return killed
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Killed
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_wherever_the_agent_is_killed_nothing_stays_prepared_for_nobody(tmp_path: Path, goes_on: bool) -> None:
+    ended_alive = set()
+    for number in range(16):
+        root = tmp_path / str(number)
+        root.mkdir()
+        driver, api, a = Driver(), Api(claim("one", "a")), pod("a", "one")
+        async with driver.at(root / f"{DRIVER}.sock"):
+            async with node(root, api, driver) as here:
+                killer, instance = Killer(number), here.drivers.instance(DRIVER)
+                for owner, name in ((here.claims, "_write"), (instance, "prepare"), (instance, "unprepare")):
+                    setattr(owner, name, killer.wrap(getattr(owner, name)))
+                try:
+                    await here.claims.prepare(a)
+                    await here.claims.unprepare("a")
+                    ended_alive.add(number)
+                except Killed:
+                    pass
+            async with node(root, api, driver) as here:
+                if goes_on:
+                    await here.claims.prepare(a)
+                    assert await here.ids(a) == ("example.com/gpu=one",)
+                    assert driver.prepared == {"one"}
+                    await here.claims.unprepare("a")
+                here.claims.retain(())
+                task = asyncio.create_task(here.claims.run())
+                await eventually(lambda: not here.claims.table.held)
+                task.cancel()
+                assert not driver.prepared
+    assert ended_alive == set(range(10, 16))  # three times something is written, and two questions are asked
