@@ -14,6 +14,7 @@ SUITES = (
     "api",
     "crd",
     "config-maps",
+    "csi",
     "freeze",
     "page",
 )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from kit.csi_driver import StorageDriver
+from kit.csi_driver import RPC, StorageDriver
 from kit.up_cluster import UpCluster, cluster_up, documents, pod
 from kit.waiting import eventually, wait_for
 from pykubelet.host import mount
+from pykubelet.plugins._gen import csi_pb2 as csi
 
 pytestmark = pytest.mark.timeout(180)
 
+NAME = "disk.example.com"
 KEEPS = 'echo "$HOSTNAME was here" >> /data/log; cat /data/log; exec sleep 1000'
 
 
@@ -115,42 +118,103 @@ def test_a_claim_that_nothing_can_fill_says_why_and_so_does_its_pod(cluster: UpC
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="the driver mounts")
-def test_a_storage_driver_is_found_and_its_volume_used_and_given_back(cluster: UpCluster) -> None:
-    asyncio.run(_use_driver(cluster))
-
-
-async def _use_driver(cluster: UpCluster) -> None:
+def test_a_volume_of_a_driver_through_its_life_with_an_agent_that_is_killed(cluster: UpCluster) -> None:
+    """Attached, mounted, grown, told of and given back; the agent is killed while the driver is at it."""
+    before = mount.mounts_below(str(cluster.data))
     with tempfile.TemporaryDirectory(prefix="pykubelet-") as folder:
-        driver = StorageDriver(Path(folder))
-        async with driver.at(cluster.data / "state" / "plugins_registry") as introduction:
-            await eventually(lambda: introduction.told == [""])
-            (known,) = (await asyncio.to_thread(cluster.json, "get", "csinodes"))["items"]
-            assert [each["name"] for each in known["spec"]["drivers"]] == [driver.name]
-            (node,) = (await asyncio.to_thread(cluster.json, "get", "nodes"))["items"]
-            assert node["metadata"]["labels"]["example.com/rack"] == "r1"
-            about = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": driver.name}}
-            volume = {
-                "apiVersion": "v1",
-                "kind": "PersistentVolume",
-                "metadata": {"name": "disk"},
-                "spec": {
-                    "capacity": {"storage": "1Gi"},
-                    "accessModes": ["ReadWriteOnce"],
-                    "storageClassName": "by-hand",
-                    "csi": {"driver": driver.name, "volumeHandle": "vol-1", "fsType": "ext4"},
-                },
-            }
-            using_it = using("disk", "disk", "echo kept > /data/file && echo written; exec sleep 1000")
-            given = documents(
-                {**about, "spec": {"attachRequired": False}},
-                volume,
-                claim("disk", storageClassName="by-hand"),
-                using_it,
-            )
-            await asyncio.to_thread(cluster.kubectl, "apply", "-f", "-", stdin=given)
-            await asyncio.to_thread(wait_for, lambda: "written" in said(cluster, "disk"))
-            assert Path(folder, "volumes", "vol-1", "file").read_text() == "kept\n"  # noqa: ASYNC240 - tests may block
-            await asyncio.to_thread(cluster.kubectl, "delete", "pod", "disk", "--grace-period=1")
-            await eventually(lambda: driver.asked[-1:] == ["unstage vol-1"])
-            await asyncio.to_thread(cluster.kubectl, "delete", "pvc/disk", "pv/disk")
+        asyncio.run(_use_driver(cluster, Path(folder)))
         assert not mount.mounts_below(folder)
+    assert mount.mounts_below(str(cluster.data)) == before
+
+
+async def _use_driver(cluster: UpCluster, folder: Path) -> None:
+    driver = StorageDriver(folder, NAME, RPC.STAGE_UNSTAGE_VOLUME, RPC.EXPAND_VOLUME, RPC.GET_VOLUME_STATS)
+    usage = csi.VolumeUsage(unit=csi.VolumeUsage.BYTES, total=100, available=60, used=40)
+    driver.stats = csi.NodeGetVolumeStatsResponse(usage=[usage])
+    driver.hangs = {"publish"}
+    async with driver.at(cluster.data / "state" / "plugins_registry") as introduction:
+        await eventually(lambda: introduction.told == [""])
+        (known,) = (await asyncio.to_thread(cluster.json, "get", "csinodes"))["items"]
+        assert [each["name"] for each in known["spec"]["drivers"]] == [driver.name]
+        assert (
+            "kubernetes.io/aws-ebs" in known["metadata"]["annotations"]["storage.alpha.kubernetes.io/migrated-plugins"]
+        )
+        await asyncio.to_thread(_begin, cluster)
+        await eventually(lambda: driver.asked == ["stage vol-1", "publish vol-1"])
+        assert await asyncio.to_thread(_in_use, cluster) == [f"kubernetes.io/csi/{NAME}^vol-1"]
+        os.kill(cluster.agent_pid(), signal.SIGKILL)
+        driver.hangs = set()
+        await asyncio.to_thread(wait_for, lambda: "written" in said(cluster, "disk"))
+        assert (folder / "volumes" / "vol-1" / "file").read_text() == "kept\n"
+        assert driver.asked.count("stage vol-1") == 1
+        await asyncio.to_thread(_grow, cluster)
+        await eventually(lambda: driver.asked[-1] == "expand vol-1", seconds=100)
+        await asyncio.to_thread(wait_for, lambda: _size(cluster) == "2Gi")
+        await asyncio.to_thread(
+            wait_for, lambda: _told(cluster) == {"name": "disk", "namespace": "default", "used": 40}
+        )
+        await asyncio.to_thread(cluster.kubectl, "delete", "pod", "disk", "--grace-period=1")
+        await eventually(lambda: driver.asked[-1:] == ["unstage vol-1"])
+        await asyncio.to_thread(wait_for, lambda: not _in_use(cluster))
+        await asyncio.to_thread(wait_for, lambda: not cluster.json("get", "volumeattachments")["items"])
+        await asyncio.to_thread(cluster.kubectl, "delete", "pvc/disk", "pv/disk")
+
+
+def _begin(cluster: UpCluster) -> None:
+    """With a person who attaches what has to be attached."""
+    about = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": NAME}}
+    sizes = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "by-hand"}}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "by-hand",
+            "csi": {"driver": NAME, "volumeHandle": "vol-1", "fsType": "ext4"},
+        },
+    }
+    using_it = using("disk", "disk", "echo kept > /data/file && echo written; exec sleep 1000")
+    cluster.apply(
+        {**about, "spec": {"attachRequired": True}},
+        {**sizes, "provisioner": NAME, "allowVolumeExpansion": True},
+        volume,
+        claim("disk", storageClassName="by-hand"),
+        using_it,
+    )
+    wait_for(lambda: cluster.json("get", "volumeattachments")["items"])
+    (attachment,) = cluster.json("get", "volumeattachments")["items"]
+    name = f"volumeattachment/{attachment['metadata']['name']}"
+    cluster.kubectl("patch", name, "--subresource=status", "--type=merge", "-p", '{"status":{"attached":true}}')
+
+
+def _grow(cluster: UpCluster) -> None:
+    """As an external-resizer does it."""
+    size = {"storage": "2Gi"}
+    for what, change in (
+        ("pvc/disk", {"spec": {"resources": {"requests": size}}}),
+        ("pv/disk", {"spec": {"capacity": size}}),
+    ):
+        cluster.kubectl("patch", what, "--type=merge", "-p", json.dumps(change))
+    told = {"allocatedResources": size, "allocatedResourceStatuses": {"storage": "NodeResizePending"}}
+    change = {"status": told}
+    cluster.kubectl("patch", "pvc/disk", "--subresource=status", "--type=merge", "-p", json.dumps(change))
+    cluster.kubectl("annotate", "pod/disk", "look=now")
+
+
+def _size(cluster: UpCluster) -> str:
+    status = cluster.json("get", "pvc", "disk")["status"]
+    return "" if status.get("allocatedResourceStatuses") else str(status["capacity"]["storage"])
+
+
+def _in_use(cluster: UpCluster) -> list[str]:
+    (node,) = cluster.json("get", "nodes")["items"]
+    return list(node["status"].get("volumesInUse", []))
+
+
+def _told(cluster: UpCluster) -> dict[str, Any]:
+    """What the node says of the claimed volume."""
+    found = json.loads(cluster.kubectl("get", "--raw", f"/api/v1/nodes/{cluster.node}/proxy/stats/summary"))
+    volumes = [each for pod in found["pods"] if pod["podRef"]["name"] == "disk" for each in pod.get("volume", [])]
+    return next(({**each["pvcRef"], "used": each["usedBytes"]} for each in volumes if "pvcRef" in each), {})

@@ -99,7 +99,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known
     keepers = await _keepers(config, server, way, view, stack, journal)
     parts |= {f"{kind} certificate": keeper.run for kind, keeper in keepers.items()}
     lease = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds)
-    csi = KubeCsi(server, config.node.name, objects)
+    csi = KubeCsi(server, config.node.name, objects, before)
     return ApiParts(
         place=server.place,
         pods=KubePods(server),

@@ -209,6 +209,7 @@ def _uses(pod: Pod) -> Iterator[tuple[LastKind, tuple[str, ...]]]:
     yield "token", (meta.uid,)
     yield "runtimeclass", (pod.spec.runtime_class_name or "",)
     yield "services", ()
+    yield "csidrivers", ()
     yield "node", ()
 
 

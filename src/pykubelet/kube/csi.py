@@ -12,6 +12,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.storage import CSIDriver, CSIDriverSpec, PersistentVolumeClaim, SecretReference, VolumeAttachment
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Conflict, NotFound, PykubeletError, Retry
+from pykubelet.kube.before import Before
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.pod.container.csi_migration import PLUGINS
 from pykubelet.pod.ports.api import PodObjects
@@ -33,21 +34,34 @@ Object = dict[str, Any]
 class KubeCsi:
     """The CsiApi port over HTTP, for one node."""
 
-    def __init__(self, server: ApiClient, node: str, objects: PodObjects) -> None:
+    def __init__(self, server: ApiClient, node: str, objects: PodObjects, before: Before | None = None) -> None:
         self._server = server
         self._node = node
         self._objects = objects
+        self._before = before or Before()
         self._known: dict[str, tuple[float, CSIDriverSpec]] = {}
         """By name: until when it need not be asked for, on the loop's clock, and what is said of it."""
 
     async def driver(self, name: str) -> CSIDriverSpec:
+        """What was found is believed for a while, and for as long as the server does not answer: a pod whose volumes
+        are there should not have to wait for it."""
         now = asyncio.get_running_loop().time()
-        until, known = self._known.get(name, (0.0, CSIDriverSpec()))
-        if now >= until:
-            found = await self._server.get(object_path("csidrivers", name=name, group=_GROUP), CSIDriver)
-            known = found.spec
-            self._known[name] = now + _HOLDS, known
-        return known
+        if not self._known:
+            earlier = self._before.recall(dict[str, CSIDriverSpec], "csidrivers") or {}
+            self._known = {each: (now, spec) for each, spec in earlier.items()}
+        until, known = self._known.get(name, (now, None))
+        if known is not None and now < until:
+            return known
+        path = object_path("csidrivers", name=name, group=_GROUP)
+        try:
+            asked = self._server.get(path, CSIDriver)
+            found = await (asked if known is None else self._before.or_else(asked, CSIDriver(spec=known)))
+            self._known[name] = now + _HOLDS, found.spec
+        except NotFound:
+            self._known[name] = now, CSIDriverSpec()  # it may come at any moment
+        if self._known[name][1] != known:
+            self._before.save("csidrivers", value=lambda: {each: spec for each, (_, spec) in self._known.items()})
+        return self._known[name][1]
 
     async def attached(self, attachment: str) -> Mapping[str, str]:
         path = object_path("volumeattachments", name=attachment, group=_GROUP)

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.storage import CSIDriverSpec
-from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
+from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.plugins.csi_expansion import Expansion, Published
 from pykubelet.plugins.csi_records import CsiRecords, Record, Unreadable
 from pykubelet.pod.moments import Journal
@@ -271,11 +271,7 @@ class CsiDrivers:
     # --- what a driver is told
 
     async def _told(self, driver: str) -> CSIDriverSpec:
-        if self._api is None:
-            return CSIDriverSpec()
-        with suppress(NotFound):
-            return await self._api.driver(driver)
-        return CSIDriverSpec()
+        return await self._api.driver(driver) if self._api is not None else CSIDriverSpec()
 
     def _is_attached(self, volume: CsiVolume, told: CSIDriverSpec) -> bool:
         """By somebody of the cluster, that is."""

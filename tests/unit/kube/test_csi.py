@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from kit.api_process import Api, serving_api
+from kit.last_known import Remembered
 from pykubelet.api import codec
 from pykubelet.api.quantity import Quantity
-from pykubelet.api.storage import PersistentVolumeClaim, SecretReference
-from pykubelet.base.errors import Conflict, NotFound, Retry
+from pykubelet.api.storage import CSIDriverSpec, PersistentVolumeClaim, SecretReference
+from pykubelet.base.errors import Conflict, Retry
+from pykubelet.kube.before import Before
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.csi import KubeCsi
@@ -98,14 +100,34 @@ async def test_a_claims_status_is_told_unless_somebody_was_faster(api: Api, csi:
 
 
 async def test_what_is_said_of_a_driver_and_an_attachment(api: Api, csi: KubeCsi) -> None:
-    with pytest.raises(NotFound):
-        await csi.driver("a.example.com")
+    assert await csi.driver("a.example.com") == CSIDriverSpec()
     about = {"metadata": {"name": "a.example.com"}, "spec": {"attachRequired": False, "fsGroupPolicy": "File"}}
     await post(api, f"{STORAGE}/csidrivers", about)
     told = await csi.driver("a.example.com")
     assert (told.attach_required, told.fs_group_policy) == (False, "File")
     with pytest.raises(Retry, match="is being created"):
         await csi.attached("csi-x")
+
+
+async def test_what_an_earlier_agent_knew_of_drivers_is_believed_while_the_server_is_away(api: Api) -> None:
+    about = {"metadata": {"name": "a.example.com"}, "spec": {"attachRequired": False}}
+    await post(api, f"{STORAGE}/csidrivers", about)
+    kept: dict[tuple[str, ...], bytes] = {}
+    for url, driver, attach in (
+        (api.url, "a.example.com", False),
+        (api.url, "nobody.example.com", None),
+        ("http://127.0.0.1:1", "a.example.com", False),
+        ("http://127.0.0.1:1", "nobody.example.com", None),
+    ):
+        config = ClientConfig(Cluster(server=url), User())
+        async with ApiClient(Credentials(config, environ={})) as client:
+            known = Remembered(kept)
+            asking = KubeCsi(client, "n1", None, Before(known))  # type: ignore[arg-type]
+            assert (await asking.driver(driver)).attach_required is attach
+            if url != api.url:
+                with pytest.raises(Retry):
+                    await asking.driver("other.example.com")
+        kept = known.saved
 
 
 async def test_a_drivers_secret(api: Api, csi: KubeCsi) -> None:

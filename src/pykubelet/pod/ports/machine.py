@@ -167,7 +167,9 @@ class ShutdownTimes(Protocol):
         ...
 
 
-LastKind = Literal["configmap", "secret", "token", "runtimeclass", "services", "node", "claimedvolume", "resourceclaim"]
+LastKind = Literal[
+    "configmap", "secret", "token", "runtimeclass", "services", "node", "claimedvolume", "csidrivers", "resourceclaim"
+]
 
 
 class LastKnown(Protocol):
