@@ -32,6 +32,7 @@ class Driver(StorageDriver):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, NAME)
+        self.most_volumes = PODS
         self.took: dict[str, float] = {}
 
     async def _stage(self, request: Any) -> Any:

@@ -36,6 +36,7 @@ class StorageDriver:
         self.lies: set[str] = set()
         """Calls that it says to have done, without doing anything."""
         self.node_id = "node-1"
+        self.most_volumes = 7
         self.stats = csi.NodeGetVolumeStatsResponse()
         self._mounts = mounts
         self._capabilities = capabilities or (RPC.STAGE_UNSTAGE_VOLUME,)
@@ -66,7 +67,9 @@ class StorageDriver:
 
     async def _get_info(self, _: csi.NodeGetInfoRequest) -> csi.NodeGetInfoResponse:
         topology = csi.Topology(segments={"example.com/rack": "r1"})
-        return csi.NodeGetInfoResponse(node_id=self.node_id, max_volumes_per_node=7, accessible_topology=topology)
+        return csi.NodeGetInfoResponse(
+            node_id=self.node_id, max_volumes_per_node=self.most_volumes, accessible_topology=topology
+        )
 
     async def _stage(self, request: csi.NodeStageVolumeRequest) -> csi.NodeStageVolumeResponse:
         async with self._doing("stage", request, request.volume_id):

@@ -260,9 +260,7 @@ class Agent:
             except PykubeletError as error:
                 log.warning("what else runs here cannot be seen yet: %s", error)
                 await asyncio.sleep(1.0)
-        workers = self.workers.workers
-        while any(each.wish.removed or not each.released.is_set() for each in workers.values()):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        await self.workers.all_let_go()
 
     def worker_tasks(self) -> "list[asyncio.Task[None]]":
         return list(self.workers.tasks)

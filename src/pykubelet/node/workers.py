@@ -1,18 +1,24 @@
 """All pods' workers: who lives, who waits for whom, and who lives again."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from pykubelet.api.pod import Pod
 from pykubelet.api.rules.pod_kinds import full_name
 from pykubelet.base.turnstile import Turnstile
 from pykubelet.node.worker import PodWorker, Wish
-from pykubelet.pod.moments import Journal, StopReason
+from pykubelet.pod.moments import Journal, Phase, StopReason, about
 from pykubelet.pod.ports.syncer import Syncer
+
+log = logging.getLogger(__name__)
+
+_LETTING_GO: Final = 30.0
 
 
 class PodWorkers:
-    """Starts each pod's worker in `tasks`, whose owner ends them all. No method waits.
+    """Starts each pod's worker in `tasks`, whose owner ends them all. Only `all_let_go` waits.
 
     `on_released` is told of each pod that has ended, `on_gone` of each uid of which nothing is left.
     """
@@ -80,6 +86,20 @@ class PodWorkers:
     def workers(self) -> Mapping[str, PodWorker]:
         """By uid. Live: read it, do not keep it."""
         return self._workers
+
+    async def all_let_go(self) -> None:
+        """Wait for all that were told to stop. What has ended and cannot be given back for a while, such as a volume
+        whose driver is gone, is written down: the agent that comes next sees to it."""
+        now = asyncio.get_running_loop().time
+        until = now() + _LETTING_GO
+        while left := [each for each in self._workers.values() if each.wish.removed or not each.released.is_set()]:
+            if any(each.phase not in (Phase.RELEASING, Phase.REMOVING) for each in left):
+                until = now() + _LETTING_GO
+            elif now() >= until:
+                names = ", ".join(sorted(str(about(each.wish.pod)) for each in left))
+                log.warning("these pods have ended, and what they had is left to the agent that comes next: %s", names)
+                return
+            await asyncio.sleep(0.05)
 
     def _start(self, wish: Wish, after: Iterable[str]) -> None:
         name = full_name(wish.pod)

@@ -54,3 +54,12 @@ async def test_one_that_is_not_there_is_told() -> None:
     async with server.client() as client:
         with pytest.raises(NotFound, match="error processing PVC default/c: failed to fetch PVC from API server"):
             await KubeClaims(client).claimed("default", "c")
+
+
+@pytest.mark.parametrize("name", ["../../kube-system/persistentvolumeclaims/c", "..", "a%2fb"])
+async def test_a_name_that_would_lead_to_another_namespace_is_refused(name: str) -> None:
+    server = Server()
+    server.objects = {CLAIM.replace("default", "kube-system"): claim(), VOLUME: volume()}
+    async with server.client() as client:
+        with pytest.raises(Retry, match="cannot be the name of an object"):
+            await KubeClaims(client).claimed("default", name)

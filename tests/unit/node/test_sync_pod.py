@@ -107,6 +107,19 @@ async def test_stopping_all_pods_is_not_given_up_because_the_runtime_is_busy() -
 
 
 @virtual_time
+async def test_stopping_all_pods_does_not_wait_for_ever_for_what_cannot_be_given_back() -> None:
+    world = World()
+    async with world.agent() as node:
+        world.pods.apply(pod())
+        await eventually(world.runtime.running)
+        world.host.failures["tear_down"] = [Retry("the driver of its volume is gone")] * 1000
+        began = asyncio.get_running_loop().time()
+        await node.agent.stop_pods()
+        assert not world.runtime.running()
+        assert 30 <= asyncio.get_running_loop().time() - began < 70
+
+
+@virtual_time
 async def test_a_pod_with_a_deadline_is_not_looked_at_every_second() -> None:
     world = World()
     async with world.agent():
