@@ -46,7 +46,11 @@ class OpenApiDocuments:
         return None
 
     async def _send_v3(self, request: web.Request, path: str) -> web.Response | None:
-        here = openapi.roots(self._resources).get(path)
+        roots = openapi.roots(self._resources)
+        for name in list(self._made):
+            if name not in roots and not name.startswith("v2"):
+                self._made.pop(name, None)  # of what was defined, and is gone
+        here = roots.get(path)
         if here is None:
             return None
         current, asked = openapi.v3_hash(here, version=self._version), request.query.get("hash", "")

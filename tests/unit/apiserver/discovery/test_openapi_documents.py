@@ -1,9 +1,11 @@
 """The OpenAPI documents as clients get them."""
 
+import gc
 import json
 from collections.abc import Mapping
 
 from kit.api_process import Api
+from pykubelet.apiserver.schema.resources import Resource
 from unit.apiserver.schema.test_kinds import widget
 
 V2 = "/openapi/v2"
@@ -35,6 +37,18 @@ async def test_whoever_has_a_document_is_told_that_it_is_the_same(api: Api) -> N
     api.backend.serve([widget()])
     code, _, body = await asked(api, V2, If_None_Match=tag)
     assert (code, "com.example.v1.Widget" in json.loads(body)["definitions"]) == (200, True)
+
+
+async def test_documents_of_kinds_that_are_gone_are_not_kept(api: Api) -> None:
+    for _ in range(3):
+        made = widget()
+        api.backend.serve([made])
+        assert (await asked(api, f"/openapi/v3/apis/{made.api_version}"))[0] == 200
+        api.backend.withdraw(made.group, made.plural)
+    assert (await asked(api, "/openapi/v3/apis/apps/v1"))[0] == 200
+    gc.collect()
+    kept = [each for each in gc.get_objects() if isinstance(each, Resource) and each.kind == made.kind]
+    assert kept == [made]
 
 
 async def test_the_address_of_a_document_names_its_state(api: Api) -> None:
