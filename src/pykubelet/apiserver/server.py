@@ -32,7 +32,7 @@ from pykubelet.base.tasks import supervise
 log = logging.getLogger(__name__)
 
 _RECENT = 16_384
-_RECENT_BYTES = 64 * 1024 * 1024
+_RECENT_BYTES = 32 * 1024 * 1024
 _STARTED_WITHIN = 30.0
 
 

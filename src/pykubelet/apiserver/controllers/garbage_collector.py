@@ -101,12 +101,9 @@ class GarbageCollector:
                 return True
             uid = _uid(event.previous)
             return uid is None or uid in self._owned
-        if _MARK in event.value and _owners_in(event.value) != _owners_in(event.previous):
+        if _owners_in(event.value) != _owners_in(event.previous):
             return True
-        if event.is_new:
-            return False
-        foreground, orphan = _HOLDS
-        return foreground in event.value or orphan in event.value
+        return not event.is_new and any(event.value.find(hold) >= 0 for hold in _HOLDS)
 
     async def _belonging(self) -> list[tuple[Resource, Dependent]]:
         """All that has an owner."""

@@ -167,10 +167,10 @@ class KeyedWork:
 
 
 def _has_owner(event: Event) -> bool:
-    """Looked for once: all who follow pods ask."""
+    """Looked for once: all who follow pods ask. `find`: for `in`, bytes first try whether that is a number."""
     found: bool | None = event.cache.get("has_owner")
     if found is None:
-        found = _OWNED in event.value or (event.previous is not None and _OWNED in event.previous)
+        found = event.value.find(_OWNED) >= 0 or (event.previous is not None and event.previous.find(_OWNED) >= 0)
         event.cache["has_owner"] = found
     return found
 

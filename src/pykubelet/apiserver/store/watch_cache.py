@@ -8,6 +8,7 @@ back from the revision that it saw last.
 import asyncio
 import logging
 from bisect import bisect_left, insort
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -33,6 +34,8 @@ _PATIENCE: Final = 3.0
 _BACKFILL: Final = 1_000
 """Revisions before the start that are remembered: after a restart, watchers go on instead of all listing at once."""
 _PAGE: Final = 1_000
+_KEPT_SECONDS: Final = 300.0
+"""In which a change can be told to who was away; the last thousand are told at any time. As in the store's history."""
 
 Told = Callable[[str, Entry | None], None]
 """A key, and what is there now; None: nothing. It may not raise."""
@@ -120,14 +123,15 @@ class WatchCache:
         if since == listed:
             self._ready.set()
         async with aclosing(self._store.watch(self.prefix, since=since)) as changes, asyncio.TaskGroup() as group:
-            asking = group.create_task(self._ask_progress())
+            beside = [group.create_task(self._ask_progress()), group.create_task(self._age())]
             try:
                 async for change in changes:
                     self._take(change, listed)
                 failure: PykubeletError = Retry("the watch has ended")
             except PykubeletError as error:
                 failure = error
-            asking.cancel()
+            for task in beside:
+                task.cancel()
         raise failure
 
     def _take(self, change: Event | Bookmark, listed: int) -> None:
@@ -179,6 +183,15 @@ class WatchCache:
             self._store.request_progress()
             await asyncio.sleep(0.05)
         await send_bookmarks(self._store, self._audience, lambda: self._revision, self._bookmark_every)
+
+    async def _age(self) -> None:
+        """Endless. Who was away for longer than this lists again: what a busy hour has left is not kept for ever."""
+        marks, now = deque[tuple[float, int]](), asyncio.get_running_loop().time
+        while True:
+            marks.append((now() + _KEPT_SECONDS, self._revision))
+            await asyncio.sleep(_KEPT_SECONDS / 5)
+            while marks and marks[0][0] <= now():
+                self._window.age(marks.popleft()[1], _BACKFILL)
 
     def _start_over(self, error: PykubeletError) -> None:
         self._ready.clear()

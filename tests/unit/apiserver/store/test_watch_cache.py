@@ -284,6 +284,24 @@ async def test_a_watch_from_too_long_ago_is_expired() -> None:
 
 
 @virtual_time
+async def test_what_a_busy_hour_has_left_is_forgotten_but_for_the_last_thousand() -> None:
+    store = MemoryStore()
+    async with running(WatchCache(store, PODS)) as cache:
+        await cache.list_newest()
+        for number in range(3_000):
+            await store.create(f"{PODS}{number}", b"")
+        await asyncio.sleep(200)
+        first = Watcher(cache, since=1)
+        await eventually(lambda: len(first.events) == 3_000)
+        await asyncio.sleep(400)
+        late, last = Watcher(cache, since=1_999), Watcher(cache, since=2_001)
+        await eventually(lambda: late.error is not None and len(last.events) == 1_000)
+        assert isinstance(late.error, Expired)
+        await first.stop()
+        await last.stop()
+
+
+@virtual_time
 async def test_after_a_restart_watchers_go_on_from_where_they_were() -> None:
     store = MemoryStore()
     made = [await store.create(f"{PODS}default/{number}", b"1") for number in range(20)]

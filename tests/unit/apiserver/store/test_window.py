@@ -1,3 +1,5 @@
+import gc
+
 import pytest
 
 from pykubelet.apiserver.store.port import Event, Expired
@@ -50,6 +52,35 @@ def test_a_window_is_bounded_in_bytes_too_but_keeps_the_newest() -> None:
     assert len(window) == 4
     window.append(event(50, 20_000))
     assert revisions(window, window.since) == [50]
+
+
+def test_what_is_old_is_forgotten_but_for_the_last() -> None:
+    window = window_of(0)
+    for revision in (1, 2, 2, 3, 4, 5):
+        window.append(event(revision))
+    window.age(2, least=1)
+    assert (window.since, revisions(window, 2)) == (2, [3, 4, 5])
+    window.age(99, least=2)
+    assert (window.since, revisions(window, 3)) == (3, [4, 5])
+    for _ in range(2):
+        window.age(99, least=0)
+        assert (window.since, len(window)) == (5, 0)
+    window.append(event(6))
+    assert revisions(window, 5) == [6]
+
+
+def test_what_is_forgotten_is_let_go_and_so_is_what_was_made_of_it() -> None:
+    before, window = _events(), window_of(0, most=400)
+    for revision in range(1, 3_001):
+        made = event(revision)
+        made.cache["line"] = "as it was sent"
+        window.append(made)
+    assert _events() - before < 460
+    assert sum("line" in each.cache for each in window.after(window.since)) == 256
+
+
+def _events() -> int:
+    return sum(isinstance(each, Event) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize(("revision", "is_too_old"), [(3, True), (4, False), (7, False), (99, False)])
