@@ -13,6 +13,8 @@ SUITES = (
     "store",
     "api",
     "crd",
+    "workloads",
+    "fairness",
     "config-maps",
     "csi",
     "freeze",
