@@ -61,6 +61,8 @@ class EventCorrelator:
         similar.messages.add(message)
         similar.at = now
         _keep(self._similar, group, similar)
+        while next(iter(self._similar.values())).at < now - _SIMILAR_FOR:
+            self._similar.popitem(last=False)
         key = (*group, message)
         if len(similar.messages) >= _SIMILAR:
             similar.messages.pop()

@@ -56,6 +56,10 @@ def test_what_is_known_does_not_grow_for_ever() -> None:
         assert found is not None
         correlator.tell(found.key, Told("", 1, ""))
     assert len(correlator._told) == len(correlator._similar) == len(correlator._buckets) == 4096
+    correlator.correlate(("y",), ("y",), "x", 600)
+    assert len(correlator._similar) == 4096
+    correlator.correlate(("z",), ("z",), "x", 601)
+    assert list(correlator._similar) == [("y",), ("z",)]
 
 
 @virtual_time
