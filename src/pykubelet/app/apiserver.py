@@ -37,6 +37,7 @@ from pykubelet.apiserver.telemetry.audit_policy import EVERYTHING, read_policy
 from pykubelet.apiserver.telemetry.observer import Auditing
 from pykubelet.apiserver.writer.author import KUBE_APISERVER
 from pykubelet.base.errors import Invalid, Retry
+from pykubelet.base.spare_memory import give_back
 from pykubelet.base.tasks import Work, supervise
 from pykubelet.config.apiserver import EVERYWHERE, ApiServerConfig, prepare_pki, url
 from pykubelet.web.serving import Limits, serving
@@ -102,6 +103,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(supervise("serving certificate", tls.run)),
+                tasks.create_task(supervise("spare memory", give_back)),
                 tasks.create_task(_run_controllers(means, config)),
                 *(tasks.create_task(supervise(name, work)) for name, work in aggregation.items()),
             ]
