@@ -6,6 +6,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextvars import copy_context
 from datetime import UTC, datetime
 from functools import partial
 from types import NoneType
@@ -86,6 +87,8 @@ class RecordedAgent:
         self._is_outside = False
         self._is_in_step = False
         """A step was interrupted to let others do something."""
+        self._context = copy_context()
+        """Every step's: what it begins must not work for the pod whose answer happens to come first."""
         self._next: asyncio.Handle | None = None
         self._is_next_now = False
         self._ended = asyncio.Event()
@@ -225,7 +228,7 @@ class RecordedAgent:
         if not self._is_next_now:
             if self._next is not None:
                 self._next.cancel()
-            self._next, self._is_next_now = self._real.call_soon(self._step), True
+            self._next, self._is_next_now = self._real.call_soon(self._step, context=self._context), True
 
     def _step(self) -> None:
         """A plain callback, never a task: tasks of two loops must not run inside of each other."""
@@ -242,7 +245,7 @@ class RecordedAgent:
         if self._is_in_step or self._came:
             self._wake()
         elif (due := loop.due) is not None and not self._is_next_now:
-            self._next = self._real.call_at(due + _SURELY, self._step)
+            self._next = self._real.call_at(due + _SURELY, self._step, context=self._context)
 
     def _begin_step(self) -> None:
         t, now = math.ceil(self._real.time() * 1e6) / 1e6, self._outside.now()

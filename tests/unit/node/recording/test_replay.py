@@ -14,13 +14,16 @@ from kit.virtual_time import VirtualTimeLoop, virtual_time
 from kit.waiting import eventually
 from pykubelet.api.struct import changed
 from pykubelet.base.errors import Invalid
+from pykubelet.base.journal import work_for
 from pykubelet.node import sync_pod
 from pykubelet.node.eviction import EvictionParts
 from pykubelet.node.image_gc import Look
 from pykubelet.node.recording import lines as formats
+from pykubelet.node.recording.live import RecordedAgent
 from pykubelet.node.recording.replay import Line, Replay
 from pykubelet.pod.eviction.thresholds import EvictionSettings, Threshold, parse_thresholds
 from pykubelet.pod.lifecycle.plan import PodActions, plan
+from pykubelet.pod.moments import about
 from pykubelet.pod.stats.stats import Disk, Memory, NodeReading, PodReading, Usage
 
 SECONDS = 180.0
@@ -222,6 +225,27 @@ async def test_an_agent_that_is_recorded_does_as_any_other() -> None:
     assert formats.version_of(lines.all[0]) == 1
     assert lines.all[-1] == b'{"end":"the agent was stopped"}'
     assert "Started" in world.events.reasons("web")
+
+
+@virtual_time
+async def test_who_happens_to_wake_the_agent_makes_no_difference() -> None:
+    """What comes in one step comes from several: a step must not take place in the name of the first of them."""
+    world, lines = World(), Lines()
+    agent = RecordedAgent(world.outside(), lines)
+    await agent.made()
+    running = asyncio.create_task(agent.run())
+
+    async def ask_for_a_pod() -> None:
+        work_for(about(make_pod("web")))
+        await agent.ask("look")
+        await agent.ask("stop_pods")
+
+    await asyncio.create_task(ask_for_a_pod())
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert any(b'"runtime.pods"' in line for line in lines.all)
+    assert not any(b"default/web" in line for line in lines.all)
+    assert replayed(lines.all).difference is None
 
 
 @virtual_time
