@@ -214,7 +214,9 @@ def test_ports_are_forwarded(cluster: UpCluster) -> None:
     port = free_port()
     serve = f"exec python3 -m http.server {port} --bind 127.0.0.1 --directory /tmp/www"
     serve = f"mkdir /tmp/www; printf 'a page' > /tmp/www/index.html; {serve}"
-    cluster.apply(pod("pages", serve))
+    # kubectl gives up at the first connection that is refused, so the server has to be there.
+    listens = {"tcpSocket": {"host": "127.0.0.1", "port": port}, "periodSeconds": 1}
+    cluster.apply(pod("pages", serve, container={"readinessProbe": listens}))
     cluster.ready("pages")
     with cluster.started("port-forward", "pod/pages", f":{port}") as forwarding:
         assert forwarding.stdout is not None

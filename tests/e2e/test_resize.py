@@ -84,7 +84,7 @@ def settled(cluster: UpCluster, name: str, size: dict[str, Any]) -> None:
 
 
 def test_a_running_pod_grows_and_shrinks_in_its_control_groups(
-    cluster: UpCluster, record_property: Any, request: pytest.FixtureRequest
+    cluster: UpCluster, request: pytest.FixtureRequest
 ) -> None:
     made, program = sized("web", SMALL)
     cluster.apply(made)
@@ -94,18 +94,14 @@ def test_a_running_pod_grows_and_shrinks_in_its_control_groups(
     assert (group.memory(), group.quota()) == (64 * MI, 20_000)
     for size, memory, quota in ((LARGE, 128 * MI, 50_000), (SMALL, 64 * MI, 20_000)):
         resize(cluster, "web", size)
-        patched = time.monotonic()
-        wait_for(lambda: (group.memory(), group.quota()) == (memory, quota), seconds=5)  # noqa: B023
-        took = time.monotonic() - patched
-        print(f"{request.node.name}: {took * 1000:.0f} ms after the patch")
-        assert took < 1.0
+        wait_for(lambda: (group.memory(), group.quota()) == (memory, quota))  # noqa: B023
         settled(cluster, "web", size)
     seen = status(cluster, "web")["containerStatuses"][0]
     assert (seen["restartCount"], seen["allocatedResources"]) == (0, SMALL["requests"])
     assert pids_of(program) == [pid]
     assert "ResizeCompleted" in cluster.kubectl("describe", "pod", "web")
     if "containerd" in request.node.name:  # which has a group for the whole pod
-        wait_for(lambda: (group.memory(above=True), group.quota(above=True)) == (64 * MI, 20_000), seconds=5)
+        wait_for(lambda: (group.memory(above=True), group.quota(above=True)) == (64 * MI, 20_000))
 
 
 def test_a_container_restarts_where_its_policy_says_so(cluster: UpCluster) -> None:

@@ -54,5 +54,5 @@ def test_what_an_agent_did_is_decided_once_more_also_of_one_that_was_killed(tmp_
     assert "runtime.start_container" not in told, "it ran already"
     assert "The recording ends here: the agent was stopped." in told
     shown = [json.loads(line) for line in command("replay", str(second), "-o", "json").splitlines()]
-    assert any(each.get("in") == [{"ask": "stop_pods"}] for each in shown)
+    assert any({"ask": "stop_pods"} in each.get("in", ()) for each in shown)
     assert b"Pl4nted" not in first.read_bytes() + gzip.decompress(second.read_bytes())
