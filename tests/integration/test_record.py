@@ -4,8 +4,12 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
+
 from kit.agent_process import Node, command
 from kit.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(180)
 
 PODS = """
 apiVersion: v1

@@ -1,7 +1,11 @@
-"""Small files that are whole or not there: each is written beside the old one, and takes its place."""
+"""Small files that are whole or not there: each is written beside the old one, and takes its place. And what becomes
+of one that cannot be used."""
 
+import logging
 import os
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 
 def draft_of(path: Path) -> Path:
@@ -21,3 +25,13 @@ def write_whole(path: Path, data: bytes, mode: int = 0o600, *, outlives_power: b
         if outlives_power:
             os.fsync(descriptor)
     draft.replace(path)
+
+
+def put_aside(path: Path, error: Exception, so: str) -> None:
+    """It is kept as `.bad`, for who wants to know what was in it, and told of; `so` says what that means. Blocks."""
+    aside = path.with_name(f"{path.name}.bad")
+    log.error("%s cannot be used: %s; it is kept as %s, and %s", path, error, aside.name, so)
+    try:
+        path.replace(aside)
+    except OSError as trouble:
+        log.error("%s cannot be put aside: %s", path, trouble.strerror)

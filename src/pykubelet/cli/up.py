@@ -97,7 +97,8 @@ def up(
             cluster.merge(ours, Path(merge_kubeconfig).expanduser(), say)
         _show_pods(ours, say, settle=bool(given))
         if foreground:
-            _stay(ours, say, quiet=quiet)
+            say(link := page_link(ours.state))
+            _stay(ours, say, link, quiet=quiet)
         else:
             say(_what_next(ours, cluster.api_url(ours, plan), plan.node))
             say(page_link(ours.state))
@@ -183,7 +184,7 @@ def _show_pods(ours: "Folder", say: "Say", *, settle: bool) -> None:
         raise Invalid(f"not up after {SETTLE_SECONDS:g} s: {', '.join(unsettled)}; the log is {ours.log('agent')}")
 
 
-def _stay(ours: "Folder", say: "Say", *, quiet: bool) -> None:
+def _stay(ours: "Folder", say: "Say", link: str, *, quiet: bool) -> None:
     """Show a live table until Ctrl-C or SIGTERM, then stop. Raises Retry when what runs has ended by itself. A service
     manager that wants to know is told twice in each period that all parts answer."""
     import signal
@@ -198,7 +199,7 @@ def _stay(ours: "Folder", say: "Say", *, quiet: bool) -> None:
     tell_ready()
     shown = ""
     while installation.is_running:
-        shown = shown if quiet else _show_live(ours, shown)
+        shown = shown if quiet else _show_live(ours, shown, link)
         if period and monotonic() >= due:
             if why := installation.trouble(plan):
                 tell_trouble(f"not well: {why}", say)
@@ -212,13 +213,13 @@ def _stay(ours: "Folder", say: "Say", *, quiet: bool) -> None:
     raise Retry(f"what ran here has ended; the log is {ours.log('up')}")
 
 
-def _show_live(ours: "Folder", shown: str) -> str:
+def _show_live(ours: "Folder", shown: str, link: str) -> str:
     """A screen that is written anew; where there is none, lines when something other than an age has changed."""
     from pykubelet.cli.pod_table import pod_table
 
     table = pod_table(pods := ours.pods())
     if is_terminal():
-        click.echo("\033[2J\033[H" + table + "\n\nCtrl-C stops everything.")
+        click.echo("\033[2J\033[H" + table + f"\n\n{link}\nCtrl-C stops everything.")
         return table
     state = "\n".join(line.rsplit(None, 1)[0] for line in table.splitlines()) if pods else table
     if state != shown:

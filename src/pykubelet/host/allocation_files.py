@@ -18,7 +18,7 @@ from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.container import ResourceRequirements
 from pykubelet.base.errors import Retry
-from pykubelet.base.whole_files import write_whole
+from pykubelet.base.whole_files import put_aside, write_whole
 from pykubelet.pod.container.hash import text_checksum
 from pykubelet.pod.resize.allocation import Allocation, Allocations
 
@@ -109,19 +109,6 @@ class AllocationFiles:
         except FileNotFoundError:
             return {}
         except (OSError, DecodeError) as error:
-            self._put_aside(path, error)
+            put_aside(path, error, "each pod is taken to have what it asks for now")
             return {}
         return {uid: entry.containers for uid, entry in entries.items()}
-
-    def _put_aside(self, path: Path, error: Exception) -> None:
-        aside = path.with_name(f"{path.name}.spoilt")
-        log.error(
-            "%s cannot be used: %s; it is kept as %s, and each pod is taken to have what it asks for now",
-            path,
-            error,
-            aside.name,
-        )
-        try:
-            path.replace(aside)
-        except OSError as trouble:
-            log.error("%s cannot be put aside: %s", path, trouble.strerror)

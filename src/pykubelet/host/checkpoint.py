@@ -18,7 +18,7 @@ from msgspec import Struct
 from pykubelet.api import codec
 from pykubelet.api.codec import DecodeError
 from pykubelet.api.pod import Pod
-from pykubelet.base.whole_files import write_whole
+from pykubelet.base.whole_files import put_aside, write_whole
 from pykubelet.pod.claims.failures import ClaimFailed
 from pykubelet.pod.claims.wanted import pod_claims
 from pykubelet.pod.container.references import claim_of, object_uses
@@ -87,7 +87,7 @@ class _Folder:
                 await asyncio.sleep(_RETRY)
 
     def complain(self, name: str, error: Exception) -> None:
-        log.warning("checkpoint %s cannot be used: %s", self._folder / f"{name}.json", error)
+        put_aside(self._folder / f"{name}.json", error, "the API server's word is waited for")
 
     def _noted(self) -> str | None:
         """None: there is none yet, or it was made before there were such notes."""
@@ -149,7 +149,10 @@ class PodCheckpoint:
         found = []
         for name, content in self._folder.load().items():
             try:
-                found.append(codec.decode(Pod, content))
+                pod = codec.decode(Pod, content)
+                if not pod.metadata.uid:
+                    raise DecodeError("it is no pod that was here")
+                found.append(pod)
             except DecodeError as error:
                 self._folder.complain(name, error)
         return tuple(found)

@@ -124,7 +124,10 @@ def recorded_lines(path: str, longest: int) -> Iterator[bytes]:
 
 def _pieces(path: str) -> Iterator[bytes]:
     try:
-        with open(path, "rb") as file:
+        # A pipe without a writer would keep us waiting for ever, and so would a device that never ends.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise Invalid(f"{path}: is no ordinary file: write what comes from there to one first")
             data = file.read(_CHUNK)
             if not data.startswith(_MAGIC):
                 while data:

@@ -36,7 +36,7 @@ class ShutdownState:
             return _moment(said["startTime"]), _moment(said["endTime"])
         except FileNotFoundError:
             return None, None
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             log.warning("%s cannot be read, and is not believed: %s", self._path, error)
             return None, None
 

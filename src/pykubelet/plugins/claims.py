@@ -7,9 +7,8 @@ that none is given back while another pod begins to use it.
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,7 @@ from pykubelet.api.resource_claims import DeviceClaim
 from pykubelet.base.backoff import Backoff
 from pykubelet.base.errors import Invalid, PykubeletError
 from pykubelet.base.timed import timed
-from pykubelet.base.whole_files import write_whole
+from pykubelet.base.whole_files import put_aside, write_whole
 from pykubelet.plugins.cdi import expanded
 from pykubelet.plugins.dra import DraDrivers
 from pykubelet.pod.claims.checkpoint import read, written
@@ -74,10 +73,7 @@ class NodeClaims:
         except FileNotFoundError:
             pass
         except (OSError, Invalid) as error:
-            bad = f"{self._path}.bad"
-            log.error("which claims are in use is not known: %s: %s; it is kept as %s", self._path, error, bad)
-            with suppress(OSError):
-                os.replace(self._path, bad)
+            put_aside(self._path, error, "which claims are in use is not known")
 
     # --- a pod begins
 

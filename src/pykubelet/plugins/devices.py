@@ -20,7 +20,7 @@ from pykubelet.api.pod import Pod
 from pykubelet.api.validation.resources import is_extended
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.base.timed import timed
-from pykubelet.base.whole_files import write_whole
+from pykubelet.base.whole_files import put_aside, write_whole
 from pykubelet.plugins.cdi import expanded
 from pykubelet.pod.devices.allocations import DeviceInventory, Holder
 from pykubelet.pod.devices.checkpoint import Remembered, read, written
@@ -94,9 +94,7 @@ class PluginDevices:
         except FileNotFoundError:
             return
         except (OSError, Invalid) as error:
-            log.error("who has which devices is not known: %s: %s; it is kept as %s.bad", path, error, path)
-            with suppress(OSError):
-                os.replace(path, f"{path}.bad")
+            put_aside(Path(path), error, "who has which devices is not known")
             return
         self.inventory = DeviceInventory(found.held)
         self.inventory.devices = {resource: {} for resource in found.registered}

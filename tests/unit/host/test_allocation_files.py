@@ -70,7 +70,7 @@ def test_a_spoilt_file_is_put_aside_and_named(tmp_path: Path, text: str, caplog:
     (tmp_path / "actuated_pods_state").write_text(UPSTREAM)
     found = AllocationFiles(tmp_path).load()
     assert (dict(found.allocated), len(found.actuated)) == ({}, 2)
-    assert (tmp_path / "allocated_pods_state.spoilt").read_text() == text
+    assert (tmp_path / "allocated_pods_state.bad").read_text() == text
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert f"{tmp_path}/allocated_pods_state cannot be used" in caplog.text
 

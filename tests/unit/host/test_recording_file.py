@@ -100,3 +100,10 @@ def test_a_bomb_is_not_read_into_memory(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="cannot be read: No such file"):
         lines(tmp_path / "none")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero"), Path.mkdir])
+def test_what_is_no_file_is_named_at_once(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "x")
+    with pytest.raises(Invalid, match=r"is no ordinary file|Is a directory"):
+        next(recorded_lines(str(tmp_path / "x"), 1 << 20))

@@ -117,6 +117,7 @@ class ProcessRuntime:
                 await asyncio.to_thread(self._images.open)
                 self._cgroups = await asyncio.to_thread(self._find_cgroups)
                 self._abilities = await self._look()
+                await self._table.load()  # what cannot be read now has to be read before anything is begun
                 self._assembly = Assembly(
                     self._abilities,
                     self._images,
@@ -126,7 +127,6 @@ class ProcessRuntime:
                     machine_files=self._machine_files,
                     logs=self._logs,
                 )
-                await self._table.load()
             return self._assembly
 
     async def _look(self) -> Abilities:

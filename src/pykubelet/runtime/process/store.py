@@ -24,7 +24,7 @@ from pykubelet.base.removal import sweep
 from pykubelet.pod.ports.runtime import ContainerConfig, Limits, SandboxConfig
 from pykubelet.runtime.process.cgroups import Placement
 from pykubelet.runtime.process.memory import memory_folder
-from pykubelet.runtime.process.process import Identity
+from pykubelet.runtime.process.process import Identity, Process
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -179,12 +179,29 @@ class Store:
 
     def _read_all(self, parent: Path, kind: type[T]) -> Iterator[tuple[Path, T]]:
         for folder in sorted(parent.iterdir()):
-            record = read(folder / "state.json", kind)
-            if record is not None:
-                yield folder, record
-            else:
-                log.warning("%s holds nothing that can be read: removing it", folder)
+            path = folder / "state.json"
+            try:
+                record = decode(kind, path.read_bytes())
+            except (FileNotFoundError, NotADirectoryError, DecodeError) as error:
+                log.warning("%s holds nothing that can be used, it is removed: %s", folder, error)
+                _end(folder)
+                if self.memory is not None:
+                    (self.memory / f"{folder.name}.json").unlink(missing_ok=True)
                 remove_tree(folder)
+            except OSError as error:  # it may be whole: the disk has to be mended first
+                raise Retry(f"{path} cannot be read: {error.strerror}") from None
+            else:
+                yield folder, record
+
+
+def _end(folder: Path) -> None:
+    """What runs there nobody would know of: it must not go on beside what takes its place."""
+    container, sandbox = read(folder / "run.json", ContainerRun), read(folder / "run.json", SandboxRun)
+    known = (container.monitor, container.main) if container else (sandbox.holder,) if sandbox else ()
+    for identity in known:
+        process = Process.open(identity)
+        if process is not None:
+            process.kill_and_close()
 
 
 def _private_part(record: ContainerRecord) -> Private:

@@ -14,7 +14,7 @@ from contract.runtime import container_config, ended, sandbox_config, seen, unti
 from kit.waiting import eventually
 from pykubelet.base.errors import Retry
 from pykubelet.pod.observed import State
-from pykubelet.runtime.process import table
+from pykubelet.runtime.process import cgroups, table
 from pykubelet.runtime.process.process import Identity, Process
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.process.shim import files
@@ -250,3 +250,28 @@ async def test_a_stop_in_the_middle_of_a_start_waits_for_it(any_machine: Machine
         await asyncio.sleep(0)
         both.create_task(any_machine.runtime.stop_container(container_id, 0))
     assert (await seen(any_machine.runtime, UID, container_id)).exit_code == 137
+
+
+async def test_who_runs_under_a_record_that_is_spoilt_does_not_go_on_beside_its_successor(isolated: Machine) -> None:
+    container_id = await isolated.start("exec sleep 1000")
+    main, groups = isolated.main(container_id), isolated._foreign()
+    (isolated.root / "containers" / container_id / "state.json").write_bytes(b"{")
+    runtime = await isolated.restarted()
+    assert (await runtime.observe(UID)).containers == ()
+    await eventually(lambda: not main.is_alive)
+    cgroups.remove(tuple(each for each in groups if "cgroup" in each))  # which nobody knows any more
+
+
+async def test_a_record_that_cannot_be_read_now_is_waited_for(isolated: Machine) -> None:
+    container_id = await isolated.start("exec sleep 1000")
+    state = isolated.root / "containers" / container_id / "state.json"
+    content = state.read_bytes()
+    state.unlink()
+    state.symlink_to(state)
+    runtime = await isolated.restarted()
+    for _ in range(2):
+        with pytest.raises(Retry, match=r"state\.json cannot be read"):
+            await runtime.status()
+    state.unlink()
+    state.write_bytes(content)
+    assert [each.state for each in (await runtime.observe(UID)).containers] == [State.RUNNING]

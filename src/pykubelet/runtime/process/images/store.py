@@ -144,7 +144,7 @@ class ImageStore:
         """Ids of images that containers are made from, or have mounted."""
         found = set()
         for path in self._containers.glob("*/state.json"):
-            with suppress(OSError, DecodeError):
+            with suppress(FileNotFoundError, DecodeError):  # what cannot be read may well be in use
                 use = decode(_Use, path.read_bytes())
                 found |= {use.image_id, *(mount.image_id for mount in use.config.mounts)}
         return found - {""}
