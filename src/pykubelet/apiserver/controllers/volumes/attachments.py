@@ -17,6 +17,7 @@ from pykubelet.apiserver.store.port import Event
 
 ATTACHMENTS: Final[Kind] = ("storage.k8s.io", "volumeattachments")
 DRIVERS: Final[Kind] = ("storage.k8s.io", "csidrivers")
+_CLAIMED: Final = (b'"persistentVolumeClaim":', b'"ephemeral":')
 _LOOK_AGAIN: Final = 30.0
 _LONGEST_WAIT: Final = 120.0
 """Seconds after which people are told that nobody attaches a volume."""
@@ -26,6 +27,7 @@ class AttachDetach:
     def __init__(self, client: ControllerClient) -> None:
         self._client = client
         self._events = EventRecorder(client, "attachdetach-controller")
+        self._pods = client.resource(PODS).prefix
         self._prefixes = tuple(client.resource(kind).prefix for kind in (VOLUMES, ATTACHMENTS))
         self._unwanted: dict[str, float] = {}
         """Since when, on the loop's clock."""
@@ -39,7 +41,10 @@ class AttachDetach:
         await self._client.follow(self.sync, *kinds, wanted=self._matters, most=_LOOK_AGAIN)
 
     def _matters(self, event: Event) -> bool:
-        """Where there is no volume, it is all the same what pods and nodes do."""
+        """Where there is no volume, it is all the same what pods and nodes do, and pods without claims always."""
+        told = event.value or event.previous
+        if told and event.key.startswith(self._pods) and not any(each in told for each in _CLAIMED):
+            return False
         return any(self._client.backend.cache.has_any(prefix) for prefix in self._prefixes)
 
     async def sync(self) -> None:
