@@ -166,7 +166,7 @@ def _of_container(cause: c.Cause, logs: str) -> tuple[str, ...]:
         case c.ReadOnlyFileSystem(container=name):
             return (f"mount an emptyDir where {name} writes, or drop readOnlyRootFilesystem",)
         case c.PermissionDenied(container=name, last_words=words) if is_binding(words):
-            return (f"have {name} listen on a port from 1024 on, or run it as root: ports below are root's",)
+            return (f"have {name} listen on a port from 1024 on: those below are for root of the machine",)
         case c.PermissionDenied(container=name):
             return (f"set runAsUser or fsGroup so that {name} may read and write its files",)
         case c.WrongUser():

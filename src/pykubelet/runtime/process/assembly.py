@@ -147,6 +147,7 @@ class Assembly:
         mounted = self._images.mounted(config)
         root = specs.root_spec(sandbox.record.config, config, image, self._abilities, str(scratch), mounted)
         if root is not None:
+            _make_missing(config)
             root["hidden"] = [] if root["image"] else self._machine_files.hidden()
             if not self._abilities.overlay:
                 _copy_images(root)
@@ -208,6 +209,14 @@ class Assembly:
         taken = {mount.container_path for mount in config.mounts}
         names = [name for name in ("resolv.conf", "hostname") if f"/etc/{name}" not in taken]
         return [(f"/etc/{name}", str(self._sandboxes / sandbox.id / name)) for name in names]
+
+
+def _make_missing(config: ContainerConfig) -> None:
+    """A `hostPath` of no type is a folder where nothing is, as with other runtimes. Raises OSError."""
+    for mount in config.mounts:
+        if not mount.image:
+            with suppress(FileExistsError):
+                Path(mount.host_path).mkdir(0o755, parents=True)
 
 
 def _copy_images(root: "RootSpec") -> None:

@@ -160,7 +160,16 @@ async def test_a_recursively_read_only_volume_is_so_all_the_way_down(isolated: M
     assert output == "refused\n"
 
 
+async def test_a_folder_of_the_machine_that_is_not_there_is_made(isolated: Machine, tmp_path: Path) -> None:
+    """As other runtimes do it for a `hostPath` that says nothing of its type."""
+    mount = Mount(host_path=str(tmp_path / "not/yet"), container_path="/data")
+    _, output = await isolated.run("echo kept >/data/file && cat /data/file", mounts=(mount,))
+    assert output == "kept\n"
+    assert (tmp_path / "not/yet/file").read_text() == "kept\n"
+
+
 async def test_a_volume_that_is_not_there_is_a_start_error(isolated: Machine, tmp_path: Path) -> None:
+    (tmp_path / "nothing").symlink_to(tmp_path / "nowhere")
     mount = Mount(host_path=str(tmp_path / "nothing"), container_path="/data")
     with pytest.raises(Retry, match="nothing: No such file"):
         await isolated.start("true", mounts=(mount,))
