@@ -37,15 +37,6 @@ def filled(spec: Object) -> None:
                 each["count"] = 1
 
 
-def without_switched_off(spec: Object) -> None:
-    """What no gate of v1.34 lets through without being asked to."""
-    for request in at(spec, "devices.requests", ()):
-        for each in _asked(request):
-            each.pop("capacity", None)
-    for each in at(spec, "devices.constraints", ()):
-        each.pop("distinctAttribute", None)
-
-
 def _asked(request: Object) -> Iterator[Object]:
     for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
         if each is not None:

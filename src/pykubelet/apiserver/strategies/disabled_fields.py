@@ -28,6 +28,7 @@ _FIELDS: Final = {
         "spec.behavior.scaleUp.tolerance",
     ),
     ("coordination.k8s.io", "leases"): ("spec.preferredHolder", "spec.strategy"),
+    ("resource.k8s.io", "deviceclasses"): ("spec.extendedResourceName",),
     ("storage.k8s.io", "csidrivers"): ("spec.nodeAllocatableUpdatePeriodSeconds",),
 }
 """Plain ones, of other kinds."""
@@ -38,10 +39,10 @@ def drop_disabled(resource: Resource, obj: Object, old: Object | None) -> None:
     for path in _FIELDS.get(place, ()):
         if at(old or {}, path) is None:
             _drop(obj, path)
-    path = _POD_SPECS.get(place, "")
+    path, features = _OF_DEVICES.get(place) or (_POD_SPECS.get(place, ""), _FEATURES)
     if path and (spec := at(obj, path)):
         was = at(old or {}, path) or {}
-        for feature in _FEATURES:
+        for feature in features:
             if not any(feature(was, False)) and any(feature(spec, False)):
                 for _ in feature(spec, True):
                     pass
@@ -127,3 +128,52 @@ _FEATURES: Final = (
     _projections("podCertificate"),
 )
 """Each tells of what it finds in a pod's spec, and takes it away if it is to."""
+
+
+# --- claims on devices
+
+
+def _of_devices(*names: str) -> Callable[[Part, bool], Iterator[bool]]:
+    def feature(spec: Part, drops: bool) -> Iterator[bool]:
+        for device in spec.get("devices") or ():
+            for name in names:
+                yield from _taken(device, name, drops)
+
+    return feature
+
+
+def _partitions(spec: Part, drops: bool) -> Iterator[bool]:
+    for name in ("sharedCounters", "perDeviceNodeSelection"):
+        yield from _taken(spec, name, drops)
+    yield from _of_devices("consumesCounters", "nodeName", "nodeSelector", "allNodes")(spec, drops)
+
+
+def _offered_capacity(spec: Part, drops: bool) -> Iterator[bool]:
+    yield from _of_devices("allowMultipleAllocations")(spec, drops)
+    for device in spec.get("devices") or ():
+        for each in (device.get("capacity") or {}).values():
+            yield from _taken(each, "requestPolicy", drops)
+
+
+def _wanted_capacity(spec: Part, drops: bool) -> Iterator[bool]:
+    for request in at(spec, "devices.requests") or ():
+        for each in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())):
+            yield from _taken(each, "capacity", drops)
+    for each in at(spec, "devices.constraints") or ():
+        yield from _taken(each, "distinctAttribute", drops)
+
+
+_OF_DEVICES: Final = {
+    ("resource.k8s.io", "resourceclaims"): ("spec", (_wanted_capacity,)),
+    ("resource.k8s.io", "resourceclaimtemplates"): ("spec.spec", (_wanted_capacity,)),
+    ("resource.k8s.io", "resourceslices"): (
+        "spec",
+        (
+            _of_devices("taints"),
+            _partitions,
+            _of_devices("bindingConditions", "bindingFailureConditions", "bindsToNode"),
+            _offered_capacity,
+        ),
+    ),
+}
+"""Where such features are, and which."""

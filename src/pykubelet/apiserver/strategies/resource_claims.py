@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Final
 
 from pykubelet.api.codec import DecodeError, convert
@@ -60,10 +59,6 @@ class ResourceClaimStrategy(Strategy):
             asked = requests.administered(obj["spec"]) if old is None else ""
         await check_administration(self, obj, asked, lookup)
 
-    def prepare_create(self, obj: Object, now: datetime) -> None:
-        super().prepare_create(obj, now)
-        requests.without_switched_off(obj["spec"])
-
     def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
         super().prepare_update(obj, old, subresource)
         if subresource == "status":
@@ -90,10 +85,6 @@ class ResourceClaimTemplateStrategy(Strategy):
 
     async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
         await check_administration(self, obj, requests.administered(obj["spec"]["spec"]) if old is None else "", lookup)
-
-    def prepare_create(self, obj: Object, now: datetime) -> None:
-        super().prepare_create(obj, now)
-        requests.without_switched_off(obj["spec"]["spec"])
 
     def content_faults(self, obj: Object) -> Faults:
         yield from validate_labels(at(obj, "spec.metadata.labels", {}), "spec.metadata.labels")

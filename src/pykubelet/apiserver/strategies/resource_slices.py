@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, Final
 
 from pykubelet.api.field_errors import FieldError, invalid, required, too_long
@@ -20,12 +19,6 @@ _MOST_FACTS: Final = 32
 _LONGEST_TEXT: Final = 64
 _PLACES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _VALUES: Final = ("bool", "int", "string", "version")
-_OF_SLICES: Final = ("sharedCounters", "perDeviceNodeSelection")
-_OF_DEVICES: Final = (
-    "taints", "consumesCounters", "nodeName", "nodeSelector", "allNodes", "bindingConditions",
-    "bindingFailureConditions", "bindsToNode", "allowMultipleAllocations",
-)  # fmt: skip
-"""Of features that are switched off in v1.34 unless somebody asks for them."""
 _VERSION: Final = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
     r"(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
@@ -38,14 +31,6 @@ Faults = Iterator[FieldError]
 
 class ResourceSliceStrategy(Strategy):
     selectable = {"spec.driver": "spec.driver", "spec.nodeName": "spec.nodeName"}
-
-    def prepare_create(self, obj: Object, now: datetime) -> None:
-        super().prepare_create(obj, now)
-        _without_switched_off(obj)
-
-    def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
-        _without_switched_off(obj)
-        super().prepare_update(obj, old, subresource)
 
     def content_faults(self, obj: Object) -> Faults:
         spec = obj.get("spec") or {}
@@ -66,17 +51,6 @@ class ResourceSliceStrategy(Strategy):
         for path in ("spec.driver", "spec.pool.name", "spec.nodeName"):
             if at(obj, path) != at(old, path):
                 yield invalid(path, at(obj, path), "field is immutable")
-
-
-def _without_switched_off(obj: Object) -> None:
-    spec = obj.get("spec") or {}
-    for name in _OF_SLICES:
-        spec.pop(name, None)
-    for device in spec.get("devices") or ():
-        for name in _OF_DEVICES:
-            device.pop(name, None)
-        for each in (device.get("capacity") or {}).values():
-            each.pop("requestPolicy", None)
 
 
 def _where_faults(spec: Object) -> Faults:
@@ -139,14 +113,6 @@ def _amount_faults(value: Any, path: str) -> Faults:
 
 
 class DeviceClassStrategy(Strategy):
-    def prepare_create(self, obj: Object, now: datetime) -> None:
-        super().prepare_create(obj, now)
-        (obj.get("spec") or {}).pop("extendedResourceName", None)
-
-    def prepare_update(self, obj: Object, old: Object, subresource: str) -> None:
-        (obj.get("spec") or {}).pop("extendedResourceName", None)
-        super().prepare_update(obj, old, subresource)
-
     def content_faults(self, obj: Object) -> Faults:
         spec = obj.get("spec") or {}
         yield from requests.selector_faults(spec.get("selectors") or (), "spec.selectors")

@@ -1,13 +1,15 @@
 """Claims on devices, and what drivers have to give."""
 
+import copy
 from typing import Any
 
 import pytest
 
-from kit.cluster import START, cluster
+from kit.cluster import cluster
 from kit.strategies import faults, made, strategy_of
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.strategies.disabled_fields import drop_disabled
 from pykubelet.apiserver.strategies.resource_claims import ADMIN_LABEL
 
 DEVICES = "resource.k8s.io"
@@ -170,13 +172,21 @@ def test_a_class_says_which_devices_and_what_drivers_are_told() -> None:
 def test_what_is_switched_off_is_left_out_of_new_objects() -> None:
     claim = made(CLAIMS, spec=exactly(capacity={"requests": {"a": "1"}}))
     claim["spec"]["devices"]["constraints"] = [{"distinctAttribute": "a.io/x"}]
-    CLAIMS.prepare_create(claim, START)
+    drop_disabled(CLAIMS.resource, claim, None)
     assert "capacity" not in claim["spec"]["devices"]["requests"][0]["exactly"]
     assert faults(CLAIMS, claim) == ["spec.devices.constraints[0].matchAttribute"]
-    devices = [{"name": "a", "taints": [{"key": "x", "effect": "NoSchedule"}], "allNodes": True}]
-    found = made(SLICES, spec={"driver": "d.io", "perDeviceNodeSelection": True, "devices": devices})
-    SLICES.prepare_create(found, START)
-    assert found["spec"] == {"driver": "d.io", "devices": [{"name": "a"}], "pool": found["spec"]["pool"]}
+    devices = [
+        {"name": "a", "taints": [{"key": "x", "effect": "NoSchedule"}], "allNodes": True},
+        {"name": "b", "capacity": {"c": {"value": "1", "requestPolicy": {}}}, "bindsToNode": True},
+    ]
+    given = {"driver": "d.io", "perDeviceNodeSelection": True, "devices": devices}
+    found = made(SLICES, spec=copy.deepcopy(given))
+    drop_disabled(SLICES.resource, found, None)
+    left = [{"name": "a"}, {"name": "b", "capacity": {"c": {"value": "1"}}}]
+    assert found["spec"] == {"driver": "d.io", "devices": left, "pool": found["spec"]["pool"]}
+    again = made(SLICES, spec=copy.deepcopy(given))
+    drop_disabled(SLICES.resource, again, copy.deepcopy(again))
+    assert again["spec"]["perDeviceNodeSelection"] is True
 
 
 # --- what a claim got

@@ -60,9 +60,15 @@ class Supply(Struct):
     _matches: dict[tuple[str, DeviceId], bool] = {}
     _values: dict[DeviceId, Any] = {}
     _programs: "dict[str, Program]" = {}
+    _pools: dict[str, list[Pool]] = {}
 
     def pools(self, node: str, labels: Mapping[str, str]) -> list[Pool]:
-        """Those that a node has a part in, in the order of their names."""
+        """Those that a node has a part in, in the order of their names. Raises Unallocatable."""
+        if node not in self._pools:
+            self._pools[node] = self._gathered(node, labels)
+        return self._pools[node]
+
+    def _gathered(self, node: str, labels: Mapping[str, str]) -> list[Pool]:
         found: dict[tuple[str, str], list[Object]] = {}
         for each in sorted(self.slices, key=_name):
             spec = each.get("spec") or {}
