@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported, required
+from pykubelet.apiserver.cel.parser import parse
 from pykubelet.apiserver.cel.program import CompileError, compile_expression
 from pykubelet.apiserver.cel.types import BOOL, STRING, Type, optional_of
 from pykubelet.apiserver.custom.declarations import Schema, declared
 from pykubelet.apiserver.custom.field_paths import BadPath, steps
+from pykubelet.apiserver.custom.rule_costs import PER_RULE, PER_SCHEMA, cost, most, over
 from pykubelet.apiserver.custom.rules import RULES
 
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
@@ -20,7 +22,10 @@ def rules_faults(schema: Schema, path: str) -> Iterator[FieldError]:
     if _count(schema) > MOST_RULES:
         yield forbidden(path, f"has more than {MOST_RULES} validation rules")
         return
-    yield from _walk(schema, path, "self", "", is_root=True)
+    spent: list[int] = []
+    yield from _walk(schema, path, "self", "", 1, spent, is_root=True)
+    if why := over(sum(spent), PER_SCHEMA):
+        yield forbidden(path, f"x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema {why}")
 
 
 def _count(schema: Schema) -> int:
@@ -43,13 +48,26 @@ def _inside(schema: Schema, path: str, name: str, apart: str) -> Iterator[tuple[
         yield schema["items"], f"{path}.items", f"{name}.@idx", apart if is_keyed else apart or path or "."
 
 
-def _walk(schema: Schema, path: str, name: str, apart: str, *, is_root: bool = False) -> Iterator[FieldError]:
+def _walk(
+    schema: Schema, path: str, name: str, apart: str, times: int, spent: list[int], *, is_root: bool = False
+) -> Iterator[FieldError]:
+    """`times`: how many values of this schema there may be; `spent`: what the rules may cost."""
     if schema.get(RULES):
         kind = declared(schema, name, is_root=is_root)
         for index, rule in enumerate(schema[RULES]):
-            yield from _rule_faults(rule, schema, kind, f"{path}.{RULES}[{index}]", apart)
+            faults = list(_rule_faults(rule, schema, kind, f"{path}.{RULES}[{index}]", apart))
+            yield from faults
+            if not faults:
+                spent.append(times * cost(parse(rule["rule"]), schema))
+                if why := over(spent[-1], PER_RULE):
+                    yield forbidden(f"{path}.{RULES}[{index}].rule", f"estimated rule cost {why}")
+    many = times * most(schema) if path and _is_many(schema) else times
     for inner, place, inner_name, inner_apart in _inside(schema, path, name, apart):
-        yield from _walk(inner, place, inner_name, inner_apart)
+        yield from _walk(inner, place, inner_name, inner_apart, many, spent)
+
+
+def _is_many(schema: Schema) -> bool:
+    return isinstance(schema.get("items"), Mapping) or isinstance(schema.get("additionalProperties"), Mapping)
 
 
 def _rule_faults(
