@@ -17,7 +17,7 @@ from pykubelet.apiserver.admission.hooks import Hook, conversion_hook
 from pykubelet.apiserver.admission.review import CallFailed
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition, conditioned
-from pykubelet.apiserver.custom.naming import accepted_names, decided, established, is_established
+from pykubelet.apiserver.custom.naming import accepted_names, approval, decided, established, is_established
 from pykubelet.apiserver.objects import Object, at, of_entry
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.schema.schema import same
@@ -180,7 +180,9 @@ class CustomResourceDefinitions:
 
         def settled(live: Object) -> Object:
             named = {**live, "status": {**live.get("status", {}), "acceptedNames": names}}
-            return conditioned(conditioned(named, accepted, now), new, now)
+            settled_ = conditioned(conditioned(named, accepted, now), new, now)
+            approved = approval(crd)
+            return conditioned(settled_, approved, now) if approved else settled_
 
         changed = settled(crd)
         if is_established(changed):

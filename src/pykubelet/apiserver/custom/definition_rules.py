@@ -9,6 +9,7 @@ from pykubelet.api.validation import names
 from pykubelet.apiserver.cel.formats import is_url
 from pykubelet.apiserver.custom.field_paths import BadPath, steps
 from pykubelet.apiserver.custom.json_paths import BadJsonPath, parsed
+from pykubelet.apiserver.custom.naming import APPROVAL, is_protected
 from pykubelet.apiserver.custom.rule_checks import rules_faults
 from pykubelet.apiserver.custom.structural import default_faults, patterns_are_too_heavy, structural_faults
 
@@ -20,8 +21,6 @@ _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32
 _REVIEWS: Final = ("v1", "v1beta1")
 _SELECTABLE: Final = ("string", "boolean", "integer")
 _MOST_SELECTABLE: Final = 8
-_APPROVAL: Final = "api-approved.kubernetes.io"
-_PROTECTED: Final = (".k8s.io", ".kubernetes.io")
 _AT_ROOT: Final = (
     "description", "example", "exclusiveMaximum", "exclusiveMinimum", "externalDocs", "format", "items", "maxItems",
     "maxLength", "maximum", "minItems", "minLength", "minimum", "multipleOf", "pattern", "properties", "required",
@@ -262,10 +261,10 @@ def status_faults(obj: Definition) -> Iterator[FieldError]:
 def approval_faults(obj: Definition) -> Iterator[FieldError]:
     """Groups of Kubernetes' own need a word of whoever has approved them."""
     group = obj["spec"].get("group") or ""
-    if not (group in ("k8s.io", "kubernetes.io") or group.endswith(_PROTECTED)):
+    if not is_protected(group):
         return
-    given = (obj["metadata"].get("annotations") or {}).get(_APPROVAL) or ""
-    place = f"metadata.annotations[{_APPROVAL}]"
+    given = (obj["metadata"].get("annotations") or {}).get(APPROVAL) or ""
+    place = f"metadata.annotations[{APPROVAL}]"
     if not given:
         yield required(place, "protected groups must have approval annotation, see kubernetes/enhancements/pull/1111")
     elif not given.startswith("unapproved") and not is_url(given):

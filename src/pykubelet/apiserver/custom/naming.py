@@ -1,7 +1,7 @@
 """Whether the names of a definition are free: what its status says of them, and whether its resource is served."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 Names = Mapping[str, Any]
 
@@ -66,3 +66,26 @@ def established(crd: Mapping[str, Any], *, is_accepted: bool) -> dict[str, Any]:
 def is_established(crd: Mapping[str, Any]) -> bool:
     conditions = (crd.get("status") or {}).get("conditions") or ()
     return any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions)
+
+
+APPROVAL: Final = "api-approved.kubernetes.io"
+_PROTECTED: Final = (".k8s.io", ".kubernetes.io")
+
+
+def is_protected(group: str) -> bool:
+    """Whether it is one of Kubernetes' own, which need a word of whoever has approved them."""
+    return f".{group}".endswith(_PROTECTED)
+
+
+def approval(crd: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The condition that says whether somebody has; None for groups that need nobody."""
+    if not is_protected(crd["spec"]["group"]):
+        return None
+    given = (crd["metadata"].get("annotations") or {}).get(APPROVAL) or ""
+    found = {"type": "KubernetesAPIApprovalPolicyConformant", "status": "False"}
+    if not given:
+        missing = f"protected groups must have approval annotation {APPROVAL!r}"
+        return {**found, "reason": "MissingAnnotation", "message": missing}
+    if given.startswith("unapproved"):
+        return {**found, "reason": "UnapprovedAnnotation", "message": f"not approved: {given}"}
+    return {**found, "status": "True", "reason": "ApprovedAnnotation", "message": f"approved in {given}"}

@@ -160,7 +160,7 @@ def _field(shape: Shape, name: str) -> Shape:
 def _macro(tree: Macro, scope: Scope) -> tuple[int, Shape]:
     spent, over_ = _cost(tree.operand, scope)
     is_map = (over_.schema or {}).get("type") == "object"
-    item = over_.item or _ANY
+    item = over_.item or _SCALAR
     if tree.name in ("optMap", "optFlatMap"):
         inner, shape = _cost(tree.parts[0], {**scope, tree.names[0]: over_})
         return spent + inner + 3, shape

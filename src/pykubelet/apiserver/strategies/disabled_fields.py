@@ -23,6 +23,7 @@ _POD_SPECS: Final = {
     ("batch", "jobs"): "spec.template.spec",
 }
 _FIELDS: Final = {
+    ("", "nodes"): ("spec.configSource", "status.config"),
     ("autoscaling", "horizontalpodautoscalers"): (
         "spec.behavior.scaleDown.tolerance",
         "spec.behavior.scaleUp.tolerance",

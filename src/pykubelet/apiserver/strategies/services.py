@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
-from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.api.field_errors import FieldError, forbidden, invalid
 from pykubelet.api.validation import names
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
@@ -121,6 +121,8 @@ class ServiceStrategy(Strategy):
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Iterator[FieldError]:
         yield from self.validate_meta(obj)
         if subresource:
+            if at(obj, "status.loadBalancer.ingress") and obj["spec"].get("type") != "LoadBalancer":
+                yield forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'")
             return
         spec, was = obj["spec"], old["spec"]
         yield from spec_faults(spec)

@@ -36,28 +36,7 @@ def _is_unsigned(obj: Object) -> bool:
     return at(obj, "spec.signerName") in _UNSIGNED and not at(obj, "status.certificate")
 
 
-def _has_restart_rules(obj: Object) -> bool:
-    spec = obj["spec"]
-    containers = (*(spec.get("initContainers") or ()), *spec["containers"])
-    return any(each.get("restartPolicyRules") for each in containers)
-
-
-def _has_trust_bundles(obj: Object) -> bool:
-    sources = (source for volume in obj["spec"].get("volumes") or () for source in at(volume, "projected.sources", ()))
-    return any("clusterTrustBundle" in source for source in sources)
-
-
 _TABLE: Final = (
-    _Unheeded(
-        "pods",
-        "restartPolicyRules are stored, but have no effect: the feature ContainerRestartRules is off",
-        _has_restart_rules,
-    ),
-    _Unheeded(
-        "pods",
-        "cluster trust bundles are not served here: the pod waits for those that are not optional",
-        _has_trust_bundles,
-    ),
     _Unheeded(
         "horizontalpodautoscalers.autoscaling",
         "metrics of the types Pods, Object and External are stored, but no API that has them is served here",

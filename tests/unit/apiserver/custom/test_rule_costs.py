@@ -61,9 +61,11 @@ def test_what_may_cost_too_much_is_refused(schema: dict[str, Any], rule: str, fa
 
 
 def test_a_rule_costs_as_often_as_there_may_be_values_and_all_rules_count_together() -> None:
-    inner = {"type": "object", "properties": {"b": items(S, maxItems=10)}}
-    inner["x-kubernetes-validations"] = [{"rule": "self.b.all(x, x == 'a')"}]
-    for most, expected in (({}, True), ({"maxItems": 100}, False)):
+    rules = [{"rule": "self.b.all(x, x == 'a')"}]
+    inner: dict[str, Any] = {"type": "object", "properties": {"b": items(S, maxItems=10)}}
+    inner["x-kubernetes-validations"] = rules
+    bounds: list[tuple[dict[str, Any], bool]] = [({}, True), ({"maxItems": 100}, False)]
+    for most, expected in bounds:
         faults = list(rules_faults({"type": "object", "properties": {"l": items(inner, **most)}}, "s"))
         assert bool(faults) is expected
     cheap = {"rule": "self.v.all(x, x == 'a')"}

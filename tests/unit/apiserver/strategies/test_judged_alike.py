@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from kit.strategies import faults, made, strategy_of
+from pykubelet.apiserver.custom.naming import approval
+from pykubelet.apiserver.strategies.status_conditions import condition_faults
 
 EVENT: dict[str, Any] = {
     "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
@@ -103,3 +105,43 @@ def test_what_all_versions_of_a_definition_share_is_told_once() -> None:
     assert set(faults(strategy, crd)) == {"spec.validation.openAPIV3Schema.properties[a].type"}
     del crd["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]
     assert set(faults(strategy, crd)) == {"spec.versions[0].schema.openAPIV3Schema.properties[a].type"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ({"type": "A", "status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"}, []),
+        ({}, ["type", "status", "lastTransitionTime", "reason"]),
+        ({"type": "A b", "status": "Yes", "reason": "1", "lastTransitionTime": "x"}, ["type", "status", "reason"]),
+        (
+            {"type": "A", "status": "True", "reason": "R" * 1025, "lastTransitionTime": "x", "message": "m" * 32_769},
+            ["reason", "message"],
+        ),
+    ],
+)
+def test_conditions_have_the_form_that_all_share(condition: dict[str, Any], expected: list[str]) -> None:
+    found = [each.field.removeprefix("status.conditions[0].") for each in condition_faults([condition])]
+    assert sorted(set(found)) == sorted(expected)
+
+
+def test_only_a_load_balancer_has_addresses_in_its_status() -> None:
+    strategy = strategy_of("", "services")
+    service = made(strategy, spec={"ports": [{"port": 80}]}, status={"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}})
+    found = [each.field for each in strategy.validate_update(service, service, "status")]
+    assert found == ["status.loadBalancer.ingress"]
+
+
+@pytest.mark.parametrize(
+    ("group", "annotation", "expected"),
+    [
+        ("example.com", "", None),
+        ("a.k8s.io", "", "MissingAnnotation"),
+        ("a.k8s.io", "unapproved, a test", "UnapprovedAnnotation"),
+        ("k8s.io", "https://example.com/1", "ApprovedAnnotation"),
+        ("notk8s.io", "", None),
+    ],
+)
+def test_groups_of_kubernetes_say_who_has_approved_them(group: str, annotation: str, expected: str | None) -> None:
+    annotations = {"api-approved.kubernetes.io": annotation} if annotation else {}
+    found = approval({"metadata": {"annotations": annotations}, "spec": {"group": group}})
+    assert (found and found["reason"]) == expected

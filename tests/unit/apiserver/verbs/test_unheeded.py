@@ -19,16 +19,10 @@ NETWORKING = "/apis/networking.k8s.io/v1/namespaces/default"
 STATEFUL_SETS = "/apis/apps/v1/namespaces/default/statefulsets"
 BACKEND = {"service": {"name": "web", "port": {"number": 80}}}
 ACCOUNT = {"annotations": {"kubernetes.io/service-account.name": "default"}}
-RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [88]}}
 
 
 def pod(**container: Any) -> dict[str, Any]:
     return {"spec": {"containers": [{"name": "c", "image": "i", **container}]}}
-
-
-def with_bundle() -> dict[str, Any]:
-    bundle = {"clusterTrustBundle": {"name": "roots", "path": "roots.pem"}}
-    return {"spec": {**pod()["spec"], "volumes": [{"name": "v", "projected": {"sources": [bundle]}}]}}
 
 
 def csr(signer: str) -> dict[str, Any]:
@@ -63,9 +57,7 @@ async def told(api: Api, method: str, path: str, body: dict[str, Any], kind: str
         (STATEFUL_SETS, stateful_set([]), ""),
         (f"{NETWORKING}/networkpolicies", {"spec": {"podSelector": {}}}, "nothing here enforces it"),
         (f"{NETWORKING}/ingresses", {"spec": {"defaultBackend": BACKEND}}, "nothing here acts on it"),
-        (f"{NS}/pods", pod(restartPolicyRules=[RULE]), "ContainerRestartRules is off"),
         (f"{NS}/pods", pod(), ""),
-        (f"{NS}/pods", with_bundle(), "not optional"),
         (f"{NS}/services", service(type="LoadBalancer"), "ClusterIP and node ports answer"),
         (f"{NS}/services", service(type="NodePort"), ""),
         (f"{NS}/secrets", {"type": "kubernetes.io/service-account-token", "metadata": ACCOUNT}, ""),
