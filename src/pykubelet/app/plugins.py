@@ -37,13 +37,16 @@ def plugin_parts(base: Foundations, on_change: Callable[[], None], is_ours: Call
     object is ours. Reads what an earlier agent has left."""
     root, gates = base.config.root_dir, base.config.feature_gates
     extended, in_use = gates["DRAExtendedResource"], _volumes_in_use(base, on_change)
-    health = HealthOfDevices(
-        lambda: devices.inventory, lambda: claims.table if claims else ClaimTable(), extended=extended
-    )
+    health = None
+    if gates["ResourceHealthStatus"]:
+        health = HealthOfDevices(
+            lambda: devices.inventory, lambda: claims.table if claims else ClaimTable(), extended=extended
+        )
 
     def changed() -> None:
         on_change()
-        health.plugged_changed()
+        if health is not None:
+            health.plugged_changed()
 
     devices = PluginDevices(
         str(root / "device-plugins"),
@@ -65,17 +68,19 @@ def plugin_parts(base: Foundations, on_change: Callable[[], None], is_ours: Call
     drivers.load()
     types: dict[str, Plugins] = {CSI: drivers, DEVICES: devices}
     works: dict[str, Work] = {"device plug-ins": devices.run}
-    claims, told = None, health if gates["ResourceHealthStatus"] else None
+    claims = None
     if base.api is not None and gates["DynamicResourceAllocation"]:
         api, seen = base.api.resource_claims, base.api.view
-        dra = DraDrivers(api, base.journal, health=told, is_ours=lambda: is_ours() and seen.node is not None)
+        dra = DraDrivers(api, base.journal, health=health, is_ours=lambda: is_ours() and seen.node is not None)
         knows_cdi = base.runtime.capabilities.knows_cdi
         claims = NodeClaims(root, dra, api, base.journal, runtime_knows_cdi=knows_cdi, extended=extended)
         claims.load()
         types[DRA] = dra
         works |= {"drivers of claimed devices": dra.run, "resource claims": claims.run}
     works["plug-ins"] = PluginRegistry(str(root / "plugins_registry"), types).run
-    return PluginParts(devices=devices, drivers=drivers, volumes_in_use=in_use, claims=claims, health=told, works=works)
+    return PluginParts(
+        devices=devices, drivers=drivers, volumes_in_use=in_use, claims=claims, health=health, works=works
+    )
 
 
 def claims_in_use(parts: PluginParts) -> Mapping[tuple[str, ...], float]:

@@ -56,6 +56,7 @@ class FakeClaims:
 
     def retain(self, uids: Collection[str]) -> None:
         self.retained = uids
+        assert not self.world.runtime.running() or self.held <= set(uids), "it would be given back while it is used"
 
     async def _note(self, what: str) -> None:
         self.asked.append(f"{what} beside {len(self.world.runtime.running())}")
@@ -134,6 +135,21 @@ async def test_the_next_agent_prepares_nothing_again_but_what_was_forgotten() ->
         claims.failure = None
         await eventually(lambda: "uid-web" in claims.held, seconds=200)
         assert claims.asked[-1] == "prepare web beside 1"
+
+
+@virtual_time
+async def test_a_pod_that_was_removed_while_the_agent_was_away_is_stopped_first() -> None:
+    world = World()
+    world.claims = claims = FakeClaims(world)
+    world.runtime.stop_seconds = 5
+    async with world.agent():
+        world.pods.apply(pod())
+        await eventually(world.runtime.running)
+    world.pods.remove("uid-web")
+    async with world.agent():
+        await eventually(lambda: not claims.held, seconds=60)
+        assert claims.asked == ["prepare web beside 0", "unprepare uid-web beside 0"]
+        await eventually(lambda: world.runtime.is_empty)
 
 
 @virtual_time
