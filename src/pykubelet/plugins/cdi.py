@@ -8,6 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,9 @@ from pykubelet.pod.ports.runtime import Device, Mount
 
 FOLDERS: Final = ("/etc/cdi", "/var/run/cdi")
 """What the later ones say counts more."""
+NODES: Final = "/dev/pykubelet"
+"""For devices that are told by their numbers, and that the machine itself has under no name."""
+_TYPES: Final = {"b": stat.S_IFBLK, "c": stat.S_IFCHR, "u": stat.S_IFCHR}
 _NAME: Final = re.compile(
     r"[A-Za-z](?:[A-Za-z0-9._-]*[A-Za-z0-9])?/[A-Za-z](?:[A-Za-z0-9_-]*[A-Za-z0-9])?"
     r"=[A-Za-z0-9](?:[A-Za-z0-9_.:-]*[A-Za-z0-9])?"
@@ -32,6 +36,9 @@ class DeviceNode(msgspec.Struct, frozen=True, rename="camel"):
     path: str
     host_path: str = ""
     type: str = ""
+    major: int = 0
+    minor: int = 0
+    file_mode: int | None = None
     permissions: str = ""
 
 
@@ -62,8 +69,8 @@ class Spec(msgspec.Struct, frozen=True, rename="camel"):
     container_edits: Edits = Edits()
 
 
-def expanded(wanted: ContainerDevices, folders: Sequence[str] = FOLDERS) -> ContainerDevices:
-    """With what the names stand for in their place. Raises Invalid. Reads files."""
+def expanded(wanted: ContainerDevices, folders: Sequence[str] = FOLDERS, nodes: str = NODES) -> ContainerDevices:
+    """With what the names stand for in their place. Raises Invalid. Reads files, and makes nodes that are missing."""
     specs, faults = _specs(folders)
     found = changed(wanted, cdi_devices=())
     used: set[int] = set()
@@ -77,8 +84,8 @@ def expanded(wanted: ContainerDevices, folders: Sequence[str] = FOLDERS) -> Cont
             raise Invalid(f"no file in {' or '.join(folders)} says what {name} is{told}")
         if number not in used:
             used.add(number)
-            found = _edited(found, specs[number].container_edits, name)
-        found = _edited(found, owner.container_edits, name)
+            found = _edited(found, specs[number].container_edits, name, nodes)
+        found = _edited(found, owner.container_edits, name, nodes)
     return found
 
 
@@ -92,7 +99,7 @@ def _number(found: tuple[int, object]) -> int:
     return found[0]
 
 
-def _edited(given: ContainerDevices, edits: Edits, name: str) -> ContainerDevices:
+def _edited(given: ContainerDevices, edits: Edits, name: str, nodes: str) -> ContainerDevices:
     for field, words in _REFUSED.items():
         if getattr(edits, field):
             raise Invalid(
@@ -100,7 +107,7 @@ def _edited(given: ContainerDevices, edits: Edits, name: str) -> ContainerDevice
             )
     env = {**given.env, **dict(_variable(each, name) for each in edits.env)}
     mounts = (*given.mounts, *(_mount(each, name) for each in edits.mounts))
-    devices = (*given.devices, *(_device(each, name) for each in edits.device_nodes))
+    devices = (*given.devices, *(_device(each, name, nodes) for each in edits.device_nodes))
     return changed(given, env=env, mounts=mounts, devices=devices)
 
 
@@ -125,18 +132,45 @@ def _mount(edit: MountEdit, name: str) -> Mount:
     )
 
 
-def _device(node: DeviceNode, name: str) -> Device:
+def _device(node: DeviceNode, name: str, nodes: str) -> Device:
     path = node.host_path or node.path
     try:
+        if (
+            node.major
+            and (kind := _TYPES.get(node.type))
+            and not _is_node(path, kind, os.makedev(node.major, node.minor))
+        ):
+            path = _made_node(nodes, node, kind)
         mode = os.stat(path).st_mode
-    except OSError as error:
-        raise Invalid(f"device {name}: {path}: {error.strerror}") from None
+    except (OSError, OverflowError) as error:
+        raise Invalid(f"device {name}: {path}: {getattr(error, 'strerror', error)}") from None
     if not (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)):
         raise Invalid(f"device {name}: {path} is no device")
     permissions = node.permissions or "rwm"
     if not node.path.startswith("/") or not set(permissions) <= set("rwm"):
         raise Invalid(f"device {name}: {node.path!r} with the rights {permissions!r} makes no sense")
     return Device(host_path=path, container_path=node.path, permissions=permissions)
+
+
+def _is_node(path: str, kind: int, numbers: int) -> bool:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_IFMT(found.st_mode) == kind and found.st_rdev == numbers
+
+
+def _made_node(folder: str, node: DeviceNode, kind: int) -> str:
+    """Raises OSError."""
+    rights = 0o666 if node.file_mode is None else node.file_mode & 0o777
+    path, numbers = f"{folder}/{node.type}{node.major}-{node.minor}-{rights:o}", os.makedev(node.major, node.minor)
+    if not _is_node(path, kind, numbers):
+        os.makedirs(folder, 0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        os.mknod(path, kind | rights, numbers)
+    os.chmod(path, rights)
+    return path
 
 
 def _specs(folders: Iterable[str]) -> tuple[list[Spec], list[str]]:

@@ -1,6 +1,8 @@
 """Names of devices, and what files on this machine say of them."""
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,29 @@ def test_a_name_stands_for_what_the_file_says(tmp_path: Path) -> None:
         Mount(host_path="/opt/lib", container_path="/lib/thing", read_only=True, propagation="HostToContainer"),
     )
     assert found.cdi_devices == ()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make nodes of devices")
+def test_a_device_told_by_its_numbers_needs_no_name_on_the_machine(tmp_path: Path) -> None:
+    node = {"path": "/tmp/nobody-has-this", "type": "c", "major": 1, "minor": 3, "fileMode": 0o600}
+    same = {"path": "/dev/null", "type": "c", "major": 1, "minor": 3}
+    folder = write(tmp_path / "etc", spec(deviceNodes=[node, same]))
+
+    def made() -> Path:
+        first, second = expanded(wanted("example.com/thing=one"), [str(folder)], str(tmp_path / "nodes")).devices
+        assert (first.container_path, second.host_path) == ("/tmp/nobody-has-this", "/dev/null")
+        found = os.stat(first.host_path)
+        assert stat.S_ISCHR(found.st_mode)
+        assert (found.st_rdev, found.st_mode & 0o777) == (os.makedev(1, 3), 0o600)
+        return Path(first.host_path)
+
+    assert made() == made()
+    made().unlink()
+    (tmp_path / "nodes" / "c1-3-600").write_text("not what it was")
+    made()
+    write(tmp_path / "etc", spec(deviceNodes=[{**node, "major": 1 << 40}]))
+    with pytest.raises(Invalid, match=r"device example.com/thing=one: /tmp/nobody-has-this: "):
+        expanded(wanted("example.com/thing=one"), [str(folder)], str(tmp_path / "nodes"))
 
 
 def test_the_later_folder_and_yaml_count_and_bad_files_harm_nobody(tmp_path: Path) -> None:
