@@ -1,7 +1,8 @@
 """Who may come to the page: whoever may use the kubelet's API, and the people of this machine by a session.
 
-A session is good for the page, for logs and for exec, and for nothing else of the API. Sessions of people whom the API
-server knows are judged as they themselves would be, request by request.
+A session is good for the page, for logs and for exec, and for nothing else of the API, whosever it is: what a browser
+holds must not be worth all that its owner may. Within that, sessions of people whom the API server knows are judged as
+they themselves would be, request by request.
 """
 
 from typing import Final
@@ -19,6 +20,8 @@ LOCAL: Final = Identity(name="pykubelet:page", groups=("pykubelet:local",))
 """Somebody who may ask at the agent's socket, and so may do on this machine whatever the agent may. Known by being this
 very value: a name alone could be anybody's."""
 _VISITOR: Final = Identity(name="pykubelet:visitor", groups=("system:unauthenticated",))
+_ASTRAY: Final = Identity(name="pykubelet:astray", groups=("system:unauthenticated",))
+"""Somebody with a session where sessions do not lead."""
 ENTER: Final = "/page/enter"
 FILES: Final = "/page/files/"
 _USES: Final = frozenset({"page", "containerLogs", "exec"})
@@ -47,7 +50,9 @@ class PageAuth:
         if is_from_elsewhere(request):
             return None
         identity = self._sessions.whose(cookie, key or None)
-        return identity if identity is not None or key else await self._by_api(request)
+        if identity is None:
+            return None if key else await self._by_api(request)
+        return identity if _is_for_sessions(request.method, request.path) else _ASTRAY
 
     async def _by_api(self, request: web.Request) -> Identity | None:
         """The page is for somebody, however open the rest may be."""
@@ -58,11 +63,15 @@ class PageAuth:
     async def check(self, identity: Identity, method: str, path: str) -> Decision:
         if identity is _VISITOR:
             return Decision(allowed=(method, path) == ("GET", ENTER))
-        if identity is not LOCAL:
+        if identity is not LOCAL and identity is not _ASTRAY:
             return await self._auth.check(identity, method, path)
-        _, first, *rest = path.split("/") if path.startswith("/") else ("", "")
-        allowed = first in _USES and (method == "GET" or path == "/page/leave") and not {".", ".."} & set(rest)
+        allowed = identity is LOCAL and _is_for_sessions(method, path)
         return Decision(allowed=allowed, reason="" if allowed else "a session of the page is for the page alone")
+
+
+def _is_for_sessions(method: str, path: str) -> bool:
+    _, first, *rest = path.split("/") if path.startswith("/") else ("", "")
+    return first in _USES and (method == "GET" or path == "/page/leave") and not {".", ".."} & set(rest)
 
 
 def is_page(request: web.Request) -> bool:
