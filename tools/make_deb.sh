@@ -48,7 +48,7 @@ Architecture: $(dpkg --print-architecture)
 Maintainer: The pykubelet authors <pykubelet@example.org>
 Installed-Size: $(du --summarize --block-size=1K --exclude=DEBIAN "$root" | cut -f1)
 Depends: $for_python
-Recommends: kubernetes-client
+Recommends: kubernetes-client, nftables
 Suggests: containerd
 Section: admin
 Priority: optional

@@ -86,7 +86,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
 
 async def probe_abilities(spawner: Spawner, root: Path, cgroups: Cgroups) -> Abilities:
     """By really trying: the kernel's settings, security modules and containers around us all have a say."""
-    refusal = ""
+    refusals = []
     for with_user_namespace in (False, True) if os.getuid() == 0 else (True,):
         folder = Path(tempfile.mkdtemp(prefix="probe-", dir=root))
         try:
@@ -105,8 +105,8 @@ async def probe_abilities(spawner: Spawner, root: Path, cgroups: Cgroups) -> Abi
                 overlay_refusal=facts["overlay"],
                 scope_refusal=facts["scope"],
             )
-        refusal = answer.failure or "the probe gave no answer"
-    return Abilities.plain(refusal, cgroups)
+        refusals.append(answer.failure or "the probe gave no answer")
+    return Abilities.plain("; in a user namespace: ".join(refusals), cgroups)
 
 
 def plain_refusal(abilities: Abilities) -> str:
