@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pykubelet.apiserver.requests.users import KUBELET_CLIENT, MASTERS, NODE_PREFIX, NODES
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.web.authority import Authority, AuthorityKey, general_name
 from pykubelet.web.certificates import hosts, is_due, is_issued_by, is_of_key
 from pykubelet.web.key_pairs import KeyPair, key_pem, read_pem, write_private
@@ -152,6 +152,8 @@ def _authority(certificate: Path, key: Path, now: datetime, name: str = "kuberne
                 raise Invalid(
                     f"{certificate} has expired on {until:%Y-%m-%d}: remove the folder to begin a new cluster"
                 )
+            if now < (begin := authority.certificate.not_valid_before_utc):
+                raise Retry(f"{certificate} holds from {begin:%Y-%m-%d %H:%M} on: set this machine's clock right")
             return authority
         half_made = serialization.load_pem_private_key(read_pem(key), password=None) if key.exists() else None
     except (ValueError, TypeError):

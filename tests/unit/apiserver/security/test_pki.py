@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 
 from pykubelet.apiserver.security.pki import Pki
-from pykubelet.base.errors import Invalid
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.web.authority import Authority
 from unit.apiserver.security.pki_files import NOW, Clock, mode, read
 
@@ -68,6 +68,15 @@ def test_an_authority_without_its_key_is_not_replaced_behind_our_back(tmp_path: 
 
     with pytest.raises(Invalid, match=r"ca.crt is there, but .*ca.key is not: put it back"):
         Pki.open(tmp_path, clock)
+
+
+def test_a_clock_that_went_back_is_told_and_may_be_right_later(tmp_path: Path, clock: Clock) -> None:
+    made = Pki.open(tmp_path, clock).authority.pem
+    clock.time = NOW - timedelta(days=3)
+    with pytest.raises(Retry, match=r"ca.crt holds from .* on: set this machine's clock right"):
+        Pki.open(tmp_path, clock)
+    clock.time = NOW
+    assert Pki.open(tmp_path, clock).authority.pem == made
 
 
 def test_a_half_made_authority_is_finished(tmp_path: Path, clock: Clock) -> None:
