@@ -84,6 +84,8 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known
     heartbeat = await open_client(timeout=10.0, qps=0)
     # Strangers decide how often it is asked: that must not slow down anything else.
     asked = await open_client(timeout=10.0)
+    # Each volume takes a few questions, and fifty pods may come at once.
+    volumes = await open_client(qps=rates.qps or _UNTOLD_QPS, burst=rates.burst or _UNTOLD_BURST)
     # However much is told of pods, what is done for them goes on.
     told = await open_client(qps=rates.event_qps or _UNTOLD_QPS, burst=rates.event_burst or _UNTOLD_BURST)
     view = NodeView(server, config.node.name)
@@ -99,12 +101,12 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known
     keepers = await _keepers(config, server, way, view, stack, journal)
     parts |= {f"{kind} certificate": keeper.run for kind, keeper in keepers.items()}
     lease = LeaseKeeper(heartbeat, config.node.name, duration=config.node.lease_seconds)
-    csi = KubeCsi(server, config.node.name, objects, before)
+    csi = KubeCsi(volumes, config.node.name, objects, before)
     return ApiParts(
         place=server.place,
         pods=KubePods(server),
         objects=objects,
-        claims=KubeClaims(server, before),
+        claims=KubeClaims(volumes, before),
         csi=csi,
         resource_claims=KubeResourceClaims(server, config.node.name, before),
         services=services,

@@ -236,6 +236,8 @@ class CsiDrivers:
 
     async def _unstage(self, driver: "CsiDriver", name: str, handle: str) -> None:
         """Nobody here uses it any more."""
+        if self._expansion is not None:
+            self._expansion.forget(name, handle)
         if not await asyncio.to_thread(self._records.is_staged, name, handle):
             return
         path = f"{self._records.stage(name, handle)}/globalmount"
@@ -244,8 +246,6 @@ class CsiDrivers:
             await driver.unstage(handle, path)
         await asyncio.to_thread(self._clear, path)
         await asyncio.to_thread(self._records.forget_stage, name, handle)
-        if self._expansion is not None:
-            self._expansion.forget(name, handle)
 
     def _discard(self, uid: str, name: str, error: Unreadable) -> None:
         """Nobody knows any more whose it is: it goes if nothing is mounted there. What was staged for it goes when its

@@ -160,8 +160,10 @@ def _owner(found: Record | tuple[str, str]) -> tuple[str, str]:
 
 
 def _prepare(path: str, folder: str, data: Mapping[str, str]) -> None:
+    """Half of it, and nobody could undo what was done. After a power cut nothing is mounted, and a record that is lost
+    is cleared away: pods need not wait for the disk."""
     os.makedirs(path, 0o750, exist_ok=True)
-    write_whole(Path(folder, DATA), f"{json.dumps(data)}\n".encode())  # half of it, and nobody could undo what was done
+    write_whole(Path(folder, DATA), f"{json.dumps(data)}\n".encode(), outlives_power=False)
 
 
 def _read(path: str) -> dict[str, str] | None:

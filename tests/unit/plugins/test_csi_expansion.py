@@ -134,6 +134,15 @@ async def test_who_is_asked_at_all(root: Path, capabilities: Any, wanted: Any, a
     assert len(world.events.told) == events
 
 
+async def test_of_a_volume_that_is_gone_nothing_is_remembered(root: Path) -> None:
+    world, driver = World(root, Api()), StorageDriver(root, "disk.example.com", RPC.EXPAND_VOLUME)
+    async with world.with_driver(driver):
+        await world.drivers.set_up(pod(), of("1Gi", "2Gi"), None)
+        await world.drivers.tear_down("u1", "pv1")
+        assert world.drivers._expansion is not None
+        assert not world.drivers._expansion._known
+
+
 async def test_a_claim_that_somebody_changes_meanwhile_is_tried_again(root: Path) -> None:
     world, driver = World(root, Api()), StorageDriver(root, "disk.example.com", *CAN)
     async with world.with_driver(driver):

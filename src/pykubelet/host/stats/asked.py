@@ -61,16 +61,20 @@ class AskedMeter:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask(self, place: str, ask: Ask) -> None:
+        found = None
         try:
             found = await ask()
         except PykubeletError as error:
             log.debug("%s does not say how full it is: %s", place, error)
-            found = None
+        except Exception:  # one volume's trouble is no other's
+            log.exception("%s cannot be asked how full it is", place)
+        if self._asking.get(place) is not asyncio.current_task():
+            return
+        del self._asking[place]
         if found is None:
             self._known.pop(place, None)
         else:
             self._known[place] = found
-        self._asking.pop(place, None)
 
 
 async def mounted_usage(path: str) -> Measured | None:
