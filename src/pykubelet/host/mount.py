@@ -72,8 +72,7 @@ def mounts_below(folder: str) -> tuple[str, ...]:
 
 
 def is_mount_point(path: str) -> bool:
-    place = _place(path)
-    return any(point.path == place for point in mount_points())
+    return _place(path) in mounts_below(path)
 
 
 def _mount_info() -> str:

@@ -65,8 +65,8 @@ class CsiDrivers:
         self._records = CsiRecords(root, node)
         self._expansion = Expansion(node, api, recorder, self._journal) if api is not None else None
         self._drivers: dict[str, tuple[CsiDriver, tuple[int, ...]]] = {}
-        self._staged_bare: set[tuple[str, str]] = set()
-        """What this agent has staged without anything being mounted for it: nobody can see that it was done."""
+        self._staged: set[tuple[str, str]] = set()
+        """By driver and handle: what this agent has staged, until a pod cannot be given it."""
         self._growing: set[tuple[str, str]] = set()
         """By uid and name: what is mounted, and was to be made larger first."""
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
@@ -154,16 +154,22 @@ class CsiDrivers:
                 attachment = attachment_name(handle, volume.driver, self._node)
                 await asyncio.to_thread(self._records.write, uid, volume, handle, mode, attachment)
                 await self._stage(volume, driver, context, group)
-                await driver.publish(
-                    volume,
-                    handle,
-                    target,
-                    staged=staged,
-                    context=context,
-                    attributes={**volume.attributes, **await self._about_pod(pod, volume, told)},
-                    secrets=await self._secrets(volume.publish_secret),
-                    group=group,
-                )
+                attributes = {**volume.attributes, **await self._about_pod(pod, volume, told)}
+                secrets = await self._secrets(volume.publish_secret)
+                try:
+                    await driver.publish(
+                        volume,
+                        handle,
+                        target,
+                        staged=staged,
+                        context=context,
+                        attributes=attributes,
+                        secrets=secrets,
+                        group=group,
+                    )
+                except PykubeletError:
+                    self._staged.discard((volume.driver, handle))  # the driver may have lost it: look again
+                    raise
             await self._follow_growth(Published(pod, volume, target, staged), driver, is_there=is_there)
         return CsiMounted(target, self._wants_group(volume, told, driver, group))
 
@@ -220,16 +226,21 @@ class CsiDrivers:
         self, volume: CsiVolume, driver: "CsiDriver", context: Mapping[str, str], group: int | None
     ) -> None:
         key = volume.driver, volume.handle
-        if not self._stages(driver, volume) or key in self._staged_bare:
+        if not self._stages(driver, volume) or key in self._staged:
             return
         path = f"{self._records.stage(*key)}/globalmount"
-        if await asyncio.to_thread(self._is_mounted, path):
-            return
-        secrets = await self._secrets(volume.stage_secret)
-        await asyncio.to_thread(self._records.write_stage, *key)
-        await driver.stage(volume, path, context=context, secrets=secrets, group=group)
-        if not await asyncio.to_thread(self._is_mounted, path):
-            self._staged_bare.add(key)
+        if not await asyncio.to_thread(self._is_staged_before, *key):
+            secrets = await self._secrets(volume.stage_secret)
+            await driver.stage(volume, path, context=context, secrets=secrets, group=group)
+        self._staged.add(key)
+
+    def _is_staged_before(self, driver: str, handle: str) -> bool:
+        """By an earlier agent; else it is written down that it will be."""
+        path = f"{self._records.stage(driver, handle)}/globalmount"
+        if self._records.is_staged(driver, handle) and self._is_mounted(path):
+            return True
+        self._records.write_stage(driver, handle)
+        return False
 
     def _is_used(self, record: Record) -> bool:
         return self._records.is_used(record.driver, record.handle, besides=(record.uid, record.name))
@@ -241,7 +252,7 @@ class CsiDrivers:
         if not await asyncio.to_thread(self._records.is_staged, name, handle):
             return
         path = f"{self._records.stage(name, handle)}/globalmount"
-        self._staged_bare.discard((name, handle))
+        self._staged.discard((name, handle))
         if driver.stages:
             await driver.unstage(handle, path)
         await asyncio.to_thread(self._clear, path)
