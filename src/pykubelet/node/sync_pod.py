@@ -187,7 +187,7 @@ class PodSync:
 
     async def _have_devices(self, pod: Pod, observed: ObservedPod) -> bool:
         """Devices that plug-ins bring. A pod that cannot have its own has failed; one that runs has them."""
-        if self._devices is None or observed.is_running or not self._devices.wants(pod):
+        if self._devices is None or not self._devices.wants(pod, is_running=observed.is_running):
             return True
         try:
             await self._step("devices", self._devices.allocate(pod))

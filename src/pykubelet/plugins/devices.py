@@ -68,6 +68,8 @@ class PluginDevices:
         self._left_at: dict[str, float] = {}
         """By resource: when its plug-in went, by the loop's time."""
         self._turns: dict[str, asyncio.Lock] = {}
+        self._unsure: set[str] = set()
+        """Who had devices from an earlier agent, and has not been seen since."""
         self._changes = 0
         self._shown: tuple[tuple[int, int], Node, Node] | None = None
         """For which state, of which node, what pods are admitted to."""
@@ -98,6 +100,7 @@ class PluginDevices:
             return
         self.inventory = DeviceInventory(found.held)
         self.inventory.devices = {resource: {} for resource in found.registered}
+        self._unsure = {holder.uid for holder in found.held}
 
     async def register(self, name: str, endpoint: str, versions: tuple[str, ...]) -> None:
         """Of the registry: `name` is the resource."""
@@ -188,8 +191,11 @@ class PluginDevices:
             self._shown = key, node, self.inventory.with_held(node)
         return self._shown[2]
 
-    def wants(self, pod: Pod) -> bool:
-        return any(True for _ in self._missing(pod))
+    def wants(self, pod: Pod, *, is_running: bool) -> bool:
+        if is_running:
+            self._unsure.discard(pod.metadata.uid)
+            return False
+        return pod.metadata.uid in self._unsure or any(True for _ in self._missing(pod))
 
     def _missing(self, pod: Pod) -> Iterator[tuple[Container, str, int]]:
         for container, resource, count in self.inventory.wants(pod):
@@ -197,7 +203,9 @@ class PluginDevices:
                 yield container, resource, count
 
     async def allocate(self, pod: Pod) -> None:
-        for container, resource, count in list(self._missing(pod)):
+        asked = list(self.inventory.wants(pod) if pod.metadata.uid in self._unsure else self._missing(pod))
+        self._unsure.discard(pod.metadata.uid)
+        for container, resource, count in asked:
             async with self._turns.setdefault(resource, asyncio.Lock()):
                 await self._give(pod, container, resource, count)
 
@@ -241,6 +249,7 @@ class PluginDevices:
 
     def release(self, uid: str) -> None:
         self._near = {key: nodes for key, nodes in self._near.items() if key[0] != uid}
+        self._unsure.discard(uid)
         if self.inventory.release(uid):
             self._save()
 

@@ -171,6 +171,7 @@ async def test_an_agent_that_comes_later_knows_who_has_what(tmp_path: Path) -> N
     async with running(tmp_path) as later:
         assert later.held("u1") == {"c0": ["a"]}
         assert later.devices.counts() == {THING: (0, 0)}
+        assert not later.devices.wants(pod(), is_running=True)
         await later.devices.allocate(pod())  # it has it: nobody is asked, and nobody fails
         node = later.devices.admitting(Node())
         assert node is not None
@@ -201,6 +202,27 @@ async def test_a_plug_in_that_goes_leaves_nothing_to_be_given_and_after_a_while_
         await here.counts((0, 0))
         await here.plug_in(plugin, "q.sock")
         await here.counts((2, 2))
+
+
+async def test_who_did_not_outlive_the_agent_is_not_sure_of_devices(tmp_path: Path) -> None:
+    async with running(tmp_path) as here:
+        plugin = PluginOfDevices()
+        plugin.tell(*healthy("a", "b"))
+        await here.plug_in(plugin)
+        await here.counts((2, 2))
+        await here.devices.allocate(pod("runs"))
+        await here.devices.allocate(pod("ended"))
+    async with running(tmp_path) as here:
+        assert not here.devices.wants(pod("runs"), is_running=True)
+        assert not here.devices.wants(pod("runs"), is_running=False)  # it ended while we looked: its plug-in is awaited
+        assert here.devices.wants(pod("ended"), is_running=False)
+        with pytest.raises(Invalid, match=f"no healthy devices present; cannot allocate unhealthy devices {THING}"):
+            await here.devices.allocate(pod("ended"))
+    async with running(tmp_path) as here:
+        await here.plug_in(plugin)
+        await here.counts((2, 2))
+        await here.devices.allocate(pod("ended"))
+        assert here.held("ended") == {"c0": ["b"]}
 
 
 async def test_a_plug_in_that_registers_again_takes_the_place_of_the_old_one(tmp_path: Path) -> None:

@@ -24,8 +24,9 @@ class ContainerDevices(Struct, frozen=True, kw_only=True):
 
 
 class Devices(Protocol):
-    def wants(self, pod: Pod) -> bool:
-        """Whether a pod asks for devices that it does not have yet."""
+    def wants(self, pod: Pod, *, is_running: bool) -> bool:
+        """Whether a pod asks for devices that it does not have yet, or is not sure to have: those that an earlier agent
+        gave to containers that have ended since. What runs has its own."""
         ...
 
     async def allocate(self, pod: Pod) -> None:
