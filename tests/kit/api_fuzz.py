@@ -118,11 +118,9 @@ def _rarer() -> tuple[tuple[str, str, dict[str, Any]], ...]:
     backend = {"service": {"name": "s", "port": {"number": 80}}}
     rule = {"host": "a.b", "http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}
     peer = {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.1.0.0/16"]}}
-    request = {"name": "r", "exactly": {"deviceClassName": "x"}}
     subject = {"kind": "User", "user": {"name": "u"}}
     verbs = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
     queue = {"limitResponse": {"type": "Queue", "queuing": {"queues": 64}}}
-    pool = {"name": "p", "resourceSliceCount": 1, "generation": 1}
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
     contents: dict[tuple[str, str, str], dict[str, Any]] = {
         ("authentication.k8s.io/v1", "/tokenreviews", "TokenReview"): {"spec": {"token": "a"}},
@@ -154,10 +152,7 @@ def _rarer() -> tuple[tuple[str, str, dict[str, Any]], ...]:
             "spec": {"podSelector": {}, "ingress": [{"ports": [{"port": 80, "endPort": 90}], "from": [peer]}]}
         },
         ("networking.k8s.io/v1", "/servicecidrs", "ServiceCIDR"): {"spec": {"cidrs": ["10.97.0.0/24"]}},
-        ("resource.k8s.io/v1", "resourceclaims", "ResourceClaim"): {"spec": {"devices": {"requests": [request]}}},
-        ("resource.k8s.io/v1", "/resourceslices", "ResourceSlice"): {
-            "spec": {"driver": "d.io", "nodeName": "n", "pool": pool, "devices": [{"name": "dev"}]}
-        },
+        **_devices(),
         **_STORAGE,
     }
     return tuple(
@@ -170,12 +165,33 @@ def _rarer() -> tuple[tuple[str, str, dict[str, Any]], ...]:
     )
 
 
+def _devices() -> dict[tuple[str, str, str], dict[str, Any]]:
+    selectors = [{"cel": {"expression": "device.driver == 'd.io' && device.attributes['d.io'].x > 1"}}]
+    request = {"name": "r", "exactly": {"deviceClassName": "x", "selectors": selectors}}
+    either = {"name": "e", "firstAvailable": [{"name": "s", "deviceClassName": "x", "allocationMode": "All"}]}
+    told = {"opaque": {"driver": "d.io", "parameters": {"a": 1}}}
+    constraint = {"requests": ["r", "e/s"], "matchAttribute": "d.io/x"}
+    asked = {"devices": {"requests": [request, either], "constraints": [constraint], "config": [told]}}
+    attributes = {"x": {"int": 1}, "a.io/v": {"version": "1.0.0"}}
+    offered = [{"name": "dev", "attributes": attributes, "capacity": {"m": {"value": "1Gi"}}}]
+    pool = {"name": "p", "resourceSliceCount": 1, "generation": 1}
+    version = "resource.k8s.io/v1"
+    return {
+        (version, "/deviceclasses", "DeviceClass"): {"spec": {"selectors": selectors, "config": [told]}},
+        (version, "resourceclaims", "ResourceClaim"): {"spec": asked},
+        (version, "resourceclaimtemplates", "ResourceClaimTemplate"): {"spec": {"spec": asked}},
+        (version, "/resourceslices", "ResourceSlice"): {
+            "spec": {"driver": "d.io", "nodeName": "n", "pool": pool, "devices": offered}
+        },
+    }
+
+
 def _entitled(rows: tuple[tuple[str, str, dict[str, Any]], ...]) -> dict[str, dict[str, Any]]:
     made = {}
     for path, which, content in rows:
         version, _, kind = which.rpartition("/")
-        metadata = {"name": "fuzzed", "labels": {"app": "web"}, "annotations": {"a": "b"}}
-        metadata |= content.get("metadata", {})
+        named = {"name": "fuzzed", "labels": {"app": "web"}, "annotations": {"a": "b"}}
+        metadata = {} if "AccessReview" in kind else named | content.get("metadata", {})
         made[path] = {"apiVersion": version, "kind": kind, **content, "metadata": metadata}
     return made
 

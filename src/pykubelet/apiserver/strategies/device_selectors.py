@@ -49,10 +49,10 @@ def device_value(driver: str, device: Object) -> Any:
     attributes, capacity = _Domains(), _Domains()
     for name, given in (device.get("attributes") or {}).items():
         domain, own = _split(name, driver)
-        attributes.setdefault(domain, {})[own] = _value(name, given)
+        attributes.setdefault(domain, {})[own] = _value(name, given or {})
     for name, given in (device.get("capacity") or {}).items():
         domain, own = _split(name, driver)
-        capacity.setdefault(domain, {})[own] = read_amount(str(given.get("value", "0")))
+        capacity.setdefault(domain, {})[own] = read_amount(str((given or {}).get("value", "0")))
     return ObjectValue({"driver": driver, "attributes": attributes, "capacity": capacity}, "kubernetes.DRADevice")
 
 

@@ -153,7 +153,7 @@ def _offered_capacity(spec: Part, drops: bool) -> Iterator[bool]:
     yield from _of_devices("allowMultipleAllocations")(spec, drops)
     for device in spec.get("devices") or ():
         for each in (device.get("capacity") or {}).values():
-            yield from _taken(each, "requestPolicy", drops)
+            yield from _taken(each or {}, "requestPolicy", drops)
 
 
 def _wanted_capacity(spec: Part, drops: bool) -> Iterator[bool]:

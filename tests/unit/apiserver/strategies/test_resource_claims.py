@@ -184,6 +184,7 @@ def test_what_is_switched_off_is_left_out_of_new_objects() -> None:
     drop_disabled(SLICES.resource, found, None)
     left = [{"name": "a"}, {"name": "b", "capacity": {"c": {"value": "1"}}}]
     assert found["spec"] == {"driver": "d.io", "devices": left, "pool": found["spec"]["pool"]}
+    drop_disabled(SLICES.resource, {"spec": {"devices": [{"name": "a", "capacity": {"c": None}}]}}, None)
     again = made(SLICES, spec=copy.deepcopy(given))
     drop_disabled(SLICES.resource, again, copy.deepcopy(again))
     assert again["spec"]["perDeviceNodeSelection"] is True
