@@ -2,7 +2,6 @@
 
 import typing
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
@@ -48,6 +47,8 @@ def _members(hints: Mapping[str, Any], value: Mapping[str, object], path: str) -
         if name in hints:
             yield from _unknown(hints[name], member, f"{path}.{name}" if path else name)
         else:
+            from difflib import get_close_matches  # most manifests have no such field
+
             yield UnknownField(path, name, next(iter(get_close_matches(name, hints, 1)), ""))
 
 

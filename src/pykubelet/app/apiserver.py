@@ -97,9 +97,7 @@ async def run_apiserver(config: ApiServerConfig) -> None:
         means = _registered(server, pki, addresses, config)
         aggregation = _aggregated(server, pki, addresses)
         await _serve(server.application(), config, tls, stack)
-        gc.collect()
-        gc.freeze()  # what is here now stays, and requests leave hardly anything that only a collection would find
-        gc.set_threshold(*_COLLECTED_AFTER)
+        _settle()
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(supervise("serving certificate", tls.run)),
@@ -115,6 +113,14 @@ async def run_apiserver(config: ApiServerConfig) -> None:
             log.info("stopping")
             for task in running:
                 task.cancel()
+
+
+def _settle() -> None:
+    """All is loaded: what is here now stays, and requests leave hardly anything that only a collection would find."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTED_AFTER)
+    gc.enable()
 
 
 def _registered(server: ApiServer, pki: Pki, addresses: ClusterAddresses, config: ApiServerConfig) -> Means:

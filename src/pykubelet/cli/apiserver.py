@@ -83,8 +83,10 @@ def apiserver(
 ) -> None:
     """Run the embedded API server alone, until it is told to stop."""
     import asyncio
+    import gc
     from pathlib import Path
 
+    gc.disable()  # what is loaded stays: it is enabled once all is there
     from pykubelet.app.apiserver import run_apiserver
     from pykubelet.config.apiserver import ApiServerConfig
     from pykubelet.up.folder import default_folder

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pykubelet.apiserver.cel.functions import function, member
 from pykubelet.apiserver.cel.library_standard import quotient
@@ -73,6 +72,8 @@ def _local(moment: Timestamp, zone: str) -> datetime:
         hours, minutes = int(zone[:-3]), int(zone[-2:])
         offset = timedelta(hours=abs(hours), minutes=minutes)
         return moment.moment.astimezone(timezone(-offset if zone[0] == "-" else offset))
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # which asks how this Python was built
+
     try:
         return moment.moment.astimezone(ZoneInfo(zone))
     except (ZoneInfoNotFoundError, ValueError, OSError):
