@@ -465,7 +465,7 @@ def _read(known: Known, update: PodUpdate) -> Known:
     return known
 
 
-@settings(max_examples=150, deadline=timedelta(seconds=1))
+@settings(max_examples=60, deadline=timedelta(seconds=1))
 @given(histories)
 def test_who_follows_the_stream_knows_each_sources_truth(history: list[tuple[str, SourceEvent]]) -> None:
     merge, truth, known = Merge(), Known(), Known()
@@ -480,7 +480,7 @@ def test_who_follows_the_stream_knows_each_sources_truth(history: list[tuple[str
         assert all(is_static(one) == (name != "api") for (name, _), one in known.items())
 
 
-@settings(max_examples=100, deadline=timedelta(seconds=1))
+@settings(max_examples=40, deadline=timedelta(seconds=1))
 @given(st.sampled_from(list(Notify)), histories)
 def test_nothing_is_delivered_twice(notify: Notify, history: list[tuple[str, SourceEvent]]) -> None:
     merge = Merge(notify)
@@ -489,7 +489,7 @@ def test_nothing_is_delivered_twice(notify: Notify, history: list[tuple[str, Sou
         assert merge.apply(source, event, LATER) == ()
 
 
-@settings(max_examples=100, deadline=timedelta(seconds=1))
+@settings(max_examples=40, deadline=timedelta(seconds=1))
 @given(histories)
 def test_deliveries_of_one_event_keep_their_order_and_never_name_a_pod_twice(
     history: list[tuple[str, SourceEvent]],
@@ -507,7 +507,7 @@ def test_deliveries_of_one_event_keep_their_order_and_never_name_a_pod_twice(
         assert not first or any(update.op in (Op.ADD, Op.UPDATE, Op.DELETE) for update in updates)
 
 
-@settings(max_examples=100, deadline=timedelta(seconds=1))
+@settings(max_examples=40, deadline=timedelta(seconds=1))
 @given(st.sampled_from([Notify.SNAPSHOT, Notify.SNAPSHOT_AND_UPDATES]), histories)
 def test_who_follows_snapshots_knows_all_that_is_asked_for(
     notify: Notify, history: list[tuple[str, SourceEvent]]

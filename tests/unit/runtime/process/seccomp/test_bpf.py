@@ -54,7 +54,7 @@ def meant(wanted: Filter, token: int, number: int, arguments: Sequence[int]) -> 
     return wanted.unknown if table and number > max(table) else wanted.default
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     native=tables,
     others=tables,
