@@ -27,6 +27,17 @@ class EndlessStep(RuntimeError):
     """Somebody does something again and again without waiting for anything."""
 
 
+class _NumberedTask(asyncio.Task[T]):
+    """Sets of tasks have the same order in each replay: a TaskGroup cancels its tasks in that of a set."""
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, T], **options: Any) -> None:
+        self._number = number
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SteppedLoop(asyncio.AbstractEventLoop):
     def __init__(self, *, seed: int, now: float = 0.0) -> None:
         self.chance = random.Random(seed)
@@ -108,7 +119,7 @@ class SteppedLoop(asyncio.AbstractEventLoop):
         return asyncio.Future(loop=self)
 
     def create_task(self, coro: Coroutine[Any, Any, T], **options: Any) -> "asyncio.Task[T]":  # type: ignore[override]
-        return asyncio.Task(coro, loop=self, **options)
+        return _NumberedTask(next(self._numbers), coro, loop=self, **options)
 
     def get_debug(self) -> bool:
         return False

@@ -32,6 +32,33 @@ def test_time_stands_still_in_a_step_and_never_goes_back() -> None:
     assert loop.time() == 5.0
 
 
+def test_a_group_ends_its_tasks_in_the_same_order_each_time() -> None:
+    def ended(spread: int) -> list[int]:
+        loop, order = stepped_loop(seed=1), list[int]()
+        elsewhere = list[object]()
+
+        async def wait(number: int) -> None:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                order.append(number)
+
+        async def group() -> None:
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(20):
+                    elsewhere.append(bytearray(spread * number))  # so that tasks do not lie where they lay before
+                    tasks.create_task(wait(number))
+
+        task = loop.create_task(group())
+        loop.begin(0.0)
+        loop.run()
+        task.cancel()
+        loop.run()
+        return order
+
+    assert ended(7) == ended(300) == ended(5000)
+
+
 def test_a_step_inside_of_another_loop_leaves_that_as_it_was() -> None:
     inner, seen = stepped_loop(seed=1), list[object]()
 

@@ -7,13 +7,18 @@ import msgspec
 from kit.moments import one_of_each
 from kit.pods import make_pod
 from pykubelet.pod import moments
+from pykubelet.pod.claims import moments as claim_moments
+from pykubelet.pod.container import volume_moments
+from pykubelet.pod.devices import moments as device_moments
 from pykubelet.pod.moments import Moment, about
 from pykubelet.pod.resize import moments as resize_moments
 
+FILES = (moments, claim_moments, device_moments, resize_moments, volume_moments)
+
 
 def test_every_moment_of_the_file_is_one_of_the_union() -> None:
-    kinds = [each for each in vars(moments).values() if isinstance(each, type)]
-    files = (moments.__name__, resize_moments.__name__)
+    kinds = {each for file in FILES for each in vars(file).values() if isinstance(each, type)}
+    files = {file.__name__ for file in FILES}
     structs = {each for each in kinds if each.__module__ in files and issubclass(each, msgspec.Struct)}
     assert structs == set(get_args(Moment))
     assert len(structs) > 40
@@ -23,6 +28,7 @@ def test_each_belongs_to_one_theme() -> None:
     themes = (
         *(moments.Arrival, moments.Work, moments.Containers),
         *(moments.Probing, moments.Reporting, moments.OfNode, moments.OfApi),
+        *(claim_moments.OfClaims, device_moments.OfDevices),
     )
     for moment in one_of_each():
         assert sum(isinstance(moment, theme) for theme in themes) == 1
