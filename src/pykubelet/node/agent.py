@@ -245,8 +245,6 @@ class Agent:
         for name, task in self._running.items():
             if name in _LISTENING:
                 task.cancel()
-        if self._sync is not None:
-            self._sync.close()
         pods = self.pods()
         self.handlers.remove((pod for pod in pods if _stays_known(pod)), for_good=False)
         self.handlers.remove(pod for pod in pods if not _stays_known(pod))

@@ -1,8 +1,6 @@
 """Devices for pods, from whoever brings them: what plug-ins give to containers, and what was allocated by claims."""
 
-import asyncio
 import logging
-from typing import Final
 
 from pykubelet.api.container import Container
 from pykubelet.api.pod import Pod
@@ -15,8 +13,6 @@ from pykubelet.pod.ports.devices import ContainerDevices
 
 log = logging.getLogger(__name__)
 
-_PATIENCE: Final = 5.0
-
 
 class PodDevices:
     def __init__(self, outside: Dependencies) -> None:
@@ -24,8 +20,6 @@ class PodDevices:
         self._claims = outside.claims
         self._recorder = outside.recorder
         self._journal = outside.journal
-        self.is_closing = False
-        """The agent stops all pods: a driver may well be one of them, and is not waited for."""
 
     async def prepare(self, pod: Pod) -> None:
         """Have its claims made ready, before anything of it runs. Raises ClaimFailed."""
@@ -45,14 +39,9 @@ class PodDevices:
         if self._claims is None:
             return
         try:
-            async with asyncio.timeout(_PATIENCE if self.is_closing else None):
-                await self._claims.unprepare(pod.metadata.uid)
-        except (ClaimFailed, TimeoutError) as error:
-            if self.is_closing:
-                log.warning("pod %s: the next agent has to give back its claims: %s", about(pod), error or "no answer")
-                return
-            if isinstance(error, ClaimFailed):
-                self._note(pod, error)
+            await self._claims.unprepare(pod.metadata.uid)
+        except ClaimFailed as error:
+            self._note(pod, error)
             raise
 
     async def take_up(self, pod: Pod) -> None:

@@ -83,10 +83,6 @@ class PodSync:
         self._resizes = resizes
         self._kuberuntime = KubeRuntime(outside, self._killer, resizes, pinning)
 
-    def close(self) -> None:
-        """All pods are stopped, because the agent is: what others would have to bring is not waited for."""
-        self._pod_devices.is_closing = True
-
     def restart(self, uid: str, container_id: str) -> None:
         self._kuberuntime.restart(uid, container_id)
 
@@ -135,10 +131,10 @@ class PodSync:
         observed = await self._look_and_report_if_possible(pod)
         if observed.is_running:
             raise Retry("some containers do not end")
-        await self._pod_devices.give_back(pod)
         self._prober.remove(pod.metadata.uid)
 
     async def release(self, pod: Pod) -> None:
+        await self._pod_devices.give_back(pod)
         if self._objects is not None:
             self._objects.forget(pod.metadata.uid)
         if self._devices is not None:

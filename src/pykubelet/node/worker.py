@@ -95,6 +95,11 @@ class PodWorker:
                 self._is_interrupted = True
                 self._step.cancel()
 
+    @property
+    def is_at_work(self) -> bool:
+        """Else it rests: until there is news, or until a step that has failed is tried again."""
+        return self._step is not None
+
     def learn(self, pod: Pod) -> None:
         """The pod as its source shows it now, when that is no reason to do anything."""
         self.wish = changed(self.wish, pod=pod)

@@ -14,7 +14,10 @@ from pykubelet.pod.ports.syncer import Syncer
 
 log = logging.getLogger(__name__)
 
-_LETTING_GO: Final = 30.0
+_AT_WORK: Final = 30.0
+_FAILING: Final = 5.0
+"""Seconds without a step forward after which pods that have ended are left, while a try is under way and between
+two."""
 
 
 class PodWorkers:
@@ -88,14 +91,16 @@ class PodWorkers:
         return self._workers
 
     async def all_let_go(self) -> None:
-        """Wait for all that were told to stop. What has ended and cannot be given back for a while, such as a volume
-        whose driver is gone, is written down: the agent that comes next sees to it."""
+        """Wait for all that were told to stop. What has ended and cannot give back what it had, such as a volume or a
+        device whose driver is gone (it may be one of these pods), is written down: the agent that comes next sees to
+        it."""
         now = asyncio.get_running_loop().time
-        until = now() + _LETTING_GO
+        since, before = now(), dict[str, Phase]()
         while left := [each for each in self._workers.values() if each.wish.removed or not each.released.is_set()]:
-            if any(each.phase not in (Phase.RELEASING, Phase.REMOVING) for each in left):
-                until = now() + _LETTING_GO
-            elif now() >= until:
+            phases = {each.wish.pod.metadata.uid: each.phase for each in left}
+            if phases != before or not {Phase.RELEASING, Phase.REMOVING}.issuperset(phases.values()):
+                since, before = now(), phases
+            elif now() - since >= (_AT_WORK if any(each.is_at_work for each in left) else _FAILING):
                 names = ", ".join(sorted(str(about(each.wish.pod)) for each in left))
                 log.warning("these pods have ended, and what they had is left to the agent that comes next: %s", names)
                 return

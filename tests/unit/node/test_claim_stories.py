@@ -153,9 +153,9 @@ async def test_a_pod_that_was_removed_while_the_agent_was_away_is_stopped_first(
 
 
 @virtual_time
-async def test_who_stops_all_pods_does_not_wait_for_a_driver() -> None:
+async def test_who_stops_all_pods_does_not_wait_for_long_for_a_driver() -> None:
     """It may be one of them."""
-    for failure, seconds in ((ClaimFailed("gone", driver="gpu.example.com"), 0.1), (None, 3600.0)):
+    for failure, seconds, longest in ((ClaimFailed("gone", driver="gpu.example.com"), 0.1, 10), (None, 3600.0, 40)):
         world = World()
         world.claims = claims = FakeClaims(world)
         async with world.agent() as node:
@@ -163,7 +163,7 @@ async def test_who_stops_all_pods_does_not_wait_for_a_driver() -> None:
             await eventually(world.runtime.running)
             claims.failure, claims.seconds, began = failure, seconds, world.now()
             await node.agent.stop_pods()
-            assert (world.now() - began).total_seconds() < 10
+            assert (world.now() - began).total_seconds() < longest
         assert not world.runtime.running()
         assert claims.held == {"uid-web"}  # the next agent is told
 

@@ -73,7 +73,7 @@ def _left_behind(seen: Evidence) -> c.Cause | None:
 
 def is_stopping(moments: Sequence[m.Noted]) -> bool:
     phases = (each.moment.phase for each in reversed(moments) if isinstance(each.moment, m.PhaseEntered))
-    return next(phases, None) is m.Phase.STOPPING
+    return next(phases, None) in (m.Phase.STOPPING, m.Phase.RELEASING)
 
 
 def _of_claims(moment: m.Moment) -> c.Cause | None:

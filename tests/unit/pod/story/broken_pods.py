@@ -337,7 +337,7 @@ CASES = (
         "claim that cannot be given back",
         pod(status={"phase": "Failed"}),
         (
-            noted(m.PhaseEntered(m.Phase.STOPPING)),
+            noted(m.PhaseEntered(m.Phase.RELEASING)),
             noted(m.Awaiting("driver", "gpu.example.com", "NodeUnprepareResources: connection refused")),
         ),
         "Waiting",
