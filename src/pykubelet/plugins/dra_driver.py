@@ -15,7 +15,7 @@ from pykubelet.plugins.cdi import check_device_name
 from pykubelet.pod.claims.failures import ClaimFailed
 from pykubelet.pod.claims.health import Health
 from pykubelet.pod.claims.table import HeldClaim, PreparedDevice
-from pykubelet.web.grpc_channel import Channel
+from pykubelet.web.grpc_channel import Channel, code_of
 
 Reply = TypeVar("Reply", bound=Message)
 Called = Callable[[str, str, float], None]
@@ -115,7 +115,7 @@ class DraInstance:
         try:
             return await self._channel.call(method, request, reply)
         except PykubeletError as error:
-            code = error.on_the_wire.partition("code = ")[2].partition(" ")[0] or "Unknown"
+            code = code_of(error) or "Unknown"
             raise self._failed(f"{name}: DRA driver {self.driver}: {as_it_came(error)}") from error
         finally:
             self._called(f"/{method}", code, clock() - began)

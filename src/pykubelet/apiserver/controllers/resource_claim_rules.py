@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from pykubelet.api.rules.pod_claims import PodClaim
+from pykubelet.apiserver.controllers.workloads.ownership import controller_reference
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied
 
@@ -41,21 +42,13 @@ def is_done(pod: Object) -> bool:
 
 def claim_for(pod: Object, wanted: PodClaim, template: Object) -> Object:
     metadata, given = pod["metadata"], at(template, "spec.metadata", {})
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     return {
         "metadata": {
             "generateName": generated_name(metadata["name"], wanted.name),
             "namespace": metadata["namespace"],
             "labels": dict(given.get("labels") or {}),
             "annotations": {**(given.get("annotations") or {}), POD_CLAIM: wanted.name},
-            "ownerReferences": [owner],
+            "ownerReferences": [controller_reference(pod)],
         },
         "spec": copied(at(template, "spec.spec", {})),
     }

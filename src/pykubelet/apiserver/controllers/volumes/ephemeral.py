@@ -4,6 +4,7 @@ from typing import Final
 
 from pykubelet.apiserver.controllers.client import CLAIMS, PODS, ControllerClient
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
+from pykubelet.apiserver.controllers.workloads.ownership import controller_reference
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import ApiError
@@ -58,21 +59,13 @@ class EphemeralVolumes:
 
 def claim_for(pod: Object, volume: Object) -> Object:
     template, metadata = volume["ephemeral"].get("volumeClaimTemplate") or {}, pod["metadata"]
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
     return {
         "metadata": {
             "name": f"{metadata['name']}-{volume['name']}",
             "namespace": metadata["namespace"],
             "labels": at(template, "metadata.labels", {}),
             "annotations": at(template, "metadata.annotations", {}),
-            "ownerReferences": [owner],
+            "ownerReferences": [controller_reference(pod)],
         },
         "spec": copied(template.get("spec") or {}),
     }
