@@ -4,7 +4,6 @@ What is done is written down beside it before it is done (`csi_records.py`): who
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 import os
@@ -15,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
 from pykubelet.api.pod import Pod
+from pykubelet.api.rules.csi_names import attachment_name, own_handle, unique_name
 from pykubelet.api.storage import CSIDriverSpec
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.plugins.csi_expansion import Expansion, Published
 from pykubelet.plugins.csi_records import CsiRecords, Record, Unreadable
 from pykubelet.pod.moments import Journal
-from pykubelet.pod.node.volumes_in_use import VolumesInUse, unique_name
+from pykubelet.pod.node.volumes_in_use import VolumesInUse
 from pykubelet.pod.ports.api import ObjectRecorder
 from pykubelet.pod.ports.csi import CsiApi, CsiMounted, CsiVolume
 from pykubelet.pod.stats.stats import Disk, VolumeHealth
@@ -151,7 +151,7 @@ class CsiDrivers:
             staged = f"{self._records.stage(volume.driver, handle)}/globalmount" if self._stages(driver, volume) else ""
             if not is_there or told.requires_republish:
                 context = await self._attached(volume, told)
-                attachment = attachment_name(handle, volume.driver, self._node)
+                attachment = attachment_name(volume.driver, handle, self._node)
                 await asyncio.to_thread(self._records.write, uid, volume, handle, mode, attachment)
                 await self._stage(volume, driver, context, group)
                 attributes = {**volume.attributes, **await self._about_pod(pod, volume, told)}
@@ -303,7 +303,7 @@ class CsiDrivers:
                 if asyncio.get_running_loop().time() >= until:
                     raise Retry(f"volume {volume.name} cannot be mounted yet: {why}", after=_SOON)
                 await asyncio.sleep(_GLANCE)
-        return await self._api.attached(attachment_name(volume.handle, volume.driver, self._node))
+        return await self._api.attached(attachment_name(volume.driver, volume.handle, self._node))
 
     async def _about_pod(self, pod: Pod, volume: CsiVolume, told: CSIDriverSpec) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -337,15 +337,6 @@ class CsiDrivers:
             return True
         is_one_nodes = bool({"ReadWriteOnce", "ReadWriteOncePod"}.intersection(volume.access_modes))
         return bool(volume.fs_type) and is_one_nodes
-
-
-def own_handle(uid: str, name: str) -> str:
-    """Of a volume that comes and goes with its pod."""
-    return f"csi-{hashlib.sha256(f'{uid}{name}'.encode()).hexdigest()}"
-
-
-def attachment_name(handle: str, driver: str, node: str) -> str:
-    return f"csi-{hashlib.sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
 
 
 def _check(volume: CsiVolume) -> None:

@@ -13,13 +13,12 @@ import pytest
 from kit.csi_driver import RPC, StorageDriver, once
 from kit.csi_world import Api, World, pod, short_folder, volume
 from kit.waiting import eventually
+from pykubelet.api.rules.csi_names import attachment_name, unique_name
 from pykubelet.api.storage import CSIDriverSpec, SecretReference, TokenRequest
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.base.whole_files import draft_of
 from pykubelet.host import mount
 from pykubelet.plugins import csi_driver as wire
-from pykubelet.plugins.csi import attachment_name
-from pykubelet.pod.node.volumes_in_use import unique_name
 from pykubelet.pod.ports.csi import CsiVolume
 
 only_root = pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user mounts nothing")
@@ -48,7 +47,7 @@ async def test_a_volume_is_staged_once_and_published_to_each_pod(root: Path) -> 
             "driverName": "disk.example.com",
             "nodeName": "n1",
             "volumeLifecycleMode": "Persistent",
-            "attachmentID": attachment_name("vol-1", "disk.example.com", "n1"),
+            "attachmentID": attachment_name("disk.example.com", "vol-1", "n1"),
         }
         await world.drivers.tear_down("u1", "pv1")
         assert driver.asked[3:] == ["unpublish vol-1"]
@@ -147,7 +146,7 @@ async def test_a_driver_is_told_what_its_object_says(root: Path) -> None:
     async with world.with_driver(driver):
         with pytest.raises(Retry, match="is being created"):
             await world.drivers.set_up(pod(), wanted, None)
-        api.attachments[attachment_name("vol-1", "disk.example.com", "n1")] = {"device": "/dev/x"}
+        api.attachments[attachment_name("disk.example.com", "vol-1", "n1")] = {"device": "/dev/x"}
         await world.drivers.set_up(pod(), wanted, None)
         await world.drivers.set_up(pod(), wanted, None)
         assert driver.asked.count("publish vol-1") == 2  # it wants to be asked again and again
@@ -300,7 +299,7 @@ NAME = unique_name("disk.example.com", "vol-1")
 @only_root
 async def test_a_volume_is_told_to_be_in_use_before_it_is_mounted_and_until_it_is_gone(root: Path) -> None:
     world, driver = World(root, Api(attach_required=True)), StorageDriver(root)
-    world.api.attachments[attachment_name("vol-1", "disk.example.com", "n1")] = {}
+    world.api.attachments[attachment_name("disk.example.com", "vol-1", "n1")] = {}
     world.is_mute = True
     async with world.with_driver(driver):
         waiting = asyncio.create_task(world.drivers.set_up(pod(), volume(), None))

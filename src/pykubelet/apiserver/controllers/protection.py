@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from pykubelet.apiserver.controllers.client import CLAIMS, PODS, VOLUMES, ControllerClient, Kind
 from pykubelet.apiserver.controllers.volumes.binding_rules import claim_names, own_claim_names
-from pykubelet.apiserver.controllers.volumes.ephemeral import belongs_to
+from pykubelet.apiserver.controllers.workloads.ownership import belongs_to
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.store.port import Event
 from pykubelet.apiserver.strategies.persistent_volume_claims import CLAIM_PROTECTION

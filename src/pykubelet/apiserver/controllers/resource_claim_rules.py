@@ -16,10 +16,6 @@ _LONGEST: Final = 57
 """Of a name to which a hyphen and five letters are added."""
 
 
-def belongs_to(claim: Object, pod: Object) -> bool:
-    return bool(owner_of(claim)[1] == pod["metadata"].get("uid"))
-
-
 def owner_of(claim: Object) -> tuple[str, str]:
     """Name and uid of the pod that it was made for; empty: it was not."""
     for each in at(claim, "metadata.ownerReferences", ()):

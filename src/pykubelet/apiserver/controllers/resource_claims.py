@@ -8,6 +8,7 @@ from pykubelet.api.rules.pod_claims import PodClaim, pod_claims
 from pykubelet.apiserver.controllers import resource_claim_rules as rules
 from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
+from pykubelet.apiserver.controllers.workloads.ownership import belongs_to
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Event
@@ -63,7 +64,7 @@ class ResourceClaims:
             if not wanted.template or not (wanted.claim or wanted.is_awaited):
                 continue
             there = claims.get((pod["metadata"]["namespace"], wanted.claim))
-            if there is not None and rules.belongs_to(there, pod):
+            if there is not None and belongs_to(there, pod):
                 continue
             try:
                 made[wanted.name] = await self._claim_for(pod, wanted, claims)
@@ -78,7 +79,7 @@ class ResourceClaims:
         """The name of the claim that was or is made for the pod. Raises ApiError."""
         for claim in claims.values():
             of_pod = at(claim, "metadata.annotations", {}).get(rules.POD_CLAIM)
-            if of_pod == wanted.name and rules.belongs_to(claim, pod):
+            if of_pod == wanted.name and belongs_to(claim, pod):
                 return str(claim["metadata"]["name"])
         template = await self._client.known(TEMPLATES, pod["metadata"]["namespace"], wanted.template)
         if template is None:
@@ -96,7 +97,7 @@ class ResourceClaims:
         """For a pod that has its node from somebody who knows nothing of claims."""
         for wanted in pod_claims(pod) if at(pod, "spec.nodeName") else ():
             claim = claims.get((pod["metadata"]["namespace"], wanted.claim))
-            if claim is None or (wanted.template and not rules.belongs_to(claim, pod)):
+            if claim is None or (wanted.template and not belongs_to(claim, pod)):
                 continue
             if rules.reserved_for(claim, pod) is not None:
                 how = partial(rules.reserved_for, pod=pod)

@@ -9,11 +9,6 @@ from collections.abc import Callable
 from pykubelet.api.node import NodeStatus
 
 
-def unique_name(driver: str, handle: str) -> str:
-    """As the node's status and those who attach volumes call it."""
-    return f"kubernetes.io/csi/{driver}^{handle}"
-
-
 class VolumesInUse:
     """`shown` is the node's status as an API server shows it now, None while that is unknown; `changed` is called when
     there is something new to tell. Holders are pods, by uid, each with any number of volumes."""

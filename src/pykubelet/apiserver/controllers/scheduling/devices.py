@@ -11,7 +11,6 @@ from msgspec import Struct
 from pykubelet.api.rules.pod_claims import pod_claims
 from pykubelet.apiserver.controllers.resource_claim_rules import (
     FINALIZER,
-    belongs_to,
     is_protected,
     is_reserved,
     reserved_for,
@@ -24,6 +23,7 @@ from pykubelet.apiserver.controllers.scheduling.device_pools import (
     selects,
 )
 from pykubelet.apiserver.controllers.scheduling.fit import Place
+from pykubelet.apiserver.controllers.workloads.ownership import belongs_to
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied
 

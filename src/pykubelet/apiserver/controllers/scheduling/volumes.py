@@ -16,7 +16,7 @@ from pykubelet.apiserver.controllers.scheduling.volume_limits import (
     driver_volume,
 )
 from pykubelet.apiserver.controllers.volumes import binding_rules as rules
-from pykubelet.apiserver.controllers.volumes.ephemeral import belongs_to
+from pykubelet.apiserver.controllers.workloads.ownership import belongs_to
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.storage_classes import class_of
 

@@ -5,21 +5,20 @@ thing that has to be remembered is since when nobody wants an attachment any lon
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Final
 
 from msgspec import Struct
 
+from pykubelet.api.rules.csi_names import attachment_name, of_unique_name, unique_name
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.volumes.binding_rules import claim_names, own_claim_names
-from pykubelet.apiserver.controllers.volumes.ephemeral import belongs_to
+from pykubelet.apiserver.controllers.workloads.ownership import belongs_to
 from pykubelet.apiserver.objects import Object, at
 
 MANAGED: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 PATIENCE: Final = 360.0
 """Seconds for which a node that is not well may keep what nobody wants any longer."""
-_PREFIX: Final = "kubernetes.io/csi/"
 
 
 class Attachable(Struct, frozen=True):
@@ -34,7 +33,7 @@ class Attachable(Struct, frozen=True):
     @property
     def name(self) -> str:
         """By which nodes speak of it."""
-        return f"{_PREFIX}{self.driver}^{self.handle}"
+        return unique_name(self.driver, self.handle)
 
     def at_node(self, node: str) -> str:
         """The name of its attachment."""
@@ -89,10 +88,6 @@ class Plan(Struct, frozen=True):
     attach: tuple[Wish, ...]
     blocked: tuple[tuple[Wish, tuple[str, ...]], ...]
     """Each with the nodes that have the volume now."""
-
-
-def attachment_name(driver: str, handle: str, node: str) -> str:
-    return f"csi-{sha256(f'{handle}{driver}{node}'.encode()).hexdigest()}"
 
 
 # --- what is there
@@ -156,8 +151,8 @@ def attachment(obj: Object, volumes: Mapping[str, Attachable], hosts: Mapping[st
 
 
 def _attachment_of(volume: str, node: str) -> str:
-    driver, found, handle = volume.removeprefix(_PREFIX).partition("^")
-    return attachment_name(driver, handle, node) if found and volume.startswith(_PREFIX) else ""
+    found = of_unique_name(volume)
+    return attachment_name(*found, node) if found is not None else ""
 
 
 # --- what is wanted
@@ -237,7 +232,7 @@ def reported(node: Host, there: Iterable[Attachment], leaving: Iterable[str]) ->
         for each in there
         if each.node == node.name and each.is_attached and not each.is_leaving and each.name not in gone
     }
-    kept = [each for each in node.attached if not each.get("name", "").startswith(_PREFIX) or each["name"] in ours]
+    kept = [each for each in node.attached if of_unique_name(each.get("name", "")) is None or each["name"] in ours]
     have = {each["name"] for each in kept}
     result = [*kept, *({"name": name, "devicePath": ""} for name in sorted(ours - have))]
     return None if result == list(node.attached) else result

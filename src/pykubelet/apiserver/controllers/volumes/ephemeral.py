@@ -4,7 +4,7 @@ from typing import Final
 
 from pykubelet.apiserver.controllers.client import CLAIMS, PODS, ControllerClient
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
-from pykubelet.apiserver.controllers.workloads.ownership import controller_reference
+from pykubelet.apiserver.controllers.workloads.ownership import belongs_to, controller_reference
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import ApiError
@@ -69,8 +69,3 @@ def claim_for(pod: Object, volume: Object) -> Object:
         },
         "spec": copied(template.get("spec") or {}),
     }
-
-
-def belongs_to(claim: Object, pod: Object) -> bool:
-    owners = at(claim, "metadata.ownerReferences", ())
-    return any(each.get("controller") and each.get("uid") == pod["metadata"]["uid"] for each in owners)

@@ -101,6 +101,11 @@ def controller_reference(owner: Object) -> dict[str, Any]:
     }
 
 
+def belongs_to(obj: Object, owner: Object) -> bool:
+    """Whether it was made for its owner, and is controlled by it."""
+    return bool(controller_of(obj).get("uid") == owner["metadata"]["uid"])
+
+
 def selector_of(obj: Object) -> Selector | None:
     """The selector of a workload; None when it makes no sense or is empty, and then finds nothing."""
     given = at(obj, "spec.selector")
