@@ -148,7 +148,7 @@ class CsiDrivers:
         async with self._turn(volume.driver, handle):
             self._hold(uid, volume, told)
             is_there = await asyncio.to_thread(self._is_mounted, target)
-            staged = f"{self._records.stage(volume.driver, handle)}/globalmount" if self._stages(driver, volume) else ""
+            staged = self._records.staged_at(volume.driver, handle) if self._stages(driver, volume) else ""
             if not is_there or told.requires_republish:
                 context = await self._attached(volume, told)
                 attachment = attachment_name(volume.driver, handle, self._node)
@@ -228,7 +228,7 @@ class CsiDrivers:
         key = volume.driver, volume.handle
         if not self._stages(driver, volume) or key in self._staged:
             return
-        path = f"{self._records.stage(*key)}/globalmount"
+        path = self._records.staged_at(*key)
         if not await asyncio.to_thread(self._is_staged_before, *key):
             secrets = await self._secrets(volume.stage_secret)
             await driver.stage(volume, path, context=context, secrets=secrets, group=group)
@@ -236,7 +236,7 @@ class CsiDrivers:
 
     def _is_staged_before(self, driver: str, handle: str) -> bool:
         """By an earlier agent; else it is written down that it will be."""
-        path = f"{self._records.stage(driver, handle)}/globalmount"
+        path = self._records.staged_at(driver, handle)
         if self._records.is_staged(driver, handle) and self._is_mounted(path):
             return True
         self._records.write_stage(driver, handle)
@@ -251,7 +251,7 @@ class CsiDrivers:
             self._expansion.forget(name, handle)
         if not await asyncio.to_thread(self._records.is_staged, name, handle):
             return
-        path = f"{self._records.stage(name, handle)}/globalmount"
+        path = self._records.staged_at(name, handle)
         self._staged.discard((name, handle))
         if driver.stages:
             await driver.unstage(handle, path)

@@ -58,8 +58,11 @@ class CsiRecords:
         return f"{self.folder(uid, name)}/mount"
 
     def stage(self, driver: str, handle: str) -> str:
-        """The folder of what all pods share; it is staged in `globalmount` there."""
+        """The folder of what all pods share."""
         return f"{self._root}/plugins/{PLUGIN}/{driver}/{hashlib.sha256(handle.encode()).hexdigest()}"
+
+    def staged_at(self, driver: str, handle: str) -> str:
+        return f"{self.stage(driver, handle)}/globalmount"
 
     # --- what is there
 
@@ -132,12 +135,9 @@ class CsiRecords:
         _prepare(folder, folder, data)
         os.makedirs(os.path.dirname(self.target(uid, volume.name, is_block=volume.is_block)), 0o750, exist_ok=True)
 
-    def write_stage(self, driver: str, handle: str) -> str:
-        """-> where to stage it."""
-        folder = self.stage(driver, handle)
-        path = f"{folder}/globalmount"
-        _prepare(path, folder, {"driverName": driver, "volumeHandle": handle})
-        return path
+    def write_stage(self, driver: str, handle: str) -> None:
+        data = {"driverName": driver, "volumeHandle": handle}
+        _prepare(self.staged_at(driver, handle), self.stage(driver, handle), data)
 
     def forget(self, uid: str, name: str) -> None:
         if os.path.islink(self.folder(uid, name)):

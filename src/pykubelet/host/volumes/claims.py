@@ -20,8 +20,7 @@ from pykubelet.host.threads import in_thread
 from pykubelet.host.volumes.csi import claimed, mounted
 from pykubelet.host.volumes.host_path import check_host_path
 from pykubelet.host.volumes.made_folders import MadeFolders
-from pykubelet.host.volumes.nfs import FOLDER as NFS
-from pykubelet.host.volumes.nfs import mount_nfs
+from pykubelet.host.volumes.nfs import Nfs, mount_nfs
 from pykubelet.host.volumes.ownership import give_to_pod
 from pykubelet.pod.container.csi_migration import migrated
 from pykubelet.pod.container.failures import Unsupported
@@ -29,7 +28,7 @@ from pykubelet.pod.container.references import claim_of
 from pykubelet.pod.ports.api import VolumeClaims
 from pykubelet.pod.ports.csi import CsiVolumes
 
-LOCAL: Final = "kubernetes.io~local-volume"
+_LOCAL: Final = "kubernetes.io/local-volume"
 _NO_ISCSI: Final = "iSCSI volumes are left to a CSI driver here: install one, such as iscsi.csi.k8s.io, and name it"
 
 ThisNode = Callable[[], tuple[str, Mapping[str, str]]]
@@ -121,8 +120,6 @@ class ClaimedVolumes:
 
     async def _made(self, pod: Pod, volume: Volume, found: ClaimedVolume) -> str:
         spec, name = found.volume.spec, found.volume.metadata.name
-        if "/" in name or name in ("", ".", ".."):
-            raise Invalid(f"{name!r} is no name of a volume")
         if spec.host_path is not None:
             if found.volume.metadata.annotations.get(PROVISIONED_BY) == HOST_PATH_PROVISIONER:
                 await self._folders.make(name, spec.host_path.path)  # where it was asked for, there may be none yet
@@ -131,7 +128,7 @@ class ClaimedVolumes:
         if spec.local is not None:
             return await self._local(pod, volume, spec, spec.local, name)
         if spec.nfs is not None:
-            target = self._target(pod, NFS, name)
+            target = self._target(pod, Nfs.plugin, name)
             await mount_nfs(spec.nfs, spec.mount_options, target)
             return target
         if spec.csi is not None and self._drivers is not None:
@@ -153,7 +150,7 @@ class ClaimedVolumes:
             return local.path
         if not stat.S_ISDIR(mode):
             raise Invalid(f'local volume "{name}": {local.path} is no folder; mount its file system and name that')
-        target = self._target(pod, LOCAL, name)
+        target = self._target(pod, _LOCAL, name)
         await in_thread(_bind, local.path, target)
         claim = volume.persistent_volume_claim
         if claim is None or not claim.read_only:
@@ -161,7 +158,7 @@ class ClaimedVolumes:
         return target
 
     def _target(self, pod: Pod, plugin: str, name: str) -> str:
-        return os.path.join(self._dirs.volumes(pod.metadata.uid), plugin, name)
+        return self._dirs.volume(pod.metadata.uid, plugin, name)
 
 
 def _mode_of(path: str) -> int:

@@ -13,7 +13,6 @@ from pykubelet.host import mount
 from pykubelet.host.dirs import PodDirs
 from pykubelet.host.threads import in_thread
 
-FOLDER: Final = "kubernetes.io~nfs"
 _MOUNTING: Final = 60.0
 
 
