@@ -80,7 +80,7 @@ class WebhookClient:
         ) as answer:
             if answer.status != 200:
                 raise CallFailed(f'failed to call webhook: Post "{target.shown}": it answers with {answer.status}')
-            return await _read(answer)
+            return await whole(answer)
 
     async def _target(self, hook: Hook) -> Target:
         if hook.service is None:
@@ -142,12 +142,13 @@ def ready(endpoints: Object, port: str) -> Iterator[tuple[str, int]]:
                 yield address["ip"], number
 
 
-async def _read(answer: aiohttp.ClientResponse) -> bytes:
+async def whole(answer: aiohttp.ClientResponse) -> bytes:
+    """Its body, however many pieces it comes in. Raises ValueError for one that is too large."""
     parts, size = [], 0
     async for part in answer.content.iter_chunked(_PIECE):
         size += len(part)
         if size > MOST_BYTES:
-            raise CallFailed(f"failed to call webhook: its answer is larger than {MOST_BYTES} bytes")
+            raise ValueError(f"its answer is larger than {MOST_BYTES} bytes")
         parts.append(part)
     return b"".join(parts)
 

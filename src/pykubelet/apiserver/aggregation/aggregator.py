@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 
 from pykubelet.api.struct import rfc3339
-from pykubelet.apiserver.admission.client import Fault, NoEndpoint, service_endpoint
+from pykubelet.apiserver.admission.client import Fault, NoEndpoint, service_endpoint, whole
 from pykubelet.apiserver.aggregation.remotes import KIND, Remote, Remotes, user_headers
 from pykubelet.apiserver.controllers.client import ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition, conditioned
@@ -35,8 +35,9 @@ SERVICES: Final[Kind] = ("", "services")
 SLICES: Final[Kind] = ("discovery.k8s.io", "endpointslices")
 _SELF: Final = User("system:kube-aggregator", (MASTERS,))
 _LOOK_AGAIN: Final = 30.0
+_REST: Final = 1.0
+"""Seconds between two looks: services of others change often, and so may what a server says of itself."""
 _SHORT: Final = aiohttp.ClientTimeout(total=5.0)
-_MOST_BYTES: Final = 3 << 20
 _UNAVAILABLE: Final = "service unavailable\n"
 
 
@@ -80,7 +81,12 @@ class Aggregator:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._client.follow(self.sync, KIND, SERVICES, SLICES, most=_LOOK_AGAIN)
+
+        async def look() -> None:
+            await self.sync()
+            await asyncio.sleep(_REST)
+
+        await self._client.follow(look, KIND, SERVICES, SLICES, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
         await asyncio.gather(*(self._look_at(each) for each in self._remotes))
@@ -140,7 +146,7 @@ class Aggregator:
                 async with asking as answer:
                     if answer.status // 100 != 2:
                         return None, f"failing or missing response from {url}: bad status from {url}: {answer.status}"
-                    body = await answer.content.read(_MOST_BYTES)
+                    body = await whole(answer)
             listed = msgspec.json.decode(body, type=_ResourceList)
         except NoEndpoint as error:
             return None, str(error)

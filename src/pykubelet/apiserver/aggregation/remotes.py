@@ -42,10 +42,11 @@ class Remote(msgspec.Struct, frozen=True):
 
 
 def remote_of(api_service: Object) -> Remote | None:
-    """None: it is answered here, or is the core group, which nobody else is believed about."""
+    """None: it is answered here, or is a group which nobody else is believed about: the core, and that of APIServices
+    themselves, with which this could not be undone."""
     spec = api_service["spec"]
     service = spec.get("service")
-    if not service or not spec.get("group"):
+    if not service or spec.get("group", "") in ("", KIND[0]):
         return None
     conditions = at(api_service, "status.conditions", ())
     try:

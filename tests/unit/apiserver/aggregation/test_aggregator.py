@@ -1,9 +1,11 @@
 """Another API server behind ours, over real TLS: found, asked as somebody, listed, and missed when it is gone."""
 
+import asyncio
 import base64
+import json
 import ssl
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,8 @@ class Elsewhere:
         self.authority = Authority("others")
         self.asked: list[web.Request] = []
         self.code = 200
+        self.many = 0
+        """Resources that it says it has beside those of metrics."""
         issued = self.authority.issue("metrics", hosts=["metrics.kube-system.svc"])
         file = folder / "elsewhere.pem"
         file.write_bytes(issued.certificate + issued.key)
@@ -49,8 +53,19 @@ class Elsewhere:
                 "kind": "APIResourceList",
                 "resources": [PODS, {"name": "pods/log", "kind": "Log", "verbs": ["get"]}],
             }
+            if self.many:
+                return await self.answer_in_pieces(request, body)
             return web.json_response(body, status=self.code)
         return web.json_response({"kind": "PodMetricsList", "items": [], "told": await request.text()})
+
+    async def answer_in_pieces(self, request: web.Request, body: Any) -> Any:
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        more = [{**PODS, "name": f"pods{number}"} for number in range(self.many)]
+        text = json.dumps({**body, "resources": [*body["resources"], *more]}).encode()
+        for place in range(0, len(text), 32 << 10):
+            await response.write(text[place : place + (32 << 10)])
+        return response
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[int, None]:
@@ -192,6 +207,43 @@ async def test_one_that_fails_or_may_not_be_called_is_not_available(aggregated: 
         assert await aggregated.available() == ("False", "FailedDiscoveryCheck")
         aggregated.elsewhere.code, aggregated.fault = 200, "the API server itself"
         assert await aggregated.available() == ("False", "FailedDiscoveryCheck")
+
+
+async def test_a_long_list_is_read_to_its_end_and_one_without_end_is_not(aggregated: Aggregated) -> None:
+    async with aggregated.elsewhere.running() as port:
+        await aggregated.install(port)
+        aggregated.elsewhere.many = 3_000
+        assert await aggregated.available() == ("True", "Passed")
+        assert len((await aggregated.say("GET", f"/apis/{GROUP}/v1beta1"))["resources"]) == 3_002
+        aggregated.elsewhere.many = 40_000
+        assert await aggregated.available() == ("False", "FailedDiscoveryCheck")
+
+
+async def test_who_answers_for_api_services_stays_here_or_nobody_could_undo_it(aggregated: Aggregated) -> None:
+    group = "apiregistration.k8s.io"
+    spec = {"group": group, "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
+    spec |= {"service": {"name": "a", "namespace": "b"}, "insecureSkipTLSVerify": True}
+    await aggregated.say("POST", SERVICES, {"metadata": {"name": f"v1.{group}"}, "spec": spec})
+    await aggregated.say("DELETE", f"{SERVICES}/v1.{group}")
+
+
+async def test_a_server_is_asked_once_a_second_at_most_however_often_services_change(
+    aggregated: Aggregated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    async def look() -> None:
+        nonlocal looks
+        looks += 1
+        new = {"metadata": {"name": f"another-{looks}"}, "spec": {"ports": [{"port": 80}]}}
+        await aggregated.say("POST", f"{CORE}/services", new)
+
+    await aggregated.install(0)
+    monkeypatch.setattr(aggregated.aggregator, "sync", look)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await aggregated.aggregator.run()
+    assert looks == 1
 
 
 async def test_without_one_metrics_are_ours_and_every_version_that_is_served_has_an_api_service(
