@@ -12,10 +12,10 @@ from msgspec import Struct
 from pykubelet.apiserver.controllers.scheduling.device_pools import (
     Device,
     DeviceId,
-    OutOfBudget,
     Pool,
     Supply,
     Unallocatable,
+    spend,
 )
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.device_selectors import attribute
@@ -105,6 +105,7 @@ def _wanted(
             state = "being updated" if pool.is_incomplete else "invalid"
             said = f"asks for all devices, but resource pool {pool} is currently {state}"
             raise Unallocatable(f"{whose}, request {sub or request}: {said}")
+        spend(budget, len(pool.devices))
         every += [device for device in pool.devices if _is_meant(supply, one, device, budget)]
     return Wanted(whose, request, sub, spec, known, len(every), tuple(every))
 
@@ -142,9 +143,7 @@ class _Search:
     def found(self) -> list[list[Picked]] | None:
         stack: list[Iterator[Turn]] = [self._turns((0, 0, -1, 0))]
         while stack:
-            self._budget.left -= 1
-            if self._budget.left <= 0:
-                raise OutOfBudget
+            spend(self._budget, 1)
             following = next(stack[-1], None)
             if following is None:
                 stack.pop()
@@ -191,9 +190,7 @@ class _Search:
             if pool.duplicate:
                 raise Unallocatable(f"pool {pool.name} is invalid: duplicate device name {pool.duplicate}")
             for device in pool.devices:
-                self._budget.left -= 1
-                if self._budget.left <= 0:
-                    raise OutOfBudget
+                spend(self._budget, 1)
                 if not self._is_free(wanted, claim, device):
                     continue
                 key = id(wanted), device.id
@@ -211,6 +208,7 @@ class _Search:
 
     def _is_allowed(self, wanted: Wanted, claim: int, device: Device) -> bool:
         """By the constraints of the claim: all devices that one is about have the same."""
+        spend(self._budget, len(self._constraints[claim]))
         for constraint in self._constraints[claim]:
             if not _concerns(constraint, wanted):
                 continue
@@ -219,6 +217,7 @@ class _Search:
             if value is None:
                 return False
             for each in self._picked[claim]:
+                spend(self._budget, 1)
                 if _concerns(constraint, each.wanted):
                     if attribute(each.device.driver, each.device.obj, name) != value:
                         return False

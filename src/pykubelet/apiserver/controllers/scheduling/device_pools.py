@@ -28,6 +28,13 @@ class OutOfBudget(Exception):
     """It would take too long to find out."""
 
 
+def spend(budget: "Budget", cost: int) -> None:
+    """Raises OutOfBudget."""
+    budget.left -= cost
+    if budget.left <= 0:
+        raise OutOfBudget
+
+
 class Device(Struct, frozen=True, eq=False):
     id: DeviceId
     obj: Object
@@ -117,9 +124,7 @@ class Supply(Struct):
         """To make it ready costs as much as it is long, once. Raises CompileError and OutOfBudget."""
         found = self._programs.get(expression)
         if found is None:
-            budget.left -= len(expression)
-            if budget.left <= 0:
-                raise OutOfBudget
+            spend(budget, len(expression))
             found = self._programs[expression] = compiled(expression)
         return found
 

@@ -6,6 +6,7 @@ import pytest
 
 from kit.devices import device, device_claim, device_class, device_slice, request, wanted
 from pykubelet.apiserver.cel.program import Budget
+from pykubelet.apiserver.controllers.scheduling import device_allocation
 from pykubelet.apiserver.controllers.scheduling.device_allocation import allocate
 from pykubelet.apiserver.controllers.scheduling.device_pools import OutOfBudget, Supply, Unallocatable
 from pykubelet.apiserver.objects import Object
@@ -161,3 +162,27 @@ def test_a_wild_claim_is_given_up_and_a_large_one_is_not() -> None:
     costly = f"{many}.all(a, {many}.all(b, {many}.all(c, a + b + c < 1000)))"
     with pytest.raises(OutOfBudget):
         given(slices, device_claim("c", request("r", costly)), budget=20_000)
+
+
+def test_what_constraints_and_those_who_want_all_take_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    slices = [device_slice("many", *(device(f"d{n:03}", half=n % 2, own=n) for n in range(1000)))]
+    every = device_claim("c", *(request(f"r{n}", allocationMode="All") for n in range(32)))
+    with pytest.raises(OutOfBudget):
+        given(slices, every, budget=20_000)
+
+    compared = 0
+
+    def counted(constraint: Object, wanted: Any) -> bool:
+        nonlocal compared
+        compared += 1
+        return concerns(constraint, wanted)
+
+    concerns = device_allocation._concerns
+    monkeypatch.setattr(device_allocation, "_concerns", counted)
+    last = {"requests": ["r30", "r31"]}
+    same = [{**last, "matchAttribute": "gpu.example.com/half"}] * 31 + [
+        {**last, "matchAttribute": "gpu.example.com/own"}
+    ]
+    with pytest.raises(OutOfBudget):
+        given(slices, device_claim("c", *(request(f"r{n}") for n in range(32)), constraints=same), budget=20_000)
+    assert compared <= 20_000
