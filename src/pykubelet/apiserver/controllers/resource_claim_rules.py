@@ -24,6 +24,12 @@ def owner_of(claim: Object) -> tuple[str, str]:
     return "", ""
 
 
+def made_for(claim: Object) -> tuple[str, str, str]:
+    """Namespace and uid of the pod that it was made for, and what that calls it."""
+    namespace, called = at(claim, "metadata.namespace", ""), at(claim, "metadata.annotations", {}).get(POD_CLAIM, "")
+    return namespace, owner_of(claim)[1], called
+
+
 def is_reserved(claim: Object, pod: Object) -> bool:
     uid = pod["metadata"].get("uid")
     return any(each.get("uid") == uid for each in at(claim, "status.reservedFor", ()))

@@ -1,6 +1,7 @@
 """Claims on devices come from templates with the pods that need them, and go with them; who has ended gives back what
 he had reserved, and with the last of them the devices are free."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -46,10 +47,11 @@ class ResourceClaims:
         if not pods and not await client.entries(DEVICE_CLAIMS):
             return
         claims = {_key(each): each for each in await client.all(DEVICE_CLAIMS)}
+        made = {rules.made_for(each): each["metadata"]["name"] for each in reversed(claims.values())}
         for pod in pods:
             if not at(pod, "metadata.deletionTimestamp") and not rules.is_done(pod):
                 with client.apart(f"pod {'/'.join(_key(pod))}"):
-                    await self._provide(pod, claims)
+                    await self._provide(pod, claims, made)
                     await self._reserve(pod, claims)
         known = {_key(pod): pod for pod in pods}
         for claim in await client.all(DEVICE_CLAIMS):
@@ -58,16 +60,18 @@ class ResourceClaims:
 
     # --- for pods
 
-    async def _provide(self, pod: Object, claims: Claims) -> None:
+    async def _provide(self, pod: Object, claims: Claims, there: Mapping[tuple[str, str, str], str]) -> None:
+        """`there` are the names of claims that were made, by pod and by what it calls them."""
         made: dict[str, str] = {}
         for wanted in pod_claims(pod):
             if not wanted.template or not (wanted.claim or wanted.is_awaited):
                 continue
-            there = claims.get((pod["metadata"]["namespace"], wanted.claim))
-            if there is not None and belongs_to(there, pod):
+            known = claims.get((pod["metadata"]["namespace"], wanted.claim))
+            if known is not None and belongs_to(known, pod):
                 continue
+            name = there.get((pod["metadata"]["namespace"], pod["metadata"]["uid"], wanted.name))
             try:
-                made[wanted.name] = await self._claim_for(pod, wanted, claims)
+                made[wanted.name] = name or await self._claim_for(pod, wanted, claims)
             except ApiError as error:
                 text = f"PodResourceClaim {wanted.name}: {error.message}"
                 await self._events.record(pod, "Warning", "FailedResourceClaimCreation", text)
@@ -76,11 +80,7 @@ class ResourceClaims:
             await self._client.change(PODS, pod, partial(rules.named, made=made), part="status")
 
     async def _claim_for(self, pod: Object, wanted: PodClaim, claims: Claims) -> str:
-        """The name of the claim that was or is made for the pod. Raises ApiError."""
-        for claim in claims.values():
-            of_pod = at(claim, "metadata.annotations", {}).get(rules.POD_CLAIM)
-            if of_pod == wanted.name and belongs_to(claim, pod):
-                return str(claim["metadata"]["name"])
+        """The name of the claim that is made for the pod. Raises ApiError."""
         template = await self._client.known(TEMPLATES, pod["metadata"]["namespace"], wanted.template)
         if template is None:
             missing = f'resource claim template "{wanted.template}": '

@@ -257,6 +257,10 @@ class Strategy:
 
     # --- for subclasses
 
+    def is_heavy(self, obj: Object) -> bool:
+        """Whether it takes long to find what is wrong with a new object, small as it may be."""
+        return False
+
     def content_faults(self, obj: Object) -> Iterator[FieldError]:
         """What is wrong with an object however it is written."""
         return iter(())

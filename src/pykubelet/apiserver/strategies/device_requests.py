@@ -17,6 +17,7 @@ MOST: Final = 32
 LONGEST_PARAMETERS: Final = 10 << 10
 _LONGEST_TOGETHER: Final = 256 << 10
 """Of all expressions of a claim: upstream knows no such limit, and takes less time to make them ready."""
+_LIGHT: Final = 1 << 10
 _MODES: Final = ("All", "ExactCount")
 _MOST_ALTERNATIVES: Final = 8
 _EFFECTS: Final = ("NoExecute", "NoSchedule")
@@ -81,7 +82,7 @@ def claim_faults(spec: Object, field: str) -> Faults:
     devices, field = spec.get("devices") or {}, f"{field}.devices"
     requests = devices.get("requests") or []
     known = request_names(spec)
-    if _size_of_expressions(requests) > _LONGEST_TOGETHER:
+    if _size_of_expressions(spec) > _LONGEST_TOGETHER:
         yield too_long(f"{field}.requests", _LONGEST_TOGETHER)
         return
     yield from listed(f"{field}.requests", requests, MOST, _request_faults)
@@ -102,7 +103,13 @@ def claim_faults(spec: Object, field: str) -> Faults:
     yield from listed(f"{field}.config", devices.get("config") or (), MOST, configuration)
 
 
-def _size_of_expressions(requests: Sequence[Object]) -> int:
+def is_heavy(spec: Object) -> bool:
+    """Whether its expressions take long to be made ready: some microseconds for each letter."""
+    return _size_of_expressions(spec) > _LIGHT
+
+
+def _size_of_expressions(spec: Object) -> int:
+    requests = at(spec, "devices.requests", ())
     selectors = (one for request in requests for each in _asked(request) for one in each.get("selectors") or ())
     return sum(len(at(each, "cel.expression", "")) for each in selectors)
 

@@ -46,6 +46,14 @@ async def check_administration(strategy: Strategy, obj: Object, field: str, look
         raise status.invalid(resource.kind, resource.group, name, [forbidden(field, said)])
 
 
+def _update_faults(strategy: Strategy, obj: Object, old: Object) -> Faults:
+    """What stays as it is was looked at before: its expressions are not made ready again."""
+    yield from strategy.validate_meta(obj)
+    if not same(obj.get("spec"), old.get("spec")):
+        yield from strategy.content_faults(obj)
+        yield invalid("spec", obj.get("spec"), "field is immutable")
+
+
 class ResourceClaimStrategy(Strategy):
     def normal(self, obj: Object) -> Object:
         result = super().normal(obj)
@@ -64,6 +72,9 @@ class ResourceClaimStrategy(Strategy):
         if subresource == "status":
             _tidy(obj, old)
 
+    def is_heavy(self, obj: Object) -> bool:
+        return requests.is_heavy(obj["spec"])
+
     def content_faults(self, obj: Object) -> Faults:
         yield from requests.claim_faults(obj["spec"], "spec")
 
@@ -72,9 +83,7 @@ class ResourceClaimStrategy(Strategy):
             yield from self.validate_meta(obj)
             yield from status_faults(obj, old)
             return
-        yield from super().validate_update(obj, old, subresource)
-        if not same(obj.get("spec"), old.get("spec")):
-            yield invalid("spec", obj.get("spec"), "field is immutable")
+        yield from _update_faults(self, obj, old)
 
 
 class ResourceClaimTemplateStrategy(Strategy):
@@ -86,14 +95,15 @@ class ResourceClaimTemplateStrategy(Strategy):
     async def admit(self, obj: Object, old: Object | None, subresource: str, lookup: Lookup) -> None:
         await check_administration(self, obj, requests.administered(obj["spec"]["spec"]) if old is None else "", lookup)
 
+    def is_heavy(self, obj: Object) -> bool:
+        return requests.is_heavy(obj["spec"]["spec"])
+
     def content_faults(self, obj: Object) -> Faults:
         yield from validate_labels(at(obj, "spec.metadata.labels", {}), "spec.metadata.labels")
         yield from requests.claim_faults(obj["spec"]["spec"], "spec.spec")
 
     def validate_update(self, obj: Object, old: Object, subresource: str) -> Faults:
-        yield from super().validate_update(obj, old, subresource)
-        if not same(obj.get("spec"), old.get("spec")):
-            yield invalid("spec", obj.get("spec"), "field is immutable")
+        yield from _update_faults(self, obj, old)
 
 
 # --- the status of a claim
@@ -242,5 +252,6 @@ def _condition_faults(each: Object, path: str) -> Faults:
 def _address_faults(address: str, path: str) -> Faults:
     """With its prefix, as `ip address` shows it."""
     own, slash, prefix = address.partition("/")
-    if not slash or names.ip_address(own) or not prefix.isdecimal() or int(prefix) > (128 if ":" in own else 32):
+    is_number = prefix.isdecimal() and len(prefix) <= 3
+    if not slash or names.ip_address(own) or not is_number or int(prefix) > (128 if ":" in own else 32):
         yield invalid(path, address, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from pykubelet.api.codec import to_builtins
+from pykubelet.api.field_errors import FieldError
 from pykubelet.api.validation import names
 from pykubelet.api.validation.pod import MOST_FAULTS
 from pykubelet.apiserver import status
@@ -119,8 +120,11 @@ class Writer:
         metadata["uid"], metadata["creationTimestamp"] = new_uid(), timestamp(backend.now())
         drop_disabled(resource, obj, None)
         strategy.prepare_create(obj, backend.now())
-        errors = list(islice(strategy.validate(obj), MOST_FAULTS))
-        if errors:
+
+        def faults() -> list[FieldError]:
+            return list(islice(strategy.validate(obj), MOST_FAULTS))
+
+        if errors := await self.beside(faults) if strategy.is_heavy(obj) else faults():
             raise status.invalid(resource.kind, resource.group, metadata.get("name", ""), errors)
         await self._validated(strategy, obj, None, "")
         key = resource.key(metadata.get("namespace", ""), metadata["name"])

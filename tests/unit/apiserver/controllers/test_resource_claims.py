@@ -1,18 +1,21 @@
 """Claims on devices: how they come from templates, and what becomes of them when their pods have ended."""
 
 import asyncio
+from threading import get_ident
 from typing import Any
 
 import pytest
 
 from kit.cluster import TestCluster, cluster, running
-from kit.devices import DEVICES, allocated, claimed, claims, device_claim, supplied
+from kit.devices import DEVICES, allocated, claimed, claims, device_claim, request, supplied
 from kit.virtual_time import virtual_time
+from pykubelet.apiserver.controllers import resource_claim_rules
 from pykubelet.apiserver.controllers.garbage_collector import GarbageCollector
 from pykubelet.apiserver.controllers.resource_claim_rules import FINALIZER, generated_name
 from pykubelet.apiserver.controllers.resource_claims import DEVICE_CLAIMS, ResourceClaims
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.objects import Object
+from pykubelet.apiserver.strategies import device_requests
 
 PODS = ("", "pods")
 MADE = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]}
@@ -189,3 +192,61 @@ async def test_what_others_than_pods_use_is_left_alone() -> None:
         await claimed(c, {**claim, "status": {**GIVEN, "reservedFor": [user]}})
         await ResourceClaims(c).sync()
         assert await allocated(c, "gpus") == (["gpu-0"], ["a"])
+
+
+@virtual_time
+async def test_a_claim_elsewhere_that_says_it_is_the_pods_is_not_taken_for_it() -> None:
+    async with cluster() as c:
+        await template(c)
+        await c.add("", "namespaces", {"metadata": {"name": "elsewhere"}})
+        await c.pod("web", MADE)
+        await ResourceClaims(c).sync()
+        (claim,) = await all_claims(c)
+        annotations, owners = claim["metadata"]["annotations"], claim["metadata"]["ownerReferences"]
+        place = {"name": "a-trap", "namespace": "elsewhere", "annotations": annotations, "ownerReferences": owners}
+        await c.add(DEVICES, "resourceclaims", {**device_claim("x"), "metadata": place})
+        await c.remove(DEVICE_CLAIMS, claim)
+        forgetful = {"phase": "Pending"}
+        await c.change(PODS, await c.get("pods", "web"), lambda live: {**live, "status": forgetful}, part="status")
+        await ResourceClaims(c).sync()
+        pod = await c.get("pods", "web")
+        assert pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"].startswith("web-gpu-")
+
+
+async def test_many_pods_and_costly_expressions_hold_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a namespace may have is enough: pods that wait, claims, and a template that is hard to read."""
+    async with cluster() as c:
+        here, elsewhere = get_ident(), list[int]()
+        read = device_requests.compiled
+
+        def noted(expression: str) -> Any:
+            elsewhere.append(get_ident())
+            return read(expression)
+
+        monkeypatch.setattr(device_requests, "compiled", noted)
+        wild = device_claim("x", request("r", f"{list(range(500))}.all(x, x < 500)"))["spec"]
+        place = {"name": "one-gpu", "namespace": "default"}
+        await c.add(DEVICES, "resourceclaimtemplates", {"metadata": place, "spec": {"spec": wild}})
+        await c.pod("web", MADE)
+        await ResourceClaims(c).sync()
+        (claim,) = await all_claims(c)
+        assert len(elsewhere) == 1
+        assert here not in elsewhere
+        await c.change(DEVICE_CLAIMS, claim, lambda live: held(live, "web"))
+        assert len(elsewhere) == 1  # what stays as it is was read before
+
+        asked = 0
+        owner_of = resource_claim_rules.owner_of
+
+        def counted(claim: Object) -> tuple[str, str]:
+            nonlocal asked
+            asked += 1
+            return owner_of(claim)
+
+        waiting = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "missing"}]}
+        for number in range(20):
+            await c.pod(f"waiting-{number}", waiting)
+            await c.add(DEVICES, "resourceclaims", device_claim(f"c{number}"))
+        monkeypatch.setattr(resource_claim_rules, "owner_of", counted)
+        await ResourceClaims(c).sync()
+        assert asked <= 60

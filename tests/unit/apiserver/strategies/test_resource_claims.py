@@ -9,6 +9,7 @@ from kit.cluster import cluster
 from kit.strategies import faults, made, strategy_of
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.status import ApiError
+from pykubelet.apiserver.strategies import resource_claims
 from pykubelet.apiserver.strategies.disabled_fields import drop_disabled
 from pykubelet.apiserver.strategies.resource_claims import ADMIN_LABEL
 
@@ -257,3 +258,8 @@ async def test_access_as_an_administrator_takes_a_namespace_with_a_label() -> No
         ):
             with pytest.raises(ApiError, match=r"requires the `resource.kubernetes.io/admin-access: true` label"):
                 await c.make(which, obj)
+
+
+def test_an_address_with_a_prefix_of_many_digits_is_refused_and_breaks_nothing() -> None:
+    assert [each.field for each in resource_claims._address_faults(f"10.0.0.1/{'9' * 5_000}", "ips[0]")] == ["ips[0]"]
+    assert not list(resource_claims._address_faults("10.0.0.1/24", "ips[0]"))
