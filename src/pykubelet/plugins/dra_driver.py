@@ -28,6 +28,8 @@ _LARGEST: Final = 4 << 20
 _MOST_IDS: Final = 1024
 """Of one claim: more than anybody needs, and a container can still be started with."""
 _MOST_DEVICES: Final = 65_536
+_LONGEST: Final = 1024
+"""Of what it says that went wrong: people are told."""
 _HEALTHS: Final[Mapping[int, Health]] = {health.HEALTHY: "Healthy", health.UNHEALTHY: "Unhealthy"}
 
 
@@ -81,7 +83,8 @@ class DraInstance:
             if uid not in names:
                 raise self._failed(f"{method} returned result for unknown claim UID {uid[:100]}")
             if error:
-                raise self._failed(f"{method} failed for ResourceClaim {names[uid]}: {error}", names[uid])
+                said = error[:_LONGEST]
+                raise self._failed(f"{method} failed for ResourceClaim {names[uid]}: {said}", names[uid])
         if missing := [name for uid, name in names.items() if uid not in errors]:
             raise self._failed(f"{method} skipped {len(missing)} ResourceClaims", missing[0])
 
@@ -90,6 +93,8 @@ class DraInstance:
         results = allocation.devices.results if allocation is not None else ()
         allocated = {(each.pool, each.device) for each in results if each.driver == self.driver}
         who = f"NodePrepareResources: DRA driver {self.driver} answers for ResourceClaim {name}"
+        if len(told.devices) > _MOST_IDS or any(len(each.request_names) > _MOST_IDS for each in told.devices):
+            raise self._failed(f"{who} with more than {_MOST_IDS} devices, or requests of one", name)
         if sum(len(each.cdi_device_ids) for each in told.devices) > _MOST_IDS:
             raise self._failed(f"{who} with more than {_MOST_IDS} CDI devices", name)
         for each in told.devices:

@@ -161,6 +161,8 @@ def error(uid: str, text: str) -> Callable[[list[wire.Claim]], wire.NodePrepareR
         (answered(uid_one=[device("gpu-9")]), "with device pool/gpu-9, which was not allocated"),
         (answered(uid_one=[device("gpu-0", "/dev/sda")]), "'/dev/sda' is no name of a device"),
         (answered(uid_one=[device("gpu-0", *(f"a.b/c={n}" for n in range(2000)))]), "more than 1024 CDI devices"),
+        (answered(uid_one=[device("gpu-0")] * 2000), "more than 1024 devices, or requests of one"),
+        (error("uid-one", "broken" * 1000), "NodePrepareResources failed for ResourceClaim one: broken"),
         (answered(uid_one=[device("x" * (5 << 20))]), "larger than max"),
     ],
 )
@@ -171,6 +173,7 @@ async def test_a_driver_that_answers_nonsense_is_not_believed(tmp_path: Path, an
         with pytest.raises(ClaimFailed) as failed:
             await here.claims.prepare(pod("a", "one"))
         assert told in str(failed.value)
+        assert len(str(failed.value)) < 2_000
         assert failed.value.driver == DRIVER
         await here.claims.unprepare("a")  # it may have been prepared all the same
         assert driver.asked[-1] == "unprepare one"

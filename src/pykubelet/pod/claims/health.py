@@ -11,6 +11,8 @@ from pykubelet.pod.claims.wanted import container_claims
 
 Health = Literal["Healthy", "Unhealthy", "Unknown"]
 PATIENCE: Final = 30.0
+_MOST: Final = 65_536
+"""Devices of one driver: who tells of others all the time is not listened to for all of them."""
 
 
 class ClaimedHealth:
@@ -26,6 +28,8 @@ class ClaimedHealth:
         late = {key for key, (_, at) in known.items() if key not in told and now - at > PATIENCE}
         news = {key for key, each in told.items() if self.of(driver, *key, now) != each}
         known |= {key: (each, now) for key, each in told.items()}
+        if len(known) > _MOST:
+            late |= known.keys() - told.keys()
         for key in late:
             del known[key]
         return frozenset(news | late)

@@ -61,6 +61,16 @@ def test_a_drivers_word_counts_for_half_a_minute() -> None:
     assert health.of(DRIVER, *key, 52.0) == "Unknown"
 
 
+def test_a_driver_that_tells_of_other_devices_all_the_time_is_not_remembered_for_all_of_them() -> None:
+    health = ClaimedHealth()
+    first, second = ({("pool", f"{name}-{n}"): "Healthy" for n in range(40_000)} for name in ("a", "b"))
+    health.learn(DRIVER, first, 0.0)
+    assert health.learn(DRIVER, second, 1.0) == first.keys() | second.keys()
+    assert health.of(DRIVER, "pool", "a-0", 1.0) == "Unknown"
+    assert health.of(DRIVER, "pool", "b-0", 1.0) == "Healthy"
+    assert health.forget(DRIVER) == second.keys()
+
+
 def test_the_status_of_a_pod() -> None:
     before = PodStatus(container_statuses=tuple(ContainerStatus(name=each) for each in "ab"))
     told = status("claim:mine", x="Healthy")
