@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -27,13 +27,15 @@ from pykubelet.apiserver.security.rbac.policy import Policy
 from pykubelet.apiserver.security.references import PodFacts, VolumeFacts, facts, is_known, volume_facts
 from pykubelet.apiserver.security.signer_rights import right_to, signer_rights
 from pykubelet.apiserver.security.tokens import ServiceAccountTokens
+from pykubelet.apiserver.store.port import Entry
 from pykubelet.base.errors import Invalid
 from pykubelet.web.certificates import ClientCertificate, client_certificate
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _AT_ONCE: Final = 200
-"""Pods that are looked into in one go: some ten milliseconds."""
+"""Pods or volumes that are looked into in one go: some ten milliseconds."""
 
 
 class ClusterAccess:
@@ -111,17 +113,18 @@ class ClusterAccess:
         raise status.forbidden(info.resource, info.name, why, info.group)
 
     async def _pods(self, namespace: str) -> list[PodFacts]:
-        pods = self._backend.resources.of("", "pods")
-        listing = await self._backend.cache.list_newest(pods.folder(namespace))
-        new = 0
-        for entry in listing.entries:
+        return await self._seen(self._backend.resources.of("", "pods").folder(namespace), facts)
+
+    async def _volumes(self) -> list[VolumeFacts]:
+        return await self._seen(self._backend.resources.of("", "persistentvolumes").prefix, volume_facts)
+
+    async def _seen(self, prefix: str, look: Callable[[Entry], T]) -> list[T]:
+        """What is found in all that is there now, each looked into once."""
+        entries, new = (await self._backend.cache.list_newest(prefix)).entries, 0
+        for entry in entries:
             if not is_known(entry):
-                facts(entry)
+                look(entry)
                 new += 1
                 if new % _AT_ONCE == 0:
                     await asyncio.sleep(0)  # after a start all are new, and others have to get their turn
-        return [facts(entry) for entry in listing.entries]
-
-    async def _volumes(self) -> list[VolumeFacts]:
-        volumes = self._backend.resources.of("", "persistentvolumes")
-        return [volume_facts(entry) for entry in (await self._backend.cache.list_newest(volumes.prefix)).entries]
+        return [look(entry) for entry in entries]

@@ -46,7 +46,7 @@ class Elsewhere:
         self.tls.load_verify_locations(cadata=world.pki.front_proxy_authority().pem.decode())
         self.tls.verify_mode = ssl.CERT_REQUIRED
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request)
         if request.path == f"/apis/{GROUP}/v1beta1":
             body = {
@@ -58,7 +58,7 @@ class Elsewhere:
             return web.json_response(body, status=self.code)
         return web.json_response({"kind": "PodMetricsList", "items": [], "told": await request.text()})
 
-    async def answer_in_pieces(self, request: web.Request, body: Any) -> Any:
+    async def answer_in_pieces(self, request: web.Request, body: Any) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         more = [{**PODS, "name": f"pods{number}"} for number in range(self.many)]

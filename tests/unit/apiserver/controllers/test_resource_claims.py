@@ -15,7 +15,7 @@ from pykubelet.apiserver.controllers.resource_claim_rules import FINALIZER, gene
 from pykubelet.apiserver.controllers.resource_claims import DEVICE_CLAIMS, ResourceClaims
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.objects import Object
-from pykubelet.apiserver.strategies import device_requests
+from pykubelet.apiserver.strategies import device_requests, device_selectors
 
 PODS = ("", "pods")
 MADE = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]}
@@ -217,7 +217,7 @@ async def test_many_pods_and_costly_expressions_hold_nobody_up(monkeypatch: pyte
     """What a namespace may have is enough: pods that wait, claims, and a template that is hard to read."""
     async with cluster() as c:
         here, elsewhere = get_ident(), list[int]()
-        read = device_requests.compiled
+        read = device_selectors.compiled
 
         def noted(expression: str) -> Any:
             elsewhere.append(get_ident())

@@ -484,11 +484,15 @@ def test_what_a_pod_refers_to_is_found_everywhere_in_it() -> None:
     assert api_reference({"spec": {"containers": []}}) == ""
 
 
+@pytest.mark.parametrize("kind", ["pods", "persistentvolumes"])
 @virtual_time
-async def test_others_get_their_turn_while_many_new_pods_are_looked_into() -> None:
+async def test_others_get_their_turn_while_many_new_ones_are_looked_into(kind: str) -> None:
     async with cluster() as c:
         for number in range(1000):
-            await c.pod(f"p{number}", {"nodeName": "n2"})
+            if kind == "pods":
+                await c.pod(f"p{number}", {"nodeName": "n2"})
+            else:
+                await c.add("", kind, {"metadata": {"name": f"v{number}"}, "spec": {}})
         access, turns = await filled(c), 0
 
         async def others() -> None:
