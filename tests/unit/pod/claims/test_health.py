@@ -3,7 +3,7 @@
 from kit.dra_driver import DRIVER, claim
 from pykubelet.api import codec
 from pykubelet.api.pod import ContainerStatus, Pod, PodStatus, ResourceHealth, ResourceStatus
-from pykubelet.pod.claims.health import PATIENCE, ClaimedHealth
+from pykubelet.pod.claims.health import PATIENCE, ClaimedHealth, Health
 from pykubelet.pod.claims.table import ClaimKey, ClaimTable, PreparedDevice
 from pykubelet.pod.status.device_health import with_devices
 
@@ -63,7 +63,8 @@ def test_a_drivers_word_counts_for_half_a_minute() -> None:
 
 def test_a_driver_that_tells_of_other_devices_all_the_time_is_not_remembered_for_all_of_them() -> None:
     health = ClaimedHealth()
-    first, second = ({("pool", f"{name}-{n}"): "Healthy" for n in range(40_000)} for name in ("a", "b"))
+    well: Health = "Healthy"
+    first, second = (dict.fromkeys((("pool", f"{name}-{n}") for n in range(40_000)), well) for name in ("a", "b"))
     health.learn(DRIVER, first, 0.0)
     assert health.learn(DRIVER, second, 1.0) == first.keys() | second.keys()
     assert health.of(DRIVER, "pool", "a-0", 1.0) == "Unknown"
