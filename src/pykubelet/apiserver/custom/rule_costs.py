@@ -158,11 +158,11 @@ def _field(shape: Shape, name: str) -> Shape:
 
 
 def _macro(tree: Macro, scope: Scope) -> tuple[int, Shape]:
-    spent, over_ = _cost(tree.operand, scope)
-    is_map = (over_.schema or {}).get("type") == "object"
-    item = over_.item or _SCALAR
+    spent, looped = _cost(tree.operand, scope)
+    is_map = (looped.schema or {}).get("type") == "object"
+    item = looped.item or _SCALAR
     if tree.name in ("optMap", "optFlatMap"):
-        inner, shape = _cost(tree.parts[0], {**scope, tree.names[0]: over_})
+        inner, shape = _cost(tree.parts[0], {**scope, tree.names[0]: looped})
         return spent + inner + 3, shape
     if len(tree.names) == 2:
         names = {tree.names[0]: _KEY if is_map else _SCALAR, tree.names[1]: item}
@@ -173,22 +173,18 @@ def _macro(tree: Macro, scope: Scope) -> tuple[int, Shape]:
     extra, result = _TURNS.get(tree.name, (12, 1))
     begins = 0 if tree.name in ("all", "exists", "existsOne") else _LIST
     shape = Shape(
-        over_.size, item=parts[-1][1] if tree.name in ("map", "transformList") else next(iter(names.values()))
+        looped.size, item=parts[-1][1] if tree.name in ("map", "transformList") else next(iter(names.values()))
     )
-    return spent + begins + over_.size * (turn + extra) + result, _SCALAR if not begins else shape
+    return spent + begins + looped.size * (turn + extra) + result, _SCALAR if not begins else shape
 
 
 _TURNS: Final = {"all": (3, 1), "exists": (4, 1), "existsOne": (2, 2), "filter": (13, 1), "map": (12, 1)}
 """What each turn costs besides what is said, and what comes after the last."""
 
 
-def _ceil(value: float) -> int:
-    return math.ceil(value)
-
-
 def _texts(*sizes: int) -> int:
     """To go over them once."""
-    return _ceil(sum(sizes) * _TEXT)
+    return math.ceil(sum(sizes) * _TEXT)
 
 
 def _element(shape: Shape) -> int:
@@ -228,28 +224,34 @@ def _traversed(shapes: list[Shape]) -> tuple[int, Shape]:
     return max(1, _texts(shapes[0].size)), Shape(shapes[0].size)
 
 
+def _gone_through(shapes: list[Shape]) -> tuple[int, Shape]:
+    """A list, item by item; or a text, in which another one is looked for."""
+    first = shapes[0]
+    if first.item is None:
+        return _held_against(shapes)
+    return first.size * _element(first), first.item
+
+
+def _held_against(shapes: list[Shape]) -> tuple[int, Shape]:
+    """A text at each place of another one."""
+    return _texts(shapes[0].size) * _texts(shapes[-1].size), _SCALAR
+
+
 _FUNCTIONS: Final[dict[str, Callable[[list[Shape]], tuple[int, Shape]]]] = {
     **dict.fromkeys(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"), _compared),
     **dict.fromkeys(("lowerAscii", "upperAscii", "replace", "substring", "trim", "find"), _traversed),
     **dict.fromkeys(("string", "bytes"), _traversed),
-    **dict.fromkeys(
-        ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"),
-        lambda shapes: (
-            (shapes[0].size * _element(shapes[0]), shapes[0].item or _SCALAR)
-            if shapes[0].item
-            else (_texts(shapes[0].size) * _texts(shapes[-1].size), _SCALAR)
-        ),
-    ),
+    **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _gone_through),
     "@in": lambda shapes: (shapes[1].size if shapes[1].schema is None or _is_list(shapes[1]) else 1, _SCALAR),
     "_+_": _added,
-    "contains": lambda shapes: (_texts(shapes[0].size) * _texts(shapes[1].size), _SCALAR),
+    "contains": _held_against,
     "endsWith": lambda shapes: (_texts(shapes[1].size), _SCALAR),
     "findAll": lambda shapes: (
-        _texts(shapes[0].size + 1) * _ceil(shapes[1].size / 4),
+        _texts(shapes[0].size + 1) * math.ceil(shapes[1].size / 4),
         Shape(shapes[0].size, item=_KEY),
     ),
     "join": _joined,
-    "matches": lambda shapes: (_texts(shapes[0].size + 1) * _ceil(shapes[1].size / 4), _SCALAR),
+    "matches": lambda shapes: (_texts(shapes[0].size + 1) * math.ceil(shapes[1].size / 4), _SCALAR),
     "split": lambda shapes: (2 * _texts(shapes[0].size), Shape(shapes[0].size, item=Shape(shapes[0].size))),
     "startsWith": lambda shapes: (_texts(shapes[1].size), _SCALAR),
     "url": lambda shapes: (_texts(shapes[0].size), _ANY),
