@@ -10,7 +10,7 @@ from pykubelet.api.validation.meta import validate_label_selector
 from pykubelet.api.validation.rules import not_negative
 from pykubelet.apiserver.objects import Object, at
 from pykubelet.apiserver.strategies.base import Strategy
-from pykubelet.apiserver.strategies.status_conditions import condition_faults
+from pykubelet.apiserver.strategies.status_conditions import conditions_faults
 from pykubelet.apiserver.strategies.workloads import amount_faults, percent_faults
 
 _COUNTS: Final = ("currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods")
@@ -48,4 +48,4 @@ class PodDisruptionBudgetStrategy(Strategy):
             yield not_supported("spec.unhealthyPodEvictionPolicy", policy, _POLICIES)
         for name in _COUNTS:
             yield from not_negative(f"status.{name}", at(obj, f"status.{name}"))
-        yield from condition_faults(at(obj, "status.conditions", ()))
+        yield from conditions_faults(at(obj, "status.conditions", ()))

@@ -1,6 +1,5 @@
 """Claims on devices, and their templates: what they ask for stays as it is, what they got is in their status."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,7 +8,7 @@ from pykubelet.api.field_errors import FieldError, forbidden, invalid, required,
 from pykubelet.api.scheduling import NodeSelector
 from pykubelet.api.validation import names
 from pykubelet.api.validation.meta import validate_labels
-from pykubelet.api.validation.rules import needed_one_of, one_of, spelled
+from pykubelet.api.validation.rules import needed_one_of, spelled
 from pykubelet.api.validation.scheduling import validate_node_selector
 from pykubelet.apiserver import status
 from pykubelet.apiserver.objects import Object, at
@@ -17,6 +16,7 @@ from pykubelet.apiserver.schema.schema import same
 from pykubelet.apiserver.strategies import device_requests as requests
 from pykubelet.apiserver.strategies.base import Lookup, Strategy
 from pykubelet.apiserver.strategies.csi_drivers import driver_name_faults
+from pykubelet.apiserver.strategies.status_conditions import condition_faults
 
 ADMIN_LABEL: Final = "resource.kubernetes.io/admin-access"
 _MOST_USERS: Final = 256
@@ -25,9 +25,6 @@ _MOST_ADDRESSES: Final = 16
 _LONGEST_INTERFACE: Final = 256
 _LONGEST_HARDWARE_ADDRESS: Final = 128
 _LONGEST_POOL_NAME: Final = 253
-_LONGEST_REASON: Final = 1_024
-_LONGEST_MESSAGE: Final = 32_768
-_REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
 _SOURCES: Final = ("FromClaim", "FromClass")
 _OF_RESULTS: Final = ("bindingConditions", "bindingFailureConditions", "shareID", "consumedCapacity")
 """Of features that are switched off."""
@@ -219,7 +216,7 @@ def _device_status_faults(each: Object, path: str, known: set[_Id]) -> Faults:
     if _id(each) not in known:
         yield invalid(path, "/".join(_id(each)), "must be an allocated device in the claim")
     conditions = each.get("conditions") or []
-    yield from requests.listed(f"{path}.conditions", conditions, _MOST_CONDITIONS, _condition_faults)
+    yield from requests.listed(f"{path}.conditions", conditions, _MOST_CONDITIONS, condition_faults)
     yield from requests.repeated(f"{path}.conditions", [each.get("type", "") for each in conditions], "type")
     if each.get("data") is not None:
         yield from requests.raw_faults(each["data"], f"{path}.data")
@@ -230,23 +227,6 @@ def _device_status_faults(each: Object, path: str, known: set[_Id]) -> Faults:
     addresses = network.get("ips") or []
     yield from requests.listed(f"{path}.networkData.ips", addresses, _MOST_ADDRESSES, _address_faults)
     yield from requests.repeated(f"{path}.networkData.ips", addresses)
-
-
-def _condition_faults(each: Object, path: str) -> Faults:
-    reason, message = each.get("reason") or "", each.get("message") or ""
-    yield from spelled(f"{path}.type", each.get("type", ""), names.qualified_name(each.get("type", "")))
-    yield from one_of(f"{path}.status", each.get("status", ""), ("False", "True", "Unknown"))
-    if (each.get("observedGeneration") or 0) < 0:
-        yield invalid(f"{path}.observedGeneration", each["observedGeneration"], "must be greater than or equal to zero")
-    if not each.get("lastTransitionTime"):
-        yield required(f"{path}.lastTransitionTime", "")
-    if not reason:
-        yield required(f"{path}.reason", "")
-    elif not _REASON.fullmatch(reason):
-        yield invalid(f"{path}.reason", reason, "must start with a letter, and have letters, digits, `_`, `,` and `:`")
-    for name, text, most in (("reason", reason, _LONGEST_REASON), ("message", message, _LONGEST_MESSAGE)):
-        if names.size(text) > most:
-            yield too_long(f"{path}.{name}", most)
 
 
 def _address_faults(address: str, path: str) -> Faults:

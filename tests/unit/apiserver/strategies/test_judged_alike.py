@@ -6,7 +6,7 @@ import pytest
 
 from kit.strategies import faults, made, strategy_of
 from pykubelet.apiserver.custom.naming import approval
-from pykubelet.apiserver.strategies.status_conditions import condition_faults
+from pykubelet.apiserver.strategies.status_conditions import conditions_faults
 
 EVENT: dict[str, Any] = {
     "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
@@ -120,8 +120,10 @@ def test_what_all_versions_of_a_definition_share_is_told_once() -> None:
     ],
 )
 def test_conditions_have_the_form_that_all_share(condition: dict[str, Any], expected: list[str]) -> None:
-    found = [each.field.removeprefix("status.conditions[0].") for each in condition_faults([condition])]
+    found = [each.field.removeprefix("status.conditions[0].") for each in conditions_faults([condition])]
     assert sorted(set(found)) == sorted(expected)
+    again = {each.field for each in conditions_faults([condition, condition])}
+    assert "status.conditions[1].type" in again
 
 
 def test_only_a_load_balancer_has_addresses_in_its_status() -> None:
