@@ -244,7 +244,7 @@ def _what_next(ours: "Folder", url: str, node: str) -> str:
 
 
 def _called() -> str:
-    """What a person types to call this again: the name alone, if a shell finds it by that."""
+    """What a person types to call this again: the name alone, if a shell finds it by that; else as it was typed."""
     import shutil
 
     name = os.path.basename(sys.argv[0])
@@ -253,4 +253,4 @@ def _called() -> str:
     found = shutil.which(name)
     if found is not None and os.path.realpath(found) == os.path.realpath(sys.argv[0]):
         return quote(name)
-    return quote(os.path.relpath(sys.argv[0]) if os.sep in sys.argv[0] else sys.argv[0])
+    return quote(sys.argv[0])

@@ -9,7 +9,8 @@ from pykubelet.runtime.process.abilities import PLAIN, seccomp_refusal
 from pykubelet.up.folder import Folder, Plan
 from pykubelet.up.supervisor import Part
 
-PROGRAM: Final = (sys.executable, "-m", "pykubelet")
+PROGRAM: Final = (sys.executable, "-P", "-m", "pykubelet")
+"""Not from the working folder: in /tmp, anybody could leave a `grp.py` there for root to import."""
 
 
 def parts(folder: Folder, plan: Plan) -> list[Part]:

@@ -20,12 +20,18 @@ def test_people_are_told_the_name_that_their_shell_finds(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert _called() == "pykubelet"
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert _called() == "opt/pykubelet"
     (other := tmp_path / "other").mkdir()
     (other / "pykubelet").touch(0o755)
-    monkeypatch.setenv("PATH", str(other))
-    assert _called() == "opt/pykubelet"
+    for path in "/nowhere", str(other):
+        monkeypatch.setenv("PATH", path)
+        for typed in str(program), "opt/pykubelet":
+            monkeypatch.setattr(sys, "argv", [typed])
+            assert _called() == typed
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert _called() == str(program)
     monkeypatch.setattr(sys, "argv", ["/a/pykubelet/__main__.py"])
     monkeypatch.setattr(sys, "executable", "/with space/python3")
     assert _called() == "'/with space/python3' -m pykubelet"

@@ -1,8 +1,9 @@
+import subprocess
 from pathlib import Path
 
 from pykubelet.api.struct import changed
 from pykubelet.up.folder import Folder, Plan
-from pykubelet.up.parts import parts
+from pykubelet.up.parts import PROGRAM, parts
 
 PLAN = Plan(node="n1", address="10.0.0.1", api_port=6443, kubelet_port=10250, runtime="process")
 
@@ -12,6 +13,12 @@ def test_up_keeps_an_api_server_and_a_node(tmp_path: Path) -> None:
     assert [server.name, agent.name] == ["the API server", "the node"]
     assert " ".join(agent.command).endswith("--pod-manifest-path /m")
     assert "--port 6443 --bind-address 127.0.0.1" in " ".join(server.command)
+
+
+def test_nothing_is_imported_from_the_folder_that_a_person_is_in(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise SystemExit('taken from here')")
+    told = subprocess.run([*PROGRAM, "version"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stdout.split()[:1], told.stderr) == (0, ["pykubelet"], "")
 
 
 def test_pods_whose_limits_are_not_enforced_are_refused_where_that_is_wanted(tmp_path: Path) -> None:
