@@ -68,7 +68,7 @@ class PodDevices:
         self.trouble = self._sorted(devices.claims)
 
     def _sorted(self, claims: Mapping[tuple[str, str], Object]) -> str:
-        namespace = self._pod["metadata"].get("namespace", "")
+        namespace, seen = self._pod["metadata"].get("namespace", ""), set[str]()
         for each in pod_claims(self._pod):
             if each.is_awaited:
                 self.is_awaited = True
@@ -83,7 +83,8 @@ class PodDevices:
             if each.template and not belongs_to(claim, self._pod):
                 names = f"{namespace}/{each.claim}", f"{namespace}/{self._pod['metadata']['name']}"
                 return f"ResourceClaim {names[0]} was not created for pod {names[1]} (pod is not owner)"
-            if claim not in (*self._given, *self._open):
+            if each.claim not in seen:
+                seen.add(each.claim)
                 (self._open if at(claim, "status.allocation") is None else self._given).append(claim)
         return self._classes()
 

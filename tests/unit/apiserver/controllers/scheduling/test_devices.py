@@ -22,7 +22,7 @@ from kit.devices import (
 from kit.virtual_time import virtual_time
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.resource_claim_rules import FINALIZER
-from pykubelet.apiserver.controllers.scheduling import device_claims, devices, scheduler
+from pykubelet.apiserver.controllers.scheduling import device_claims, device_pools, devices, scheduler
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 
 NOT_HELPFUL = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
@@ -277,3 +277,19 @@ async def test_who_asks_for_too_much_keeps_nobody_waiting(monkeypatch: pytest.Mo
         await asyncio.sleep(device_claims._REST + 1)
         await one.sync()
         assert await node_of(c, "a-wild") == "n1"
+
+
+def test_a_pod_with_many_claims_is_sorted_by_their_names_and_none_is_held_against_all_others() -> None:
+    class Claim(dict[str, Any]):
+        __hash__ = None
+
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError("there may be thousands of them")
+
+    names = [f"c{number}" for number in range(50)]
+    there = {("default", name): Claim(device_claim(name)) for name in names}
+    supply = device_pools.supply([], [device_class()], [])
+    pod = {"metadata": {"name": "p", "namespace": "default", "uid": "u"}, "spec": claims(*names, *names)}
+    found = devices.PodDevices(pod, devices.Devices({**there}, supply))
+    assert found.trouble == ""
+    assert len(found._open) == 50
