@@ -44,6 +44,8 @@ class VolumeBinder:
         self._provisioner = provisioner
         self._events = EventRecorder(client, "persistentvolume-controller")
         self._claims: dict[tuple[str, str], Object] = {}
+        self._waiting: dict[tuple[str, str], set[str]] | None = None
+        """By claim: the pods without a node that need it; None: nobody has wanted to know in this look."""
         self._volumes: dict[str, Object] = {}
         self._classes: dict[str, Object] = {}
         self._there: set[str] = set()
@@ -55,7 +57,7 @@ class VolumeBinder:
         await self._client.follow(self.sync, CLAIMS, VOLUMES, CLASSES, most=_LOOK_AGAIN)
 
     async def sync(self) -> None:
-        client = self._client
+        client, self._waiting = self._client, None
         self._there = {entry.key for kind in (CLAIMS, VOLUMES) for entry in await client.entries(kind)}
         self._volumes = {each["metadata"]["name"]: each for each in await client.all(VOLUMES)}
         self._classes = {each["metadata"]["name"]: each for each in await client.all(CLASSES)}
@@ -132,8 +134,13 @@ class VolumeBinder:
     async def _wait_for_pods(self, claim: Object) -> None:
         key, reason = (claim["metadata"]["namespace"], claim["metadata"]["name"]), "WaitForFirstConsumer"
         text = "waiting for first consumer to be created before binding"
-        waiting = (each for each in await self._client.views(PODS, rules.waiting_for) if each is not None)
-        pods = sorted(name for namespace, name, claims in waiting if namespace == key[0] and key[1] in claims)
+        if self._waiting is None:
+            found = (each for each in await self._client.views(PODS, rules.waiting_for) if each is not None)
+            self._waiting = {}
+            for namespace, pod, claims in found:
+                for name in claims:
+                    self._waiting.setdefault((namespace, name), set()).add(pod)
+        pods = sorted(self._waiting.get(key, ()))
         if pods:
             reason = "WaitForPodScheduled"
             text = f"waiting for pod{'s' if len(pods) > 1 else ''} {','.join(pods)} to be scheduled"

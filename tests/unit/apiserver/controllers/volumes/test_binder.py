@@ -176,6 +176,26 @@ async def test_a_claim_waits_for_the_pods_that_wait_for_nodes() -> None:
 
 
 @virtual_time
+async def test_many_claims_look_at_all_pods_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cluster() as c:
+        looks, views = 0, c.views
+
+        def counted(kind: Any, *how: Any) -> Any:
+            nonlocal looks
+            looks += kind == ("", "pods")
+            return views(kind, *how)
+
+        await c.make(CLASSES, storage_class("later"))
+        for name in ("a", "b", "c"):
+            await c.pod(name, mounting(name))
+            await made(c, claim(name, storageClassName="later"))
+        monkeypatch.setattr(c, "views", counted)
+        await VolumeBinder(c).sync()
+        assert looks == 1
+        assert {f"waiting for pod {name} to be scheduled" for name in "abc"} == {text for _, text in await c.events()}
+
+
+@virtual_time
 async def test_a_volume_that_nobody_has_made_is_deleted_by_nobody() -> None:
     async with cluster() as c, running(VolumeBinder(c)):
         gone = {"namespace": "default", "name": "x", "uid": "u"}
