@@ -90,6 +90,7 @@ async def connect(config: Config, journal: Journal, stack: AsyncExitStack, known
     told = await open_client(qps=rates.event_qps or _UNTOLD_QPS, burst=rates.event_burst or _UNTOLD_BURST)
     view = NodeView(server, config.node.name)
     recorder = EventRecorder(told, config.node.name, journal=journal)
+    journal.read_by(recorder.read)
     before = Before(known, has_answered=lambda: server.has_answered)
     services = ServiceView(server, before)
     objects = KubeObjects(server, services, before=before, detection=config.client.change_detection)

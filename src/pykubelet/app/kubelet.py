@@ -169,7 +169,7 @@ class Kubelet:
         answers: dict[str, Callable[[str], Any]] = {
             "ping": lambda _: "pong",
             "pods": lambda _: kubelet.pods(),
-            "journal": kubelet._base.journal.of,
+            "journal": kubelet.explainer.moments,
             "explain": kubelet.explainer.answer,
             "restart": kubelet.restart,
             "reload": kubelet.reload,

@@ -58,6 +58,8 @@ class Rule(NamedTuple):
     """False: it leaves no trace, but for ending what it speaks of."""
     opens: bool = False
     """It holds until the next word on what it speaks of, and is forgotten then."""
+    ends: bool = False
+    """The pod is gone: unless it comes again, nothing more is heard of it."""
 
 
 Reader = Callable[[Noted[M]], None]
@@ -67,22 +69,26 @@ _whose: ContextVar[About] = ContextVar("whose", default=_NODE)
 
 class Journal(Generic[M]):
     """The first `first` and the last `last` moments of each of at most `pods` pods: however long a pod lives, its start
-    and its last troubles are there. The longest silent pod is forgotten first."""
+    and its last troubles are there. The longest silent pod is forgotten first, and of those that are gone all but the
+    last `gone`: who wants to know more of them reads what is on disk."""
 
     def __init__(
         self,
         rule: Callable[[M], Rule] = lambda moment: Rule(),
         *,
         pods: int = 2000,
+        gone: int = 100,
         first: int = 32,
         last: int = 64,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._rule = rule
         self._most_pods = pods
+        self._most_gone = gone
         self._bounds = first, last
         self._now = now
         self._pods: OrderedDict[str, _History[M]] = OrderedDict()
+        self._gone: OrderedDict[str, None] = OrderedDict()
         self._readers: list[Reader[M]] = []
         self.traceparent: Callable[[], str] = lambda: ""
         """What others are told of the trace that goes on, so that they go on with it; empty: there is none."""
@@ -94,20 +100,31 @@ class Journal(Generic[M]):
 
         Without `about` it is of the pod that this task works for, if any (`work_for`)."""
         noted = Noted(at or self._now(), about or _whose.get(), moment)
-        uid = noted.about.uid
-        history = self._pods.get(uid)
-        if history is None:
-            history = self._pods[uid] = _History(*self._bounds)
-            if len(self._pods) > self._most_pods:
-                self._pods.popitem(last=False)
-        else:
-            self._pods.move_to_end(uid)
-        history.add(noted, self._rule(moment))
+        self._keep(noted, self._rule(moment))
         for reader in self._readers:
             try:
                 reader(noted)
             except Exception:  # a reader's trouble is not the pod's
                 log.exception("a reader of the journal failed at %s", type(moment).__name__)
+
+    def _keep(self, noted: Noted[M], rule: Rule) -> None:
+        uid = noted.about.uid
+        history = self._pods.get(uid)
+        if history is None:
+            if not rule.keep:
+                return
+            history = self._pods[uid] = _History(*self._bounds)
+            if len(self._pods) > self._most_pods:
+                self._gone.pop(self._pods.popitem(last=False)[0], None)
+        else:
+            self._pods.move_to_end(uid)
+        history.add(noted, rule)
+        if rule.keep:
+            self._gone.pop(uid, None)
+        if rule.ends:
+            self._gone[uid] = None
+            if len(self._gone) > self._most_gone:
+                del self._pods[self._gone.popitem(last=False)[0]]
 
     def of(self, uid: str) -> tuple[Noted[M], ...]:
         """A pod's moments, oldest first. What goes on now is among them."""

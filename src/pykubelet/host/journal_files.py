@@ -88,7 +88,15 @@ class JournalFiles:
         left, at = self._budgets.get(uid, (float(_BURST), noted.at))
         left = min(float(_BURST), left + max(0.0, (noted.at - at).total_seconds()) / _REFILL)
         _remember(self._budgets, uid, (max(0.0, left - 1), noted.at))
+        if rule.ends:
+            self._forget(uid)
         return left >= 1
+
+    def _forget(self, uid: str) -> None:
+        """Of a pod that is gone nothing is said again."""
+        self._budgets.pop(uid, None)
+        for key in [key for key in self._said if key[0] == uid]:
+            del self._said[key]
 
     async def run(self) -> None:
         while True:

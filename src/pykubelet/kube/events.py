@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -22,7 +22,7 @@ from pykubelet.base.journal import About
 from pykubelet.base.rate_limit import TokenBucket
 from pykubelet.kube.client import ApiClient, object_path
 from pykubelet.kube.errors import AlreadyExists, ApiError
-from pykubelet.pod.moments import LONGEST_MESSAGE, EventRecorded, Journal
+from pykubelet.pod.moments import LONGEST_MESSAGE, EventRecorded, Journal, Noted, Phase, PhaseEntered
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +41,8 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 Kind = Literal["Normal", "Warning"]
 V = TypeVar("V")
+_Key = tuple[str, ...]
+"""What it is about: kind, namespace, name, uid; then what else makes it the same."""
 
 
 class EventRecorder:
@@ -100,6 +102,11 @@ class EventRecorder:
     def object_event(self, about: ObjectReference, kind: Kind, reason: str, message: str) -> None:
         """About something that is neither."""
         self._record(about, About(), kind, reason, message)
+
+    def read(self, noted: Noted) -> None:
+        """A reader of the journal: what was told of a pod that is gone need not be remembered."""
+        if isinstance(noted.moment, PhaseEntered) and noted.moment.phase is Phase.GONE:
+            self._correlator.forget(noted.about.uid)
 
     async def run(self) -> None:
         """Send what there is, one after the other, until cancelled. May be called again after that."""
@@ -218,14 +225,18 @@ class _Queued(Struct, frozen=True):
 # --- what becomes of repeated and similar events
 
 
-class _Remembered(OrderedDict[Hashable, V], Generic[V]):
+class _Remembered(OrderedDict[_Key, V], Generic[V]):
     """What was used last; the rest is forgotten."""
 
-    def keep(self, key: Hashable, value: V) -> None:
+    def keep(self, key: _Key, value: V) -> None:
         self[key] = value
         self.move_to_end(key)
         if len(self) > _REMEMBERED:
             self.popitem(last=False)
+
+    def forget(self, uid: str) -> None:
+        for key in [key for key in self if key[3] == uid]:
+            del self[key]
 
 
 class _Group(Struct):
@@ -241,6 +252,11 @@ class _Correlator:
         self._seen: _Remembered[Event] = _Remembered()
         self._budgets: _Remembered[TokenBucket] = _Remembered()
 
+    def forget(self, uid: str) -> None:
+        """Of an object that is gone there is no more to tell."""
+        for remembered in (self._groups, self._seen, self._budgets):
+            remembered.forget(uid)
+
     def correlated(self, event: Event, now: float) -> Event | None:
         """The event to send: as it is, under a common text with similar ones, or as one more time of an earlier one.
         None when its object has had more than its share of events."""
@@ -248,7 +264,7 @@ class _Correlator:
         event = self._counted(event, key)
         return event if self._is_affordable(event, now) else None
 
-    def _aggregated(self, event: Event, now: float) -> tuple[Event, Hashable]:
+    def _aggregated(self, event: Event, now: float) -> tuple[Event, _Key]:
         """Of ten different messages about one thing within ten minutes, the tenth and later share one event."""
         about = event.involved_object
         key = about.kind, about.namespace, about.name, about.uid, event.type, event.reason
@@ -263,7 +279,7 @@ class _Correlator:
         group.messages.pop()
         return changed(event, message=f"(combined from similar events): {event.message}"), key
 
-    def _counted(self, event: Event, key: Hashable) -> Event:
+    def _counted(self, event: Event, key: _Key) -> Event:
         first = self._seen.get(key)
         if first is not None:
             event = changed(

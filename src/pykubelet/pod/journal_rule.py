@@ -17,6 +17,7 @@ _SLOW: Final = 0.05
 _ALL: Final = Rule()
 _NONE: Final = Rule(keep=False)
 _WORK: Final = Rule("work", opens=True)
+_GONE: Final = Rule(ends=True)
 
 
 def rule(moment: m.Moment) -> Rule:
@@ -49,6 +50,7 @@ _RULES: Final[Mapping[type[m.Moment], Callable[[Any], Rule]]] = {
     m.WorkBegun: lambda of: _WORK,
     m.Resting: lambda of: _WORK,
     m.WorkEnded: _work_ended,
+    m.PhaseEntered: lambda of: _GONE if of.phase is m.Phase.GONE else _ALL,
     m.Awaiting: lambda of: Rule(("awaiting", of.what), (of.name, of.message)),
     m.CgroupChanged: _cgroup_changed,
     # its containers

@@ -68,6 +68,10 @@ class Explainer:
             "items": [each for each in told if not each.is_well],
         }
 
+    async def moments(self, uid: str) -> Sequence[Noted]:
+        """Those in memory; of a pod that is gone for long, those on disk."""
+        return self._moments(uid) or (await self._history(uid=uid) if uid else ())
+
     async def told(self, pod: Pod) -> Story:
         """By what is in memory alone."""
         return await self._told(pod, self._moments(pod.metadata.uid), self._trouble(), None)

@@ -30,7 +30,10 @@ def said(noted: tuple[Noted[str], ...]) -> list[str]:
 
 
 def by_words(text: str) -> Rule:
-    """`a=1` speaks of a and says 1; `a?` opens it; `-a` is not kept; anything else is a moment of its own."""
+    """`a=1` speaks of a and says 1; `a?` opens it; `-a` is not kept; `gone` is the end; anything else is a moment of
+    its own."""
+    if text == "gone":
+        return Rule(ends=True)
     if text.endswith("?"):
         return Rule(text[:-1], opens=True)
     if text.startswith("-"):
@@ -82,6 +85,28 @@ def test_the_longest_silent_pod_is_forgotten_first() -> None:
     assert journal.of("older") == ()
     assert len(journal.of("old")) == 2
     assert len(journal.of("new")) == 1
+
+
+def test_of_pods_that_are_gone_only_the_last_are_kept_unless_they_come_again() -> None:
+    journal: Journal[str] = Journal(by_words, pods=10, gone=2)
+    pods = {uid: About(uid, "default", uid) for uid in ("stays", "returns", "a", "b", "c", "d")}
+    journal.note("added", pods["stays"])
+    for uid in ("returns", "a", "b"):
+        journal.note("added", pods[uid])
+        journal.note("gone", pods[uid])
+        journal.note("-late", pods[uid])
+        if uid == "returns":
+            journal.note("added", pods[uid])
+    assert [uid for uid in pods if journal.of(uid)] == ["stays", "returns", "a", "b"]
+    for uid in ("c", "d"):
+        journal.note("gone", pods[uid])
+    for uid in ("a", "b"):
+        journal.note("-late", pods[uid])
+    assert [uid for uid in pods if journal.of(uid)] == ["stays", "returns", "c", "d"]
+    assert len(journal._pods) == 4, "nothing is begun for what is not kept"
+    for number in range(30):
+        journal.note("added", About(str(number), "default", "new"))
+    assert journal._gone.keys() <= journal._pods.keys(), "who was forgotten is not forgotten twice"
 
 
 @given(some.lists(some.sampled_from(["a", "x=1", "x=2", "y=1", "x?", "-x", "-y", "y?"]), max_size=300))

@@ -14,11 +14,12 @@ from kit.loopback import serving
 from kit.pods import make_pod
 from kit.virtual_time import virtual_time
 from kit.waiting import eventually
+from pykubelet.base.journal import About
 from pykubelet.kube.client import ApiClient
 from pykubelet.kube.credentials import Credentials
 from pykubelet.kube.events import EventRecorder
 from pykubelet.kube.kubeconfig import ClientConfig, Cluster, User
-from pykubelet.pod.moments import EventRecorded, Journal
+from pykubelet.pod.moments import EventRecorded, Journal, Phase, PhaseEntered
 from pykubelet.pod.ports.api import Recorder
 
 HANG_UP = -1
@@ -258,6 +259,25 @@ async def test_one_object_may_tell_twenty_five_things_and_then_one_in_five_minut
         recorder.event(make_pod("noisy"), "Warning", "Unhealthy", "probe failed")
         await eventually(lambda: event["count"] == 41)
     assert len(journal.of("uid-noisy")) == 42
+
+
+@virtual_time
+async def test_nothing_is_remembered_of_what_was_told_of_pods_that_are_gone() -> None:
+    events = Events()
+    journal = Journal()
+    async with recording(events, journal=journal) as recorder:
+        journal.read_by(recorder.read)
+        for number in range(50):
+            pod = make_pod(f"p{number}")
+            recorder.event(pod, "Normal", "Started", "Container started", field_path="spec.containers{c}")
+            recorder.event(pod, "Warning", "Unhealthy", "probe failed")
+        for number in range(1, 50):
+            for phase in Phase:
+                journal.note(PhaseEntered(phase), About(f"uid-p{number}", "default", f"p{number}"))
+        remembered = [getattr(recorder._correlator, name) for name in ("_groups", "_seen", "_budgets")]
+        assert {key[3] for each in remembered for key in each} == {"uid-p0"}
+        recorder.event(make_pod("p0"), "Warning", "Unhealthy", "probe failed")
+        await eventually(lambda: len(events.stored) == 100 and ("probe failed", 2) in events.messages())
 
 
 # --- a server that is away or refuses

@@ -113,3 +113,13 @@ def test_probes_that_fail_in_ever_new_words_do_not_push_everything_else_out() ->
     found = kept(*life, *sick)
     assert [moment for moment, _ in found[:90]] == life
     assert [(moment, times) for moment, times in found[90:]] == [(each, 500) for each in sick[-4:]]
+
+
+def test_a_month_of_pods_that_come_and_go_leaves_few_of_them() -> None:
+    journal = m.Journal(rule)
+    for number in range(1000):
+        whose = About(f"u{number}", "default", f"p{number}")
+        for phase in (m.Phase.RUNNING, m.Phase.REMOVING, m.Phase.GONE):
+            journal.note(m.PhaseEntered(phase), whose)
+    left = [number for number in range(1000) if journal.of(f"u{number}")]
+    assert left == list(range(900, 1000))

@@ -62,6 +62,12 @@ async def test_a_pod_that_is_gone_is_told_from_disk(tmp_path: Path) -> None:
     assert isinstance(found.cause, causes.Crashed)
 
 
+async def test_the_moments_of_a_pod_are_those_in_memory_or_else_those_on_disk(tmp_path: Path) -> None:
+    assert await explainer([], tmp_path, memory=(EXITED,), disk=(STARTED, EXITED)).moments("u1") == (EXITED,)
+    assert await explainer([], tmp_path, disk=(STARTED, EXITED)).moments("u1") == [STARTED, EXITED]
+    assert await explainer([], tmp_path, disk=(STARTED, EXITED)).moments("") == (), "the node is never gone"
+
+
 async def test_a_pod_that_nobody_ever_knew_is_not_found(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="does not know pod default/web"):
         await explainer([], tmp_path).one("default", "web", None)

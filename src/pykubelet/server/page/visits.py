@@ -143,7 +143,7 @@ class Visits:
         shown = self._shown
         story = await shown.explainer.one(namespace, name, None)
         pod = shown.inside.find_pod(namespace, name)
-        moments = shown.journal.of(story.uid)
+        moments = await shown.explainer.moments(story.uid)
         return PodDetails(
             story=story,
             pod=pod_row(pod, story) if pod else None,

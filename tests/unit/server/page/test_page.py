@@ -4,7 +4,7 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -13,10 +13,11 @@ import pytest
 from aiohttp import web
 
 from kit.kubelet_server import Inside
+from kit.moments import AT
 from kit.pods import make_pod
 from kit.waiting import eventually
 from pykubelet.base.errors import Retry
-from pykubelet.base.journal import About
+from pykubelet.base.journal import About, Noted
 from pykubelet.base.tasks import supervise
 from pykubelet.pod import moments as m
 from pykubelet.pod.journal_rule import rule
@@ -94,12 +95,12 @@ class Served:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[Served]:
+async def served(on_disk: Sequence[m.Noted] = ()) -> AsyncIterator[Served]:
     journal, auth = m.Journal(rule), Auth()
     inside = Inside(make_pod("web", uid="u1", phase="Running"))
 
-    async def history(**_: str) -> list[m.Noted]:
-        return []
+    async def history(*, name: str = "", uid: str = "", **_: str) -> list[m.Noted]:
+        return [each for each in on_disk if each.about.uid == uid or each.about.name == name]
 
     explainer = Explainer(inside.pods, journal.of, history, NodeTrouble, "/nowhere", node="n1")
     shown = Shown(
@@ -396,6 +397,15 @@ async def test_a_pod_tells_all_that_is_known_of_it() -> None:
         assert details["story"]["name"] == details["pod"]["name"] == "web"
         assert [(each["reason"], each["message"]) for each in details["events"]] == [("Failed", "<script>")]
         assert (await server.get("/page/pods/default/nobody", **mine))[0] == 404
+
+
+async def test_a_pod_that_is_gone_for_long_is_shown_from_disk() -> None:
+    noted: m.Noted = Noted(AT, About("u0", "default", "old"), m.EventRecorded("Warning", "Failed", "no such image"))
+    async with served([noted]) as server:
+        status, text = await server.get("/page/pods/default/old", **await server.enter())
+        details = json.loads(text)
+        assert (status, details["story"]["state"], details["pod"]) == (200, "Gone", None)
+        assert [each["message"] for each in details["events"]] == ["no such image"]
 
 
 async def _event(answer: aiohttp.ClientResponse) -> tuple[str, dict[str, Any]]:
