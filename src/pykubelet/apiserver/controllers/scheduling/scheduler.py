@@ -170,7 +170,7 @@ class Scheduler:
             why = f"0/{board.size} nodes are available: {trouble}." if board.size else message(())
             await self._leave(found, why, pod.nominated)
             return
-        takes_long = board.takes_long(pod) or (devices is not None and devices.takes_long)
+        takes_long = board.takes_long(pod) or any(each is not None and each.takes_long for each in (volumes, devices))
         choose = partial(board.choose, pod, volumes, devices)
         try:
             node, faults = await asyncio.to_thread(choose) if takes_long else choose()
@@ -265,7 +265,7 @@ class Scheduler:
             why += " deallocation of ResourceClaim completed," if is_released else " still not schedulable,"
         budgets = await self._client.views(BUDGETS, budget)
         make_room = partial(board.make_room, pod, faults, budgets, volumes, devices)
-        takes_long = board.takes_long(pod) or (devices is not None and devices.takes_long)
+        takes_long = board.takes_long(pod) or any(each is not None and each.takes_long for each in (volumes, devices))
         found, no = await asyncio.to_thread(make_room) if takes_long else make_room()
         if found is None:
             return f"{why} preemption: {no}" if no else why.rstrip(","), pod.nominated

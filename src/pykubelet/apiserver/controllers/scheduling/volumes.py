@@ -35,6 +35,8 @@ _NEWER = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
+_AT_A_GLANCE = 100
+"""Claims times volumes, on each node."""
 _ZONES = frozenset((*_NEWER, *_NEWER.values()))
 
 
@@ -59,6 +61,7 @@ class PodVolumes:
         self._key = pod["metadata"].get("namespace", ""), pod["metadata"]["name"]
         self._bound: list[Object] = []
         self._open: list[Object] = []
+        self._found: dict[str, Settlement | str] = {}
         self._alone: list[str] = []
         """Claims that only one pod may use."""
         self.trouble = self._sorted(pod)
@@ -89,6 +92,11 @@ class PodVolumes:
             else:
                 return UNBOUND
         return ""
+
+    @property
+    def takes_long(self) -> bool:
+        """Whether so many volumes are held against claims that others would have to wait."""
+        return len(self._open) * len(self._storage.volumes) > _AT_A_GLANCE
 
     def reasons(self, node: Place) -> list[str]:
         if self.trouble:
@@ -128,7 +136,13 @@ class PodVolumes:
         return None if isinstance(found, str) else found
 
     def _settle(self, node: Place) -> Settlement | str:
-        """A text says why not."""
+        """A text says why not. It is found once for each node."""
+        found = self._found.get(node.name)
+        if found is None:
+            found = self._found[node.name] = self._settled(node)
+        return found
+
+    def _settled(self, node: Place) -> Settlement | str:
         kept: list[tuple[Object, Object]] = []
         made: list[Object] = []
         for claim in sorted(self._open, key=rules.size_of):

@@ -75,11 +75,13 @@ def best_volume(
     """The smallest that does, with the fewest modes beyond those asked for. `delayed`: only one that is kept for it:
     any other is chosen with its node, and `node` is that node. `taken` are others' by now."""
     found: list[Object] = []
-    wanted = from_json(at(claim, "spec.selector"))
+    wanted, size, mode = from_json(at(claim, "spec.selector")), size_of(claim), _mode(claim)
     for volume in volumes:
-        if volume["metadata"]["name"] in taken or _mode(volume) != _mode(claim):
+        if at(volume, "spec.claimRef") and not is_for(volume, claim):
+            continue  # most are others', and soon passed over
+        if volume["metadata"]["name"] in taken or _mode(volume) != mode:
             continue
-        if at(volume, "metadata.deletionTimestamp") or size_of(volume) < size_of(claim):
+        if at(volume, "metadata.deletionTimestamp") or size_of(volume) < size:
             continue
         if node is not None and not reaches(volume, *node):
             continue

@@ -13,6 +13,7 @@ from pykubelet.apiserver.controllers.scheduling.fit import Place
 from pykubelet.apiserver.controllers.scheduling.scheduler import Scheduler
 from pykubelet.apiserver.controllers.scheduling.volume_limits import NodeVolumes
 from pykubelet.apiserver.controllers.scheduling.volumes import PodVolumes, Storage
+from pykubelet.apiserver.controllers.volumes import binding_rules
 
 DRIVER = "disk.example.com"
 STORAGE = "storage.k8s.io"
@@ -197,3 +198,32 @@ def test_volumes_are_counted_once_each(
 ) -> None:
     users = {volume: frozenset(pods) for volume, pods in held.items()}
     assert NodeVolumes(most, users, frozenset(attached)).has_room(wanted, leaving) == fits
+
+
+def test_many_claims_and_volumes_are_held_against_each_other_once_and_beside_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"c{number}" for number in range(20)]
+    spec = {"storageClassName": "later", "resources": {"requests": {"storage": "1Gi"}}}
+    claims = {("default", each): {"metadata": {"name": each, "namespace": "default"}, "spec": spec} for each in names}
+    others = {"namespace": "default", "name": "others"}
+    volumes = {each: {"metadata": {"name": each}, "spec": {"claimRef": others}} for each in names}
+    classes = {"later": {"provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer"}}
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": using(*names)}
+    found, sized = PodVolumes(pod, Storage(claims, volumes, classes)), 0
+    size_of = binding_rules.size_of
+
+    def counted(obj: Any) -> Any:
+        nonlocal sized
+        sized += 1
+        return size_of(obj)
+
+    monkeypatch.setattr(binding_rules, "size_of", counted)
+    node = Place("n1", {}, (), {}, False)
+    assert found.takes_long
+    assert found.reasons(node) == []
+    settled = found.settlement(node)
+    assert settled is not None
+    assert len(settled.made) == 20
+    assert sized == 40  # to sort them, and for each; others' volumes are not measured
+    assert not PodVolumes(pod, Storage(claims, {}, classes)).takes_long
