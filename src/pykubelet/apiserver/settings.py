@@ -2,7 +2,6 @@
 
 import ipaddress
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Final
 
 import msgspec
@@ -32,6 +31,8 @@ def without_admission(given: Sequence[str]) -> frozenset[str]:
     """The parts of admission that are left out. Raises Invalid."""
     for name in given:
         if name not in SWITCHABLE_ADMISSION:
+            from difflib import get_close_matches  # most names are written well
+
             near = get_close_matches(name, SWITCHABLE_ADMISSION, 1)
             hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(SWITCHABLE_ADMISSION)}"
             raise Invalid(f"--disable-admission-plugins: {name!r} cannot be switched off here; {hint}")

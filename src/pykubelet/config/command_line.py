@@ -2,7 +2,6 @@
 underscores. Decides which text belongs to which flag, and what is no flag at all."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from pykubelet.base.errors import Invalid
@@ -42,8 +41,7 @@ def _long(argument: str, rest: Iterator[str], alone: Mapping[str, str]) -> Given
         raise Invalid(f"bad flag syntax: {argument}")
     name = written.replace("_", "-")
     if name not in alone:
-        near = get_close_matches(name, alone, 1)
-        raise Invalid(f"unknown flag: --{written}" + (f"; did you mean --{near[0]}?" if near else ""))
+        raise Invalid(f"unknown flag: --{written}{_hint(name, alone)}")
     return Given(name, text if equals else _value(name, f"--{written}", rest, alone))
 
 
@@ -53,8 +51,7 @@ def _short(argument: str, rest: Iterator[str], alone: Mapping[str, str]) -> Iter
     while letters:
         letter, letters = letters[0], letters[1:]
         if letter not in _SHORT:
-            near = get_close_matches(argument[1:].partition("=")[0].replace("_", "-"), alone, 1)
-            hint = f"; did you mean --{near[0]}?" if near else ""
+            hint = _hint(argument[1:].partition("=")[0].replace("_", "-"), alone)
             raise Invalid(f"unknown shorthand flag: {letter!r} in {argument}{hint}")
         name = _SHORT[letter]
         if letters.startswith("="):
@@ -64,6 +61,13 @@ def _short(argument: str, rest: Iterator[str], alone: Mapping[str, str]) -> Iter
         else:
             text = _value(name, f"-{letter}", rest, alone)
         yield Given(name, text)
+
+
+def _hint(name: str, alone: Mapping[str, str]) -> str:
+    from difflib import get_close_matches  # most flags are written well
+
+    near = get_close_matches(name, alone, 1)
+    return f"; did you mean --{near[0]}?" if near else ""
 
 
 def _value(name: str, written: str, rest: Iterator[str], alone: Mapping[str, str]) -> str:

@@ -5,7 +5,6 @@
 
 import logging
 from collections.abc import Mapping
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -67,6 +66,8 @@ def feature_gates(wanted: Mapping[str, bool]) -> dict[str, bool]:
     for name, is_on in wanted.items():
         gate = known.get(name)
         if gate is None:
+            from difflib import get_close_matches  # most names are written well
+
             near = get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise Invalid(f"featureGates: unrecognized feature gate: {name}{hint}")

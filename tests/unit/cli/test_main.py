@@ -138,6 +138,14 @@ def test_an_agent_that_reads_files_needs_no_http_client() -> None:
     subprocess.run([sys.executable, "-c", code], timeout=30, check=True)
 
 
+def test_an_api_server_loads_what_few_need_when_somebody_needs_it() -> None:
+    """Expressions, what definitions are checked with, and what reads YAML or protobuf were a tenth of its start."""
+    few = {"pykubelet.apiserver.cel", "pykubelet.apiserver.custom.definition", "yaml", "grpc", "google", "difflib"}
+    code = f"import sys, pykubelet.cli.main, pykubelet.app.apiserver; print(*({few!r} & sys.modules.keys()))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert result.stdout.split() == []
+
+
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 def test_help_is_whole_at_any_width(width: int) -> None:
     text = CliRunner().invoke(main, ["--help"], prog_name="pykubelet", terminal_width=width).output

@@ -9,7 +9,6 @@ from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.tables import cluster_rows, core_rows, workload_rows
 from pykubelet.apiserver.tables.columns import Printer, Printers, columns, name
-from pykubelet.apiserver.tables.custom_rows import custom_printer
 from pykubelet.apiserver.tables.pod_rows import pod_conditions
 
 _PRINTERS: Final[Printers] = {**core_rows.PRINTERS, **workload_rows.PRINTERS, **cluster_rows.PRINTERS}
@@ -23,6 +22,8 @@ def table(
     resource: Resource, objects: Sequence[Object], metadata: dict[str, Any], version: str, include: str, now: datetime
 ) -> Object:
     if resource.is_custom:
+        from pykubelet.apiserver.tables.custom_rows import custom_printer  # for who has custom resources
+
         heads, cells = custom_printer(resource)
     else:
         heads, cells = _PRINTERS.get((resource.group, resource.kind), _GENERIC)
