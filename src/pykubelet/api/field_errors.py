@@ -66,6 +66,10 @@ def too_long(field: str, limit: int) -> FieldError:
     return FieldError("FieldValueTooLong", field, f"may not be more than {limit} bytes")
 
 
+def too_many(field: str, limit: int, count: int) -> FieldError:
+    return FieldError("FieldValueTooMany", field, f"must have at most {limit} items", count)
+
+
 def _shown(value: object) -> str:
     text = str(value)
     return text if len(text) <= 80 else text[:77] + "..."

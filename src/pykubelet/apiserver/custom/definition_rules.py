@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pykubelet.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from pykubelet.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_many
 from pykubelet.api.validation import names
 from pykubelet.apiserver.cel.formats import is_url
 from pykubelet.apiserver.custom.field_paths import BadPath, steps
@@ -180,7 +180,7 @@ def _selectable_faults(
             yield duplicate(place, text)
         seen.add(text)
     if len(seen) > _MOST_SELECTABLE:
-        yield FieldError("FieldValueTooMany", path, f"must have at most {_MOST_SELECTABLE} items", len(seen))
+        yield too_many(path, _MOST_SELECTABLE, len(seen))
 
 
 # --- conversion

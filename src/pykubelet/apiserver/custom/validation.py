@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_long
+from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_long, too_many
 from pykubelet.apiserver.cel.formats import FORMATS
 from pykubelet.apiserver.cel.regex import matches
 from pykubelet.apiserver.cel.values import TooExpensive, size_of
@@ -224,12 +224,8 @@ def _shortest(least: int, schema: Schema, value: Any, path: str) -> FieldError |
     return invalid(path, value, f"should be at least {least} chars long")
 
 
-def _too_many(path: str, count: int, most: int) -> FieldError:
-    return FieldError("FieldValueTooMany", path, f"must have at most {most} items", count)
-
-
 def _most_items(most: int, schema: Schema, value: Any, path: str) -> FieldError | None:
-    return _too_many(path, len(value), most) if isinstance(value, list) and len(value) > most else None
+    return too_many(path, most, len(value)) if isinstance(value, list) and len(value) > most else None
 
 
 def _least_items(least: int, schema: Schema, value: Any, path: str) -> FieldError | None:
@@ -239,7 +235,7 @@ def _least_items(least: int, schema: Schema, value: Any, path: str) -> FieldErro
 
 
 def _most_properties(most: int, schema: Schema, value: Any, path: str) -> FieldError | None:
-    return _too_many(path, len(value), most) if isinstance(value, dict) and len(value) > most else None
+    return too_many(path, most, len(value)) if isinstance(value, dict) and len(value) > most else None
 
 
 def _least_properties(least: int, schema: Schema, value: Any, path: str) -> FieldError | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pykubelet.api.codec import DecodeError, convert
-from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required
+from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from pykubelet.api.meta import LabelSelector
 from pykubelet.api.validation import names
 from pykubelet.api.validation.meta import validate_label_selector
@@ -72,7 +72,7 @@ def selector_faults(selector: Any, path: str) -> Iterator[FieldError]:
 def condition_faults(conditions: Sequence[dict[str, Any]], path: str, *variables: str) -> Iterator[FieldError]:
     """`variables`: what expressions may name besides the write itself."""
     if len(conditions) > _MOST_CONDITIONS:
-        yield FieldError("FieldValueTooMany", path, f"must have at most {_MOST_CONDITIONS} items", len(conditions))
+        yield too_many(path, _MOST_CONDITIONS, len(conditions))
     seen: set[str] = set()
     for number, each in enumerate(conditions):
         name, here = each.get("name", ""), f"{path}[{number}]"

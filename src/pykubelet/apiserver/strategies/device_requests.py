@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_long
+from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_long, too_many
 from pykubelet.api.validation import names
 from pykubelet.api.validation.rules import needed, one_of, spelled
 from pykubelet.apiserver.objects import Object, at
@@ -60,7 +60,7 @@ def listed(field: str, items: Sequence[Any], most: int, faults: Callable[[Any, s
     for index, each in enumerate(items[:most]):
         yield from faults(each, f"{field}[{index}]")
     if len(items) > most:
-        yield FieldError("FieldValueTooMany", field, f"must have at most {most} items", len(items))
+        yield too_many(field, most, len(items))
 
 
 def repeated(field: str, keys: Sequence[Any], name: str = "") -> Faults:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pykubelet.api.field_errors import FieldError, duplicate, invalid, required
+from pykubelet.api.field_errors import FieldError, duplicate, invalid, required, too_many
 from pykubelet.api.validation import names
 from pykubelet.api.validation.rules import one_of, spelled
 from pykubelet.apiserver.objects import Object
@@ -33,7 +33,7 @@ class EndpointSliceStrategy(Strategy):
             yield from one_of("addressType", kind, _TYPES)
         for part, most in _MOST.items():
             if len(obj.get(part) or ()) > most:
-                yield FieldError("FieldValueTooMany", part, f"must have at most {most} items", len(obj[part]))
+                yield too_many(part, most, len(obj[part]))
         for index, each in enumerate((obj.get("endpoints") or ())[: _MOST["endpoints"]]):
             yield from _endpoint_faults(each, kind, f"endpoints[{index}]")
         seen: set[str] = set()
@@ -51,7 +51,7 @@ def _endpoint_faults(endpoint: dict[str, Any], kind: str, field: str) -> Iterato
     if not found:
         yield required(f"{field}.addresses", "must contain at least 1 address")
     elif len(found) > _MOST_ADDRESSES:
-        yield FieldError("FieldValueTooMany", f"{field}.addresses", f"must have at most {_MOST_ADDRESSES} items")
+        yield too_many(f"{field}.addresses", _MOST_ADDRESSES, len(found))
     for index, text in enumerate(found[:_MOST_ADDRESSES]):
         place = f"{field}.addresses[{index}]"
         if kind == "FQDN":

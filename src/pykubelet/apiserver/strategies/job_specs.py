@@ -1,10 +1,10 @@
 """What a job is to do, by itself or in the template of a cron job: what is filled in, and what makes no sense."""
 
 import re
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_long
+from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_long, too_many
 from pykubelet.api.rules.completion_indexes import format_fault
 from pykubelet.api.validation import names
 from pykubelet.api.validation.rules import not_negative, spelled
@@ -109,7 +109,7 @@ def _indexed_faults(spec: Spec, path: str) -> Iterator[FieldError]:
 def _failure_policy_faults(spec: Spec, path: str) -> Iterator[FieldError]:
     rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
     if len(rules) > _MOST_RULES:
-        yield _too_many(f"{path}.rules", rules, _MOST_RULES)
+        yield too_many(f"{path}.rules", _MOST_RULES, len(rules))
     pod = at(spec, "template.spec", {})
     known = {each.get("name") for each in (*pod.get("containers", ()), *pod.get("initContainers", ()))}
     for number, rule in enumerate(rules):
@@ -127,7 +127,7 @@ def _rule_faults(spec: Spec, rule: Mapping[str, Any], path: str, known: set[Any]
     if codes is not None:
         yield from _code_faults(codes, f"{path}.onExitCodes", known)
     if len(patterns) > _MOST_RULES:
-        yield _too_many(f"{path}.onPodConditions", patterns, _MOST_RULES)
+        yield too_many(f"{path}.onPodConditions", _MOST_RULES, len(patterns))
     for number, pattern in enumerate(patterns):
         where, kind = f"{path}.onPodConditions[{number}]", pattern.get("type", "")
         yield from spelled(f"{where}.type", kind, names.qualified_name(kind))
@@ -151,7 +151,7 @@ def _code_faults(codes: Mapping[str, Any], path: str, known: set[Any]) -> Iterat
     if not values:
         yield invalid(f"{path}.values", values, "at least one value is required")
     elif len(values) > _MOST_CODES:
-        yield _too_many(f"{path}.values", values, _MOST_CODES)
+        yield too_many(f"{path}.values", _MOST_CODES, len(values))
     for number, value in enumerate(values):
         if operator == "In" and value == 0:
             yield invalid(f"{path}.values[{number}]", value, "must not be 0 for the In operator")
@@ -172,7 +172,7 @@ def _success_policy_faults(spec: Spec, path: str) -> Iterator[FieldError]:
     if not rules:
         yield required(f"{path}.rules", "at least one rules must be specified when the successPolicy is specified")
     if len(rules) > _MOST_RULES:
-        yield _too_many(f"{path}.rules", rules, _MOST_RULES)
+        yield too_many(f"{path}.rules", _MOST_RULES, len(rules))
     for number, rule in enumerate(rules):
         yield from _success_rule_faults(rule, f"{path}.rules[{number}]", spec.get("completions") or 0)
 
@@ -220,10 +220,6 @@ def _manager_faults(manager: str) -> list[str]:
         return ['must be a domain-prefixed path (such as "acme.io/foo")']
     faults = list(names.dns_subdomain(domain))
     return faults if _PATH.fullmatch(path) else [*faults, "has characters that a path cannot have"]
-
-
-def _too_many(field: str, values: Sized, most: int) -> FieldError:
-    return FieldError("FieldValueTooMany", field, f"must have at most {most} items", len(values))
 
 
 def _quoted(choices: tuple[str, ...]) -> str:
