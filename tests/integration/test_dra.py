@@ -19,7 +19,7 @@ from pykubelet.pod.claims.checkpoint import read
 
 TUN = Path("/dev/net/tun")
 VENDOR = f"test-{os.getpid()}.example.com"
-SAYS = 'echo "$GPU $NIC $(test -c /dev/gpu && exec 3<>/dev/gpu && echo opened)"; exec sleep 1000'
+SAYS = 'trap "exit 0" TERM; echo "$GPU $NIC $(test -c /dev/gpu && exec 3<>/dev/gpu && echo opened)"; sleep 1000 & wait'
 
 
 @pytest.fixture
