@@ -57,6 +57,8 @@ class Front(Struct, frozen=True, kw_only=True):
     external: tuple[str, ...] = ()
     node_port: int = 0
     backends: tuple[Backend, ...] = ()
+    leaving: tuple[Backend, ...] = ()
+    """Those that get no new clients but still serve the ones that they have. Of UDP alone: others are not asked."""
     is_internal_local: bool = False
     """Those inside of the cluster are led to endpoints on this node alone."""
     is_external_local: bool = False
@@ -85,6 +87,8 @@ def fronts(
             backends = _backends(service, port, slices_of_it, place, family)
             external = _external_ips(service, family, place.addresses | cluster)
             front = _front(service, port, addresses, external, backends, place)
+            if front.protocol == "UDP":
+                front = changed(front, leaving=_leaving(port, slices_of_it, place, family, backends))
             made.append(_unless_taken(front, taken))
     return tuple(made)
 
@@ -190,6 +194,14 @@ def _backends(
     # When all are on their way out, those that still serve are better than none.
     last = [each for each, endpoint in found if endpoint.conditions.serving and endpoint.conditions.terminating]
     return tuple(sorted(set(ready or last), key=lambda each: (each.address, each.port)))
+
+
+def _leaving(
+    port: ServicePort, slices: Iterable[EndpointSlice], place: Place, family: Family, backends: tuple[Backend, ...]
+) -> tuple[Backend, ...]:
+    found = _endpoints(slices, port, place, family)
+    serving = {each for each, endpoint in found if endpoint.conditions.serving is not False}
+    return tuple(sorted(serving.difference(backends), key=lambda each: (each.address, each.port)))
 
 
 def _endpoints(

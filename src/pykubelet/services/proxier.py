@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.api.services import EndpointSlice, Service
-from pykubelet.services import nft
+from pykubelet.services import conntrack, nft
 from pykubelet.services.fronts import Family, Front, Place, fronts
 from pykubelet.services.ruleset import removal, ruleset
 
@@ -89,6 +89,9 @@ class Proxier:
         """What was put in force, by family; without an entry, nothing is known of what there is."""
         self._last: dict[Family, tuple[tuple[Front, ...], Place]] = {}
         """What that was made from."""
+        self._wanted: dict[Family, conntrack.Wanted] = {}
+        """What the kernel remembers of clients was held against this."""
+        self._is_trouble_told = False
         self._why_not: str | None = None
         self._news = asyncio.Event()
 
@@ -150,6 +153,8 @@ class Proxier:
                 continue  # a machine may have no such family at all
             if self._last.get(family) == (found, place):
                 continue
+            if family not in self._made:
+                self._wanted.pop(family, None)  # without rules clients were led anywhere
             rules = ruleset(found, place, family, self._table, self._made.get(family))
             if trouble := await asyncio.to_thread(nft.applied, rules.text):
                 self._made.pop(family, None)
@@ -159,3 +164,22 @@ class Proxier:
                 await asyncio.sleep(_AFTER_TROUBLE)
             else:
                 self._made[family], self._last[family] = rules.made, (found, place)
+                await self._forget_stale(conntrack.wanted(found, place, family), family)
+
+    async def _forget_stale(self, wanted: conntrack.Wanted, family: Family) -> None:
+        """After new rules are in force, or clients would be led by the old ones once more."""
+        before, self._wanted[family] = self._wanted.get(family), wanted
+        if not wanted or wanted == before:
+            return
+        try:
+            count = await asyncio.to_thread(conntrack.forget_stale, wanted, family)
+        except OSError as error:
+            if not self._is_trouble_told:
+                self._is_trouble_told = True
+                log.warning(
+                    "UDP clients of services may be led to endpoints that are gone until they are silent for a while:"
+                    " what the kernel remembers of them could not be deleted: %s",
+                    error,
+                )
+        else:
+            log.debug("%d UDP clients of services are led to other endpoints", count)

@@ -8,7 +8,8 @@ import pytest
 
 from kit.services import a_service, a_slice, an_endpoint
 from kit.virtual_time import virtual_time
-from pykubelet.services import nft
+from pykubelet.api.services import EndpointPort, ServicePort
+from pykubelet.services import conntrack, nft
 from pykubelet.services.fronts import Place
 from pykubelet.services.proxier import LOOK_AGAIN, Known, Proxier, removed, why_not
 
@@ -168,3 +169,21 @@ def test_only_our_own_is_removed(packets: Filter) -> None:
     packets.there.add("ip pykubelet-t")
     removed("pykubelet-t")
     assert packets.there == {"ip pykubelet-other", "ip filter"}
+
+
+@virtual_time
+async def test_a_kernel_that_does_not_forget_clients_is_told_of_once(
+    packets: Filter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(*_: object) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(conntrack, "forget_stale", refused)
+    service = a_service("dns", "10.96.0.53", ServicePort(name="dns", port=53, protocol="UDP"))
+    ports = (EndpointPort(name="dns", port=8053, protocol="UDP"),)
+    world = World()
+    async with world.running():
+        for last in (5, 6, 7):
+            await world.tell(Known((service,), (a_slice("dns", an_endpoint(f"10.1.0.{last}"), ports=ports),)))
+            assert f"10.1.0.{last}:8053" in packets.applied[-1]
+    assert [each.message.rpartition(": ")[2] for each in caplog.records] == ["[Errno 1] Operation not permitted"]
