@@ -11,7 +11,13 @@ from pykubelet.apiserver.objects import Object
 from pykubelet.apiserver.requests.admission import Attempt
 from pykubelet.apiserver.schema.resources import Resource
 
-VARIABLES: Final[dict[str, Type]] = {"object": DYN, "oldObject": DYN, "request": DYN, **AUTHORIZER}
+VARIABLES: Final[dict[str, Type]] = {
+    "object": DYN,
+    "oldObject": DYN,
+    "request": DYN,
+    "namespaceObject": DYN,
+    **AUTHORIZER,
+}
 
 
 @lru_cache(maxsize=1024)

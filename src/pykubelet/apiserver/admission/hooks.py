@@ -3,6 +3,7 @@
 import base64
 import binascii
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -85,10 +86,6 @@ def _hook_or_fault(configuration: str, number: int, given: Any) -> Hook:
     except UNREADABLE as error:
         known = given if isinstance(given, dict) else {}
         name = str(known.get("name") or f"{configuration}[{number}]")
-        try:
-            match = match_of(known, "rules") if known.get("rules") else _ALL
-        except UNREADABLE:
-            match = _ALL
         return Hook(
             key=f"{configuration}/{name}/{number}",
             name=name,
@@ -96,7 +93,7 @@ def _hook_or_fault(configuration: str, number: int, given: Any) -> Hook:
             url="",
             service=None,
             authorities=b"",
-            match=match,
+            match=possible_match(known, "rules"),
             conditions=(),
             versions=(),
             seconds=10,
@@ -149,6 +146,18 @@ def match_of(given: Mapping[str, Any], rules: str) -> Match:
         objects=from_json(given.get("objectSelector")),
         takes_equivalents=given.get("matchPolicy") != "Exact",
     )
+
+
+def possible_match(given: Any, rules: str) -> Match:
+    """The same of what may be spoilt: what cannot be read of it rather means too much than too little."""
+    found = _ALL
+    fields = ((rules, "rules"), ("excludeResourceRules", "excluded"), ("namespaceSelector", "namespaces"))
+    for field, name in (*fields, ("objectSelector", "objects"), ("matchPolicy", "takes_equivalents")):
+        if isinstance(given, dict) and given.get(field):
+            with suppress(*UNREADABLE):
+                part = getattr(match_of({field: given[field]}, rules), name)
+                found = msgspec.structs.replace(found, **{name: part})
+    return found
 
 
 def rule_of(given: Mapping[str, Any]) -> HookRule:

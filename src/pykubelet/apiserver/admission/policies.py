@@ -13,10 +13,10 @@ import msgspec
 from pykubelet.api.selectors import Selector, from_json, matches
 from pykubelet.apiserver import status
 from pykubelet.apiserver.admission.evaluating import Expressions
-from pykubelet.apiserver.admission.hooks import GROUP, Match, labels_of, match_of
+from pykubelet.apiserver.admission.hooks import GROUP, Match, labels_of, match_of, possible_match
 from pykubelet.apiserver.admission.sight import Sight
 from pykubelet.apiserver.backend import Backend
-from pykubelet.apiserver.objects import Object, encode, made_of
+from pykubelet.apiserver.objects import UNREADABLE, Object, encode, made_of
 from pykubelet.apiserver.requests.admission import Attempt
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.status import ApiError
@@ -26,6 +26,13 @@ T = TypeVar("T")
 POLICIES: Final = "validatingadmissionpolicies"
 BINDINGS: Final = "validatingadmissionpolicybindings"
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+_EXPRESSIONS: Final = {
+    "matchConditions": ("expression",),
+    "variables": ("name", "expression"),
+    "validations": ("expression",),
+    "auditAnnotations": ("key", "valueExpression"),
+}
+_MAY_BE: Final = ("message", "messageExpression", "reason")
 _FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
 
 
@@ -41,9 +48,12 @@ class Parameters(msgspec.Struct, frozen=True):
 class Binding(msgspec.Struct, frozen=True):
     name: str
     policy: str
+    """Empty: nobody can read which, and it may be any."""
     match: Match | None
     parameters: Parameters | None
     actions: tuple[str, ...]
+    fault: str = ""
+    """Why it cannot be used."""
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -53,6 +63,7 @@ class Definition(msgspec.Struct, frozen=True):
     parameter: tuple[str, str] | None
     """apiVersion and kind"""
     spec: Mapping[str, Any]
+    fault: str = ""
 
 
 class Denial(msgspec.Struct, frozen=True):
@@ -62,30 +73,55 @@ class Denial(msgspec.Struct, frozen=True):
     """Of the expression."""
 
 
-def definition_of(obj: Object) -> Definition:
-    """Raises ValueError, KeyError, TypeError and AttributeError for what is none."""
-    spec = obj["spec"]
-    kind = spec.get("paramKind")
-    return Definition(
-        name=obj["metadata"]["name"],
-        match=match_of(spec.get("matchConstraints") or {}, "resourceRules"),
-        is_closed=spec.get("failurePolicy") != "Ignore",
-        parameter=(kind["apiVersion"], kind["kind"]) if kind else None,
-        spec=spec,
-    )
+def definition_of(name: str, obj: Object | None) -> Definition:
+    """None: one that nobody can read. What is spoilt has a fault, and its failurePolicy says what follows."""
+    spec = obj.get("spec") if obj is not None else None
+    known = spec if isinstance(spec, dict) else {}
+    is_closed = known.get("failurePolicy") != "Ignore"
+    try:
+        kind = known.get("paramKind")
+        _look_through(known)
+        return Definition(
+            name=name,
+            match=match_of(known["matchConstraints"], "resourceRules"),
+            is_closed=is_closed,
+            parameter=(kind["apiVersion"], kind["kind"]) if kind else None,
+            spec=known,
+        )
+    except UNREADABLE as error:
+        match = possible_match(known.get("matchConstraints"), "resourceRules")
+        return Definition(name, match, is_closed, None, known, _unreadable("policy", name, error))
 
 
-def binding_of(obj: Object) -> Binding:
-    """Raises the same."""
-    spec = obj["spec"]
-    resources, given = spec.get("matchResources"), spec.get("paramRef")
-    return Binding(
-        name=obj["metadata"]["name"],
-        policy=spec["policyName"],
-        match=match_of(resources, "resourceRules") if resources else None,
-        parameters=_parameters(given) if given else None,
-        actions=tuple(spec.get("validationActions") or ()),
-    )
+def _look_through(spec: Mapping[str, Any]) -> None:
+    """Raises KeyError and TypeError for expressions that are none."""
+    for field, texts in _EXPRESSIONS.items():
+        for each in spec.get(field) or ():
+            for text in (*texts, *(name for name in _MAY_BE if name in each)):
+                if not isinstance(each[text], str):
+                    raise TypeError(f"{field}: {text} is no text")
+
+
+def binding_of(name: str, obj: Object | None) -> Binding:
+    spec = obj.get("spec") if obj is not None else None
+    known = spec if isinstance(spec, dict) else {}
+    policy, resources, given = known.get("policyName"), known.get("matchResources"), known.get("paramRef")
+    try:
+        return Binding(
+            name=name,
+            policy=known["policyName"],
+            match=match_of(resources, "resourceRules") if resources else None,
+            parameters=_parameters(given) if given else None,
+            actions=tuple(known.get("validationActions") or ()),
+        )
+    except UNREADABLE as error:
+        match = possible_match(resources, "resourceRules")
+        fault = _unreadable("binding", name, error)
+        return Binding(name, policy if isinstance(policy, str) else "", match, None, (), fault)
+
+
+def _unreadable(what: str, name: str, error: Exception) -> str:
+    return f"the {what} {name} cannot be read: {error!r}; delete it or write it anew"
 
 
 def _parameters(given: Mapping[str, Any]) -> Parameters:
@@ -94,10 +130,19 @@ def _parameters(given: Mapping[str, Any]) -> Parameters:
     return Parameters(given.get("name") or "", given.get("namespace") or "", selector, must_be)
 
 
-def _tell(known: dict[str, T], make: Callable[[Object], T], prefix: str, key: str, entry: Entry | None) -> None:
-    known.pop(key.removeprefix(prefix), None)
-    if (found := made_of(entry, make, "decides nothing")) is not None:
-        known[key.removeprefix(prefix)] = found
+def _tell(
+    known: dict[str, T], make: Callable[[str, Object | None], T], prefix: str, key: str, entry: Entry | None
+) -> None:
+    name = key.removeprefix(prefix)
+    known.pop(name, None)
+    if entry is not None:
+        known[name] = make(name, made_of(entry, _map, "what it may be meant by is refused"))
+
+
+def _map(obj: Object) -> Object:
+    if not isinstance(obj, dict):
+        raise TypeError("is no object")
+    return obj
 
 
 class ValidatingPolicies:
@@ -121,7 +166,7 @@ class ValidatingPolicies:
             return
         refusals: list[ApiError] = []
         for name, definition in sorted(self._definitions.items()):
-            bindings = [each for _, each in sorted(self._bindings.items()) if each.policy == name]
+            bindings = [each for _, each in sorted(self._bindings.items()) if each.policy in (name, "")]
             if bindings:
                 refusals += await self._refusals(definition, bindings, attempt)
         if refusals:
@@ -131,7 +176,10 @@ class ValidatingPolicies:
         seen_as = await self._sight.meant_as(definition.match, attempt)
         if seen_as is None:
             return []
+        if fault := definition.fault or self._kind_fault(definition):
+            return _misconfigured(definition, None, attempt, fault)
         found: list[ApiError] = []
+        notes: dict[str, list[str]] = {}
         for binding in bindings:
             match = binding.match
             if match is not None and not match.rules:  # without rules, all that the policy is for
@@ -141,16 +189,29 @@ class ValidatingPolicies:
             try:
                 parameters = await self._given(definition, binding, attempt)
             except ValueError as error:
-                if definition.is_closed:
-                    denial = Denial(f"failed to configure binding: {error}")
-                    found.append(_refused(definition, binding, attempt, denial))
+                found += _misconfigured(definition, binding, attempt, str(error))
                 continue
             for parameter in parameters:
-                found += await self._decided(definition, binding, attempt, seen_as, parameter)
+                found += await self._decided(definition, binding, attempt, seen_as, parameter, notes)
+        for key, values in notes.items():
+            attempt.notes[f"{definition.name}/{key}"] = ", ".join(dict.fromkeys(values))
         return found
 
+    def _kind_fault(self, definition: Definition) -> str:
+        if definition.parameter is None or self._kind(*definition.parameter) is not None:
+            return ""
+        version, kind = definition.parameter
+        shown = f"{version if '/' in version else f'/{version}'}, Kind={kind}"
+        return f"failed to find resource referenced by paramKind: '{shown}'"
+
     async def _decided(
-        self, definition: Definition, binding: Binding, attempt: Attempt, seen_as: Resource, parameter: Object | None
+        self,
+        definition: Definition,
+        binding: Binding,
+        attempt: Attempt,
+        seen_as: Resource,
+        parameter: Object | None,
+        notes: dict[str, list[str]],
     ) -> list[ApiError]:
         # Only now: few write expressions, and what reads them takes a tenth of a second to load.
         from pykubelet.apiserver.admission.conditions import values_of
@@ -167,7 +228,7 @@ class ValidatingPolicies:
         work = partial(judged, definition.spec, told)
         judgement = await self._expressions.evaluated(attempt.user.name, verdicts, work)
         for key, value in judgement.notes.items():
-            attempt.notes[f"{definition.name}/{key}"] = value
+            notes.setdefault(key, []).append(value)
         refusals = [_refused(definition, binding, attempt, each) for each in judgement.errors]
         for denial in judgement.denials:
             if "Deny" in binding.actions:
@@ -181,12 +242,14 @@ class ValidatingPolicies:
 
     async def _given(self, definition: Definition, binding: Binding, attempt: Attempt) -> list[Object | None]:
         """What the policy is to be asked with, each by itself. Raises ValueError."""
+        if binding.fault:
+            raise ValueError(binding.fault)
         wanted = binding.parameters
         if definition.parameter is None or wanted is None:
             return [None]
         resource = self._kind(*definition.parameter)
-        if resource is None:
-            raise ValueError(f"paramKind kind `{definition.parameter[0]}, Kind={definition.parameter[1]}` not known")
+        if resource is None:  # it has gone in this moment
+            raise ValueError(self._kind_fault(definition))
         if not resource.namespaced and wanted.namespace:
             raise ValueError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         namespace = (wanted.namespace or attempt.namespace) if resource.namespaced else ""
@@ -210,8 +273,19 @@ class ValidatingPolicies:
         return next((each for each in every if (each.api_version, each.kind) == (api_version, kind)), None)
 
 
-def _refused(definition: Definition, binding: Binding, attempt: Attempt, denial: Denial) -> ApiError:
-    who = f"ValidatingAdmissionPolicy '{definition.name}' with binding '{binding.name}'"
+def _misconfigured(definition: Definition, binding: Binding | None, attempt: Attempt, fault: str) -> list[ApiError]:
+    """What follows from what cannot be used at all, whatever the binding says."""
+    if not definition.is_closed:
+        return []
+    message = f"failed to configure {'policy' if binding is None else 'binding'}: {fault}"
+    if (wanted := definition.spec.get("failurePolicy", "Fail")) != "Fail":
+        message = f"unrecognized failure policy: '{wanted}'"
+    return [_refused(definition, binding, attempt, Denial(message))]
+
+
+def _refused(definition: Definition, binding: Binding | None, attempt: Attempt, denial: Denial) -> ApiError:
+    bound = f" with binding '{binding.name}'" if binding is not None else ""
+    who = f"ValidatingAdmissionPolicy '{definition.name}'{bound}"
     message = f"{who} denied request: {denial.message}"
     resource = attempt.resource
     error = status.forbidden(resource.plural, attempt.name, message, resource.group, ({"message": message},))

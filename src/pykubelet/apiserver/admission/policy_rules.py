@@ -1,19 +1,22 @@
 """What the expressions of a policy say about one write. Pure."""
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from pykubelet.apiserver.admission.policies import Denial
+from pykubelet.apiserver.cel.admission import NOTE, TEXT, TRUTH, Results, compiled, named_of
 from pykubelet.apiserver.cel.library_authorization import AUTHORIZER
-from pykubelet.apiserver.cel.program import Budget, CelError, CompileError, Program, TooExpensive, compile_expression
-from pykubelet.apiserver.cel.types import DYN
+from pykubelet.apiserver.cel.program import Budget, CelError, CompileError, Program, TooExpensive
 
 VARIABLES: Final = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
+_SEEN: Final = ("object", "oldObject", "request", "namespaceObject")
 _LONGEST_MESSAGE: Final = 5 << 10
 _LONGEST_NOTE: Final = 10 << 10
+_FOR_CONDITIONS: Final = 2_500_000
+"""What match conditions may cost together."""
+_CALL: Final = "operation cancelled: actual cost limit exceeded"
 _OUT: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
@@ -24,80 +27,140 @@ class Judgement(msgspec.Struct, frozen=True):
     notes: dict[str, str]
 
 
-@lru_cache(maxsize=1024)
-def program(expression: str) -> Program:
-    """Raises CompileError."""
-    return compile_expression(expression, {**dict.fromkeys(VARIABLES, DYN), **AUTHORIZER})
+class _Failed(Exception):
+    """An expression that has no value."""
+
+
+class _OutOfBudget(Exception):
+    """Nothing more is evaluated, and what was found before does not count."""
+
+
+class _Variables(dict[str, Any]):
+    """Each is evaluated when it is first looked at: one that nobody needs cannot go wrong."""
+
+    def __init__(self, evaluation: "_Evaluation", programs: Mapping[str, Program | str]) -> None:
+        super().__init__()
+        self._evaluation = evaluation
+        self._programs = programs
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._programs
+
+    def __missing__(self, name: str) -> Any:
+        found = self._programs[name]
+        if isinstance(found, str):
+            raise CelError(f'composited variable "{name}" fails to compile: {found}')
+        try:
+            value = self[name] = self._evaluation.run(found)
+        except CelError as error:
+            raise CelError(f'composited variable "{name}" fails to evaluate: {error}') from None
+        return value
 
 
 class _Evaluation:
     def __init__(self, spec: Mapping[str, Any], values: Mapping[str, Any], budget: Budget) -> None:
         self._budget = budget
-        self._values = {**values, "variables": {}}
-        for each in spec.get("variables") or ():
+        self._seen = (*_SEEN, *(("params",) if spec.get("paramKind") else ()))
+        seen, variables = (*self._seen, *AUTHORIZER), spec.get("variables") or ()
+        self._named = named_of(variables, seen)
+        programs: dict[str, Program | str] = {}
+        for number, each in enumerate(variables):
             try:
-                self._values["variables"][each["name"]] = self.value(each["expression"])
-            except _Failed:
-                continue  # whoever uses it finds it missing
+                programs[each["name"]] = compiled(each["expression"], seen, self._named[:number])
+            except CompileError as error:
+                programs[each["name"]] = str(error)
+        self._values = {**values, "variables": _Variables(self, programs)}
 
-    def value(self, expression: str) -> Any:
-        """Raises _Failed."""
+    def run(self, program: Program) -> Any:
+        """Raises CelError."""
         try:
-            return program(expression).evaluate(self._values, self._budget)
+            return program.evaluate(self._values, self._budget)
         except TooExpensive:
             if self._budget.is_trial:
                 raise
-            raise _Failed(_OUT) from None
-        except (CelError, CompileError) as error:
-            raise _Failed(f"expression '{expression.strip()}' resulted in error: {error}") from None
+            if self._budget.left <= 0:
+                raise _OutOfBudget from None
+            raise CelError(_CALL) from None
 
-
-class _Failed(Exception):
-    pass
+    def value(self, expression: str, results: Results) -> Any:
+        """Raises _Failed."""
+        is_note, asks = results is NOTE, results is not TEXT  # a message cannot ask who may do what
+        try:
+            program = compiled(expression, (*self._seen, *(AUTHORIZER if asks else ())), self._named, results)
+        except CompileError as error:
+            raise _Failed(f"compilation error: {error}") from None
+        if is_note and (names := sorted(program.used & set(AUTHORIZER))):  # as upstream: known, and not there
+            raise _Failed(f"expression '{expression}' resulted in error: no such attribute(s): {names[0]}")
+        try:
+            return self.run(program)
+        except CelError as error:
+            raise _Failed(f"expression '{expression}' resulted in error: {error}") from None
 
 
 def judged(spec: Mapping[str, Any], values: Mapping[str, Any], budget: Budget) -> Judgement:
     """A trial raises TooExpensive."""
     is_closed = spec.get("failurePolicy") != "Ignore"
+    try:
+        return _judged(spec, values, budget, is_closed=is_closed)
+    except _OutOfBudget as error:
+        return Judgement([Denial(str(error) or _OUT)] if is_closed else [], [], {})
+
+
+def _judged(spec: Mapping[str, Any], values: Mapping[str, Any], budget: Budget, *, is_closed: bool) -> Judgement:
+    if conditions := spec.get("matchConditions"):
+        own = budget if budget.is_trial else Budget(_FOR_CONDITIONS)
+        is_meant, fault = _meets(_Evaluation(spec, {**values, "namespaceObject": None}, own), conditions)
+        if fault:
+            return Judgement([Denial(fault)] if is_closed else [], [], {})
+        if not is_meant:
+            return Judgement([], [], {})
     evaluation = _Evaluation(spec, values, budget)
-    is_meant, fault = _meets(evaluation, spec.get("matchConditions") or ())
-    if fault:
-        return Judgement([Denial(fault)] if is_closed else [], [], {})
-    if not is_meant:
-        return Judgement([], [], {})
-    denials: list[Denial] = []
-    for number, each in enumerate(spec.get("validations") or ()):
-        try:
-            if evaluation.value(each["expression"]) is not True:
-                denials.append(Denial(_message(evaluation, each), each.get("reason") or "Invalid", number))
-        except _Failed as error:
-            if is_closed:
-                denials.append(Denial(str(error), "", number))
+    found = list(_found(evaluation, spec.get("validations") or ()))
+    denials = []
+    for number, (validation, fault) in enumerate(found):
+        if fault and is_closed:
+            denials.append(Denial(fault, "", number))
+        elif not fault and validation is not None:
+            denials.append(Denial(_message(evaluation, validation), validation.get("reason") or "Invalid", number))
     notes, errors = _notes(evaluation, spec.get("auditAnnotations") or ())
     return Judgement(denials, errors if is_closed else [], notes)
+
+
+def _found(
+    evaluation: _Evaluation, validations: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any] | None, str]]:
+    """For each validation, itself if it does not hold, and what went wrong."""
+    for each in validations:
+        try:
+            yield (None if evaluation.value(each["expression"], TRUTH) is True else each), ""
+        except _Failed as error:
+            yield None, str(error)
 
 
 def _meets(evaluation: _Evaluation, conditions: Sequence[Mapping[str, Any]]) -> tuple[bool, str]:
     """-> whether all hold, and what went wrong where that is not known"""
     faults = []
-    for each in conditions:
+    is_meant = True
+    for each in conditions:  # all of them: one that costs too much is not made up for by one that does not hold
         try:
-            if evaluation.value(each["expression"]) is not True:
-                return False, ""
+            is_meant = evaluation.value(each["expression"], TRUTH) is True and is_meant
         except _Failed as error:
             faults.append(str(error))
+    if not is_meant:
+        return False, ""
     return not faults, faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]" if faults else ""
 
 
 def _message(evaluation: _Evaluation, validation: Mapping[str, Any]) -> str:
     if validation.get("messageExpression"):
         try:
-            said = evaluation.value(validation["messageExpression"])
+            text = evaluation.value(validation["messageExpression"], TEXT).strip()
         except _Failed:
-            said = ""
-        text = said.strip() if isinstance(said, str) else ""
-        if text and len(text) <= _LONGEST_MESSAGE and "\n" not in text:
-            return text
+            text = ""
+        except _OutOfBudget:
+            raise _OutOfBudget(f"failed messageExpression: {_OUT}") from None
+        if text and len(text.encode()) <= _LONGEST_MESSAGE and "\n" not in text:
+            return str(text)
     own = (validation.get("message") or "").strip()
     return own or f"failed expression: {validation['expression'].strip()}"
 
@@ -107,13 +170,10 @@ def _notes(evaluation: _Evaluation, wanted: Sequence[Mapping[str, Any]]) -> tupl
     errors: list[Denial] = []
     for each in wanted:
         try:
-            value = evaluation.value(each["valueExpression"])
+            value = evaluation.value(each["valueExpression"], NOTE)
         except _Failed as error:
             errors.append(Denial(str(error)))
             continue
-        if isinstance(value, str) and value.strip():
+        if value is not None and value.strip():
             notes[each["key"]] = value.strip()[:_LONGEST_NOTE]
-        elif value is not None and not isinstance(value, str):
-            what = f"valueExpression '{each['valueExpression']}' resulted in unsupported return type"
-            errors.append(Denial(f"{what}. Return type must be either string or null."))
     return notes, errors

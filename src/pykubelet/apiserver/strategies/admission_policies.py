@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pykubelet.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from pykubelet.api.validation import names
@@ -17,8 +17,11 @@ from pykubelet.apiserver.strategies.admission_rules import (
 from pykubelet.apiserver.strategies.base import Strategy
 from pykubelet.apiserver.strategies.roles import path_segment_faults
 
-_SEEN: Final = ("object", "oldObject", "request", "namespaceObject", "variables")
-_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
+if TYPE_CHECKING:
+    from pykubelet.apiserver.cel.admission import Named
+
+_SEEN: Final = ("object", "oldObject", "request", "namespaceObject")
+_REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 _IDENTIFIER: Final = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*", re.ASCII)
 _MOST_NOTES: Final = 20
@@ -38,9 +41,8 @@ class ValidatingAdmissionPolicyStrategy(Strategy):
         if spec.get("failurePolicy") not in ("Fail", "Ignore"):
             yield not_supported("spec.failurePolicy", spec.get("failurePolicy"), ("Fail", "Ignore"))
         kind = spec.get("paramKind")
-        for field in ("apiVersion", "kind"):
-            if kind is not None and not kind.get(field):
-                yield required(f"spec.paramKind.{field}")
+        if kind is not None:
+            yield from _kind_faults(kind, "spec.paramKind")
         constraints = spec.get("matchConstraints")
         if constraints is None:
             yield required("spec.matchConstraints")
@@ -49,15 +51,49 @@ class ValidatingAdmissionPolicyStrategy(Strategy):
             if not constraints.get("resourceRules"):
                 yield required("spec.matchConstraints.resourceRules")
         more = ("params",) if kind is not None else ()
-        seen = (*_SEEN, *AUTHORIZER, *more)
-        yield from condition_faults(spec.get("matchConditions") or (), "spec.matchConditions", "variables", *more)
-        yield from _variable_faults(spec.get("variables") or (), seen)
+        yield from condition_faults(spec.get("matchConditions") or (), "spec.matchConditions", *more)
+        expressions = _Expressions(spec.get("variables") or [], (*_SEEN, *AUTHORIZER, *more))
+        yield from expressions.variable_faults()
         if not spec.get("validations") and not spec.get("auditAnnotations"):
             for field in ("validations", "auditAnnotations"):
                 yield required(f"spec.{field}", "validations or auditAnnotations must contain at least one item")
         for number, each in enumerate(spec.get("validations") or ()):
-            yield from _validation_faults(each, f"spec.validations[{number}]", seen)
-        yield from _note_faults(spec.get("auditAnnotations") or [], seen)
+            yield from _validation_faults(each, f"spec.validations[{number}]", expressions)
+        yield from _note_faults(spec.get("auditAnnotations") or [], expressions)
+
+
+class _Expressions:
+    """What the expressions of a policy may name: what is there for all, and its variables, each after its own."""
+
+    def __init__(self, variables: list[dict[str, Any]], seen: tuple[str, ...]) -> None:
+        self._variables = variables
+        self._seen = seen
+        self._named: Named | None = None
+        if variables:
+            from pykubelet.apiserver.cel.admission import named_of  # takes long to load, and few need it
+
+            self._named = named_of(variables, seen)
+
+    def faults(
+        self, expression: str | None, path: str, *results: str, upto: int | None = None, asks: bool = True
+    ) -> Iterator[FieldError]:
+        """`upto`: how many of the variables it may use; `asks`: whether it may ask who may do what."""
+        if not (expression or "").strip():
+            yield required(path, "expression is not specified")
+            return
+        seen = tuple(name for name in self._seen if asks or name not in AUTHORIZER)
+        named = self._named[:upto] if self._named is not None else None
+        if fault := expression_fault((expression or "").strip(), seen, results, named):
+            yield invalid(path, expression, fault)
+
+    def variable_faults(self) -> Iterator[FieldError]:
+        for number, each in enumerate(self._variables):
+            path, name = f"spec.variables[{number}]", each.get("name", "")
+            if not name.strip():
+                yield required(f"{path}.name", "name is not specified")
+            elif not _IDENTIFIER.fullmatch(name):
+                yield invalid(f"{path}.name", name, "must be a valid CEL identifier")
+            yield from self.faults(each.get("expression"), f"{path}.expression", upto=number)
 
 
 class ValidatingAdmissionPolicyBindingStrategy(Strategy):
@@ -111,29 +147,31 @@ def _resource_faults(match: dict[str, Any], path: str) -> Iterator[FieldError]:
             yield from rule_faults(rule, f"{path}.{field}[{number}]")
 
 
-def _variable_faults(variables: Any, seen: tuple[str, ...]) -> Iterator[FieldError]:
-    for number, each in enumerate(variables):
-        path, name = f"spec.variables[{number}]", each.get("name", "")
-        if not name.strip():
-            yield required(f"{path}.name", "name is not specified")
-        elif not _IDENTIFIER.fullmatch(name):
-            yield invalid(f"{path}.name", name, "must be a valid CEL identifier")
-        yield from _expression_faults(each.get("expression"), f"{path}.expression", seen, "")
+def _kind_faults(kind: dict[str, Any], path: str) -> Iterator[FieldError]:
+    version, name = kind.get("apiVersion") or "", kind.get("kind") or ""
+    if not version:
+        yield required(f"{path}.apiVersion")
+    elif version.count("/") > 1:
+        yield invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")
+    if not name:
+        yield required(f"{path}.kind")
+    for fault in names.dns_1035_label(name.lower()) if name else ():
+        yield invalid(f"{path}.kind", name, f"may have mixed case, but should otherwise match: {fault}")
 
 
-def _validation_faults(validation: dict[str, Any], path: str, seen: tuple[str, ...]) -> Iterator[FieldError]:
-    yield from _expression_faults(validation.get("expression"), f"{path}.expression", seen, "bool")
+def _validation_faults(validation: dict[str, Any], path: str, expressions: _Expressions) -> Iterator[FieldError]:
+    yield from expressions.faults(validation.get("expression"), f"{path}.expression", "bool")
     message = validation.get("message") or ""
     if "\n" in message.strip():
         yield invalid(f"{path}.message", message, "message must not contain line breaks")
     if validation.get("messageExpression"):
-        told = tuple(name for name in seen if name not in AUTHORIZER)
-        yield from _expression_faults(validation["messageExpression"], f"{path}.messageExpression", told, "string")
+        told = validation["messageExpression"]
+        yield from expressions.faults(told, f"{path}.messageExpression", "string", asks=False)
     if validation.get("reason") not in (None, *_REASONS):
         yield not_supported(f"{path}.reason", validation["reason"], _REASONS)
 
 
-def _note_faults(wanted: list[dict[str, Any]], seen: tuple[str, ...]) -> Iterator[FieldError]:
+def _note_faults(wanted: list[dict[str, Any]], expressions: _Expressions) -> Iterator[FieldError]:
     if len(wanted) > _MOST_NOTES:
         why = f"must not have more than {_MOST_NOTES} auditAnnotations"
         yield invalid("spec.auditAnnotations", len(wanted), why)
@@ -147,15 +185,8 @@ def _note_faults(wanted: list[dict[str, Any]], seen: tuple[str, ...]) -> Iterato
         if key and key in keys:
             yield duplicate(f"{path}.key", key)
         keys.add(key)
-        yield from _expression_faults(each.get("valueExpression"), f"{path}.valueExpression", seen, "")
-
-
-def _expression_faults(expression: str | None, path: str, seen: tuple[str, ...], result: str) -> Iterator[FieldError]:
-    text = (expression or "").strip()
-    if not text:
-        yield required(path, "expression is not specified")
-    elif fault := expression_fault(text, seen, result):
-        yield invalid(path, expression, fault)
+        value = each.get("valueExpression")
+        yield from expressions.faults(value, f"{path}.valueExpression", "string", "null_type")
 
 
 def _parameter_faults(given: dict[str, Any], path: str) -> Iterator[FieldError]:

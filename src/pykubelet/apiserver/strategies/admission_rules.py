@@ -1,7 +1,7 @@
 """What webhooks and admission policies have in common: rules that say which writes are meant, and match conditions."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pykubelet.api.codec import DecodeError, convert
 from pykubelet.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
@@ -9,11 +9,14 @@ from pykubelet.api.meta import LabelSelector
 from pykubelet.api.validation import names
 from pykubelet.api.validation.meta import validate_label_selector
 
+if TYPE_CHECKING:
+    from pykubelet.apiserver.cel.admission import Named
+
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
 _MOST_CONDITIONS: Final = 64
 AUTHORIZER: Final = ("authorizer", "authorizer.requestResource")
-_VARIABLES: Final = ("object", "oldObject", "request", *AUTHORIZER)
+_VARIABLES: Final = ("object", "oldObject", "request", "namespaceObject", *AUTHORIZER)
 
 
 def rule_faults(rule: dict[str, Any], path: str) -> Iterator[FieldError]:
@@ -79,7 +82,7 @@ def condition_faults(conditions: Sequence[dict[str, Any]], path: str, *variables
         expression = (each.get("expression") or "").strip()
         if not expression:
             yield required(f"{here}.expression")
-        elif fault := expression_fault(expression, (*_VARIABLES, *variables), "bool"):
+        elif fault := expression_fault(expression, (*_VARIABLES, *variables), ("bool",)):
             yield invalid(f"{here}.expression", expression, fault)
         if not name:
             yield required(f"{here}.name")
@@ -90,16 +93,17 @@ def condition_faults(conditions: Sequence[dict[str, Any]], path: str, *variables
         seen.add(name)
 
 
-def expression_fault(expression: str, variables: Sequence[str], result: str = "") -> str:
-    """Why an expression cannot be used; empty: it can."""
+def expression_fault(
+    expression: str, variables: Sequence[str], results: Sequence[str], named: "Named | None" = None
+) -> str:
+    """Why an expression cannot be used where one of the `results` is wanted (none: any); empty: it can."""
     # Only now: few write expressions, and what reads them takes a tenth of a second to load.
-    from pykubelet.apiserver.cel import library_authorization
-    from pykubelet.apiserver.cel.program import CompileError, compile_expression
-    from pykubelet.apiserver.cel.types import DYN, Type
+    from pykubelet.apiserver.cel.admission import compiled
+    from pykubelet.apiserver.cel.program import CompileError
+    from pykubelet.apiserver.cel.types import Type
 
     try:
-        types = {name: library_authorization.AUTHORIZER.get(name, DYN) for name in variables}
-        found = compile_expression(expression, types).type
+        compiled(expression, tuple(variables), named, tuple(map(Type, results)))
     except CompileError as error:
-        return f"compilation failed: {error}"
-    return f"must evaluate to {result} but got {found}" if result and found not in (DYN, Type(result)) else ""
+        return str(error)
+    return ""

@@ -148,6 +148,30 @@ async def made_limits(api: Api) -> None:
     await api.backend.cache.list_newest("/registry/")
 
 
+async def test_a_kind_of_parameters_that_is_gone_refuses_whatever_the_binding_says(api: Api) -> None:
+    await policy(api, {"expression": "true"}, paramKind={"apiVersion": "no.such/v1", "kind": "None"})
+    await binding(api, "Warn")
+    code, answer = await create(api)
+    words = "failed to configure policy: failed to find resource referenced by paramKind: 'no.such/v1, Kind=None'"
+    assert (code, answer["message"].endswith(f"ValidatingAdmissionPolicy 'p' denied request: {words}")) == (422, True)
+
+
+@pytest.mark.parametrize(("wanted", "code"), [("Fail", 422), ("Ignore", 201), ("Odd", 422)])
+async def test_a_policy_that_was_spoilt_in_the_store_decides_by_its_failure_policy(
+    api: Api, wanted: str, code: int
+) -> None:
+    await policy(api, {"expression": "true"})
+    await binding(api)
+    key = api.backend.resources.of(GROUP, "validatingadmissionpolicies").key("", "p")
+    entry = await api.backend.store.get(key)
+    assert entry is not None
+    spec = {"matchConstraints": {"resourceRules": [RULE]}, "validations": "text", "failurePolicy": wanted}
+    whole = {"apiVersion": f"{GROUP}/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"}, "spec": spec}
+    await api.backend.store.update(key, stored(whole), revision=entry.revision)
+    await api.backend.cache.list_newest("/registry/")
+    assert (await create(api))[0] == code
+
+
 async def test_nobody_shuts_himself_out_of_policies(api: Api) -> None:
     everything = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
     await policy(api, {"expression": "false"}, matchConstraints={"resourceRules": [everything]})
@@ -169,7 +193,21 @@ async def test_nobody_shuts_himself_out_of_policies(api: Api) -> None:
         ({"validations": []}, ["spec.validations", "spec.auditAnnotations"]),
         ({"matchConstraints": {}}, ["spec.matchConstraints.resourceRules"]),
         ({"variables": [{"name": "a-b", "expression": "1"}]}, ["spec.variables[0].name"]),
+        ({"validations": [{**BIG, "reason": "Unauthorized"}]}, ["spec.validations[0].reason"]),
+        ({"validations": [{**BIG, "messageExpression": "object.x"}]}, ["spec.validations[0].messageExpression"]),
+        ({"validations": [{"expression": "object.x"}]}, ["spec.validations[0].expression"]),
+        ({"validations": [{"expression": "variables.x == 1"}]}, ["spec.validations[0].expression"]),
+        (
+            {"validations": [{"expression": "variables.x"}], "variables": [{"name": "x", "expression": "1"}]},
+            ["spec.validations[0].expression"],
+        ),
+        (
+            {"variables": [{"name": "x", "expression": "variables.y"}, {"name": "y", "expression": "1"}]},
+            ["spec.variables[0].expression"],
+        ),
+        ({"auditAnnotations": [{"key": "k", "valueExpression": "1"}]}, ["spec.auditAnnotations[0].valueExpression"]),
         ({"failurePolicy": "Maybe"}, ["spec.failurePolicy"]),
+        ({"paramKind": {"apiVersion": "a/b/c", "kind": "X y"}}, ["spec.paramKind.apiVersion", "spec.paramKind.kind"]),
         ({"paramKind": {"kind": "X"}}, ["spec.paramKind.apiVersion"]),
     ],
 )
@@ -209,5 +247,5 @@ async def test_an_expression_that_takes_long_keeps_nobody_else_waiting(api: Api)
     with watched_loop() as hold:
         code, told = await create(api)
 
-    assert (code, "running out of cost budget" in told["message"]) == (422, True)
+    assert (code, "actual cost limit exceeded" in told["message"]) == (422, True)
     assert hold.step < 0.2, hold.where
