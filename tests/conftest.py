@@ -8,6 +8,7 @@ import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from kit.containerd import Containerd, containerd_for_tests
@@ -21,6 +22,9 @@ _FIRST = ("e2e", "integration", "contract")
 
 def pytest_configure(config: pytest.Config) -> None:
     _keep_bytecode()
+    # How long it takes to think of examples says more about what else the machine does than about the test.
+    hypothesis.settings.register_profile("shared", suppress_health_check=[hypothesis.HealthCheck.too_slow])
+    hypothesis.settings.load_profile("shared")
     config.stash[_HERMITAGE] = Hermitage()
     if not hasattr(config, "workerinput"):
         config.stash[_HERMITAGE].hold_ports()

@@ -71,7 +71,7 @@ def test_folders_without_end_cost_the_agent_neither_its_files_nor_its_stack(tmp_
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(OSError, match="256 folders lie inside each other"):
         give_to_group(str(volume), GROUP)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
     sweep(str(volume))
     assert not volume.exists()
 
