@@ -97,7 +97,9 @@ def up(
             cluster.merge(ours, Path(merge_kubeconfig).expanduser(), say)
         _show_pods(ours, say, settle=bool(given))
         if foreground:
-            say(link := page_link(ours.state))
+            link = page_link(ours.state) if sys.stdout.isatty() else ""  # in a log others could find it
+            if link:
+                say(link)
             _stay(ours, say, link, quiet=quiet)
         else:
             say(_what_next(ours, cluster.api_url(ours, plan), plan.node))
