@@ -36,7 +36,10 @@ def network() -> Iterator[None]:
             subprocess.run(["ip", "address", "add", address, "dev", "lo", *nodad], check=True)
         subprocess.run(["ip", "-6", "route", "add", "default", "dev", "here"], check=True)
         # Somebody whose rules make the kernel remember, with services or without.
-        subprocess.run(["nft", "add table ip t; add chain ip t c { type nat hook output priority 0; }"], check=True)
+        theirs = (
+            "add table ip t; add chain ip t c { type nat hook output priority 0; }; add rule ip t c ct state new accept"
+        )
+        subprocess.run(["nft", theirs], check=True)
         yield
 
 
