@@ -164,6 +164,8 @@ def _macro(tree: Macro, scope: Scope) -> tuple[int, Shape]:
     if tree.name in ("optMap", "optFlatMap"):
         inner, shape = _cost(tree.parts[0], {**scope, tree.names[0]: looped})
         return spent + inner + 3, shape
+    if looped == _SCALAR:  # nobody goes through one: it is a list of which nothing is known
+        looped = _ANY
     if len(tree.names) == 2:
         names = {tree.names[0]: _KEY if is_map else _SCALAR, tree.names[1]: item}
     else:
