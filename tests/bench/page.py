@@ -100,7 +100,7 @@ def run() -> None:
 async def _measure() -> None:
     node = Restless()
 
-    async def history(**_: str) -> list[m.Noted]:
+    async def history(**_: object) -> list[m.Noted]:
         return []
 
     shown = Shown(

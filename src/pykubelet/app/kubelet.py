@@ -149,6 +149,7 @@ class Kubelet:
             base.troubles.now,
             str(base.config.pod_logs_dir),
             node=base.config.node.name,
+            is_starting=lambda: self.agent is None or not self.agent.loop.all_sources_ready,
         )
         self._watchdog = watchdog_period() if base.config.watchdog else 0.0
 

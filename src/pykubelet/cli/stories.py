@@ -80,7 +80,11 @@ def _nobody() -> Retry:
 def _joined(first: Told, second: Told) -> Told:
     """What the agent itself says of a pod is worth more."""
     known = {each["uid"] for each in first["items"]}
-    more = [each for each in second["items"] if each["uid"] not in known and each["node"] != first["node"]]
+    more = [
+        each
+        for each in second["items"]
+        if each["uid"] not in known and (each["node"] != first["node"] or first.get("isStarting"))
+    ]
     return {**first, "items": [*first["items"], *more]}
 
 
@@ -97,6 +101,8 @@ async def _from_agent(places: Places, asked: Asked) -> Told | None:
         everything = await ask(places.state / "pykubelet.sock", "explain")
         if asked.name and asked.name == everything.get("node"):
             return dict(everything)
+        if everything.get("isStarting"):
+            raise Retry(answer["error"])
         raise NotFound(answer["error"])
     return answer if asked.name else _of_namespace(answer, asked)
 
@@ -227,8 +233,10 @@ async def _all_of(server: Any, of_node: Any, path: str) -> Told:
     unwell = {uid: _as_json(each) for uid, each in told.items() if not each.is_well}
     nodes = sorted({each.node for each in told.values() if each.node})
     answers = await asyncio.gather(*(of_node(node) for node in nodes), return_exceptions=True)
-    for answer in answers:
+    for node, answer in zip(nodes, answers, strict=True):
         if isinstance(answer, dict):
+            if not answer.get("isStarting"):  # what the agent itself says of a pod is worth more
+                unwell = {uid: each for uid, each in unwell.items() if each["node"] != node}
             unwell |= {each["uid"]: each for each in answer["items"] if each["uid"] in told}
     return {"version": VERSION, "kind": "StoryList", "node": "", "pods": len(pods), "items": list(unwell.values())}
 

@@ -19,6 +19,8 @@ def list_text(told: dict[str, Any]) -> str:
 def _node_lines(told: dict[str, Any]) -> list[str]:
     trouble = told.get("trouble") or {}
     found = []
+    if told.get("isStarting"):
+        found.append(f"node {told['node']}: its agent is just starting, and does not know all its pods yet.")
     if trouble.get("runtime"):
         found.append(f"node {told['node']}: its container runtime does not answer: {plain(trouble['runtime'])}")
     if trouble.get("api"):

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -108,10 +108,12 @@ class JournalFiles:
         """What is noted up to now is on disk after this."""
         await self._write_waiting()
 
-    async def history(self, *, namespace: str = "", name: str = "", uid: str = "") -> list[m.Noted]:
+    async def history(
+        self, *, namespace: str = "", name: str = "", uid: str = "", kinds: Sequence[type[m.Moment]] = ()
+    ) -> list[m.Noted]:
         """What was noted of the pods that are meant, up to now (`read_journal`)."""
         await self.flush()
-        return await in_thread(read_journal, self.folder, namespace=namespace, name=name, uid=uid)
+        return await in_thread(read_journal, self.folder, namespace=namespace, name=name, uid=uid, kinds=kinds)
 
     async def _write_waiting(self) -> None:
         async with self._turn:
@@ -206,14 +208,18 @@ def segments(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob(f"*{_SUFFIX}") if path.stem.isdecimal())
 
 
-def read_journal(folder: Path, *, namespace: str = "", name: str = "", uid: str = "") -> list[m.Noted]:
-    """What was noted of the pods that are meant, the oldest first; of everything, when none is named. What cannot be
-    read is passed over."""
+def read_journal(
+    folder: Path, *, namespace: str = "", name: str = "", uid: str = "", kinds: Sequence[type[m.Moment]] = ()
+) -> list[m.Noted]:
+    """What was noted of the pods that are meant, the oldest first; of everything, when none is named; of these kinds,
+    when some are. What cannot be read is passed over."""
+    tags = [msgspec.json.encode(each.__name__) for each in kinds]
     needle = msgspec.json.encode(uid or name)
     return [
         noted
         for line in _lines(folder)
         if needle in line or not (uid or name)
+        if not tags or any(tag in line for tag in tags)
         if (noted := _noted(line)) is not None
         if noted.about.uid == uid or not uid
         if noted.about.name == name or not name

@@ -2,12 +2,14 @@
 of what has failed."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from pykubelet.api.pod import ContainerStatus, Pod
-from pykubelet.base.errors import Invalid, NotFound
+from pykubelet.base.errors import Invalid, NotFound, Retry
+from pykubelet.pod import moments as m
 from pykubelet.pod.container.sandbox_config import log_directory
 from pykubelet.pod.moments import Noted
 from pykubelet.pod.story.diagnosis import NodeTrouble
@@ -15,10 +17,16 @@ from pykubelet.pod.story.story import VERSION, Story, story
 from pykubelet.server.logs.last_words import last_words
 
 _NO_WORDS: Final[Mapping[str, str]] = {}
+_OF_ENDS: Final = (m.StopAsked, m.PhaseEntered, m.ContainerStarted, m.ContainerStopping, m.Exited)
+"""What it takes to say why a container has ended."""
+_MOST_ENDS: Final = 50
+"""Of such moments of one pod that an earlier agent has noted."""
 
 
 class History(Protocol):
-    async def __call__(self, *, namespace: str = "", name: str = "", uid: str = "") -> list[Noted]:
+    async def __call__(
+        self, *, namespace: str = "", name: str = "", uid: str = "", kinds: Sequence[type[m.Moment]] = ()
+    ) -> list[Noted]:
         """What is on disk."""
 
 
@@ -35,6 +43,7 @@ class Explainer:
         *,
         node: str,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        is_starting: Callable[[], bool] = lambda: False,
     ) -> None:
         self._pods = pods
         self._node = node
@@ -43,6 +52,10 @@ class Explainer:
         self._trouble = trouble
         self._log_root = log_root
         self._now = now
+        self._is_starting = is_starting
+        self._earlier: dict[str, deque[Noted]] = {}
+        """By uid: how containers ended before this agent began."""
+        self._reads = asyncio.Lock()
 
     async def answer(self, question: str) -> Any:
         """Of the agent's socket: nothing, or a namespace, a name and perhaps a time, with spaces between."""
@@ -52,7 +65,7 @@ class Explainer:
         namespace, name, since, *_ = (*words, "", "")
         try:
             return await self.one(namespace, name, read_time(since))
-        except (NotFound, Invalid) as error:
+        except (NotFound, Invalid, Retry) as error:
             return {"error": str(error)}
 
     async def all(self) -> dict[str, Any]:
@@ -66,20 +79,38 @@ class Explainer:
             "pods": len(pods),
             "trouble": trouble,
             "items": [each for each in told if not each.is_well],
-        }
+        } | ({"isStarting": True} if self._is_starting() else {})
 
     async def moments(self, uid: str) -> Sequence[Noted]:
         """Those in memory; of a pod that is gone for long, those on disk."""
         return self._moments(uid) or (await self._history(uid=uid) if uid else ())
 
     async def told(self, pod: Pod) -> Story:
-        """By what is in memory alone."""
-        return await self._told(pod, self._moments(pod.metadata.uid), self._trouble(), None)
+        """By what is in memory; the files are read once, for containers that ended before this agent began."""
+        recent = self._moments(pod.metadata.uid)
+        if any(not recent or _end(each) <= recent[0].at for each in _failed(pod)):
+            recent = (*await self._ends_before(pod, recent), *recent)
+        return await self._told(pod, recent, self._trouble(), None)
+
+    async def _ends_before(self, pod: Pod, recent: Sequence[Noted]) -> Sequence[Noted]:
+        """One reading is for all pods that are known by now: the journal may be long."""
+        uid = pod.metadata.uid
+        async with self._reads:
+            if uid not in self._earlier:
+                known = {uid, *(each.metadata.uid for each in self._pods())}
+                found: dict[str, deque[Noted]] = {each: deque(maxlen=_MOST_ENDS) for each in known}
+                for each in await self._history(kinds=_OF_ENDS):
+                    if each.about.uid in found:
+                        found[each.about.uid].append(each)
+                self._earlier = found
+            return [each for each in self._earlier[uid] if not recent or each.at < recent[0].at]
 
     async def one(self, namespace: str, name: str, since: datetime | None) -> Story:
         """Raises NotFound."""
         named = (each for each in self._pods() if each.metadata.name == name)
         pod = next((each for each in named if each.metadata.namespace == namespace), None)
+        if pod is None and self._is_starting():
+            raise Retry(f"the agent of node {self._node} is just starting and does not know all its pods yet")
         if pod is None:
             old = await self._history(namespace=namespace, name=name)
             if not old:
@@ -105,6 +136,12 @@ def _failed(pod: Pod) -> list[ContainerStatus]:
         for each in (*pod.status.init_container_statuses, *pod.status.container_statuses)
         if (ended := each.state.terminated or each.last_state.terminated) is not None and ended.exit_code != 0
     ]
+
+
+def _end(status: ContainerStatus) -> datetime:
+    """Of a container that has failed."""
+    ended = status.state.terminated or status.last_state.terminated
+    return (ended.finished_at if ended else None) or datetime.max.replace(tzinfo=UTC)
 
 
 def _attempt(status: ContainerStatus) -> int:

@@ -14,13 +14,14 @@ from pykubelet.base.errors import Retry
 from pykubelet.base.journal import About, Noted
 from pykubelet.cli.explain import _kubectls_own, _print_news
 from pykubelet.cli.main import main
+from pykubelet.cli.stories import _all_of
 from pykubelet.cli.story_text import list_text, story_text
 from pykubelet.host.journal_files import JournalFiles
 from pykubelet.pod import moments as m
 from pykubelet.pod.journal_rule import rule
 from pykubelet.pod.lifecycle.pod_update import Op
 from pykubelet.pod.story.story import story
-from unit.pod.story.broken_pods import CASES, NOW, noted
+from unit.pod.story.broken_pods import CASES, NOW, noted, one_status, pod
 
 WEB = About("u1", "default", "web")
 OLD = About("u0", "default", "old")
@@ -258,3 +259,29 @@ def test_following_goes_on_until_the_pod_has_ended(monkeypatch: pytest.MonkeyPat
     assert lines[0].startswith("web waits for ConfigMap default/app-config")
     assert lines[-2].startswith("web keeps crashing: ")
     assert answers == []
+
+
+def test_a_list_of_an_agent_that_is_starting_does_not_say_that_all_are_well() -> None:
+    assert list_text({"node": "n1", "items": [], "isStarting": True}) == (
+        "node n1: its agent is just starting, and does not know all its pods yet."
+    )
+
+
+def test_what_a_pod_s_agent_says_is_worth_more_than_its_status() -> None:
+    """A status does not tell that its container was ended with the node."""
+    ended = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": "2026-01-02T15:02:56Z"}}
+    status = {"phase": "Running", "containerStatuses": one_status(ended)}
+    stopped = pod(status=status, nodeName="n1")
+
+    class Server:
+        async def get(self, _: str, kind: Any) -> Any:
+            return kind(items=(stopped,))
+
+    async def listed(**answer: Any) -> int:
+        async def of_node(_: str) -> Any:
+            return {"items": [], **answer}
+
+        return len((await _all_of(Server(), of_node, ""))["items"])
+
+    assert asyncio.run(listed()) == 0
+    assert asyncio.run(listed(isStarting=True)) == 1

@@ -21,7 +21,7 @@ EXITED = noted(m.Exited("app", 0, 1, "Error", ago(60), ago(30)), 30)
 def explainer(
     pods: Sequence[Pod], log_root: Path, *, memory: Sequence[m.Noted] = (), disk: Sequence[m.Noted] = ()
 ) -> Explainer:
-    async def history(**_: str) -> list[m.Noted]:
+    async def history(**_: object) -> list[m.Noted]:
         return list(disk)
 
     return Explainer(lambda: pods, lambda _: memory, history, NodeTrouble, str(log_root), node="n1", now=lambda: NOW)
@@ -90,3 +90,44 @@ async def test_a_question_that_cannot_be_answered_is_answered_with_an_error(tmp_
     assert "is not a time" in (await explainer([], tmp_path).answer("default nope yesterday"))["error"]
     with pytest.raises(Invalid):
         read_time("never")
+
+
+def came_back(*, finished: str) -> Pod:
+    ended = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": finished}}
+    running = {"running": {"startedAt": "2026-01-02T15:03:16Z"}}
+    status = one_status(running, last=ended, restarts=2, ready=True)
+    return pod(status={"phase": "Running", "containerStatuses": status})
+
+
+async def test_what_was_stopped_with_an_earlier_agent_has_not_failed_in_a_list_either(tmp_path: Path) -> None:
+    """The list is told from memory, and that began after the end."""
+    before = (noted(m.StopAsked("removed", 1.0), 70), noted(m.PhaseEntered(m.Phase.RELEASED), 68))
+    memory = (noted(m.PhaseEntered(m.Phase.RUNNING), 50), noted(m.ContainerStarted("app", "container", 2), 49))
+    reads: list[object] = []
+
+    async def history(**asked: object) -> list[m.Noted]:
+        reads.append(asked)
+        return [*before, *memory]
+
+    stopped = came_back(finished="2026-01-02T15:02:56Z")
+    asked = Explainer(
+        lambda: [stopped], lambda _: memory, history, NodeTrouble, str(tmp_path), node="n1", now=lambda: NOW
+    )
+    assert (await asked.all())["items"] == []
+    told = await asked.told(stopped)
+    assert (told.is_well, told.sentence) == (True, (await asked.one("default", "web", None)).sentence)
+    assert len(reads) == 2, "the files are read once for lists, and for the one that was asked for"
+    crashed = explainer([stopped], tmp_path, memory=memory, disk=memory)
+    assert [each.state for each in (await crashed.all())["items"]] == ["Failing"], "nobody had asked for that end"
+
+
+async def test_an_agent_that_is_starting_does_not_say_that_all_is_well_or_gone(tmp_path: Path) -> None:
+    async def history(**_: object) -> list[m.Noted]:
+        return [STARTED]
+
+    asked = Explainer(
+        lambda: (), lambda _: (), history, NodeTrouble, str(tmp_path), node="n1", now=lambda: NOW,
+        is_starting=lambda: True,
+    )  # fmt: skip
+    assert (await asked.all())["isStarting"] is True
+    assert "is just starting" in (await asked.answer("default web"))["error"]

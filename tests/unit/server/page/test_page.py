@@ -99,7 +99,7 @@ async def served(on_disk: Sequence[m.Noted] = ()) -> AsyncIterator[Served]:
     journal, auth = m.Journal(rule), Auth()
     inside = Inside(make_pod("web", uid="u1", phase="Running"))
 
-    async def history(*, name: str = "", uid: str = "", **_: str) -> list[m.Noted]:
+    async def history(*, name: str = "", uid: str = "", **_: object) -> list[m.Noted]:
         return [each for each in on_disk if each.about.uid == uid or each.about.name == name]
 
     explainer = Explainer(inside.pods, journal.of, history, NodeTrouble, "/nowhere", node="n1")
