@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("name", default="", metavar="[POD|NODE]")
+@click.argument("names", nargs=-1, metavar="[POD|NODE]")
 @click.option(
     "-n",
     "--namespace",
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @data_option
 @click.option("--root-dir", type=PATH, metavar="PATH", help="The state of an agent that was started with `run`.")
 def explain(
-    name: str,
+    names: tuple[str, ...],
     namespace: str,
     everywhere: bool,
     output: str,
@@ -47,8 +47,12 @@ def explain(
     The agent of this machine is asked; when it does not run, its files tell what was written down last."""
     from pathlib import Path
 
-    from pykubelet.cli.stories import Asked, Places
+    from pykubelet.cli.stories import Asked, Places, named
 
+    name, own, is_node = named(names)
+    if own and namespace and own != namespace:
+        raise Invalid(f"{'/'.join(names)} is in namespace {own}, and -n says {namespace}: leave out one of them")
+    namespace = namespace or own
     if kubeconfig:
         places = Places(kubeconfig=kubeconfig)
     elif root_dir:
@@ -59,7 +63,7 @@ def explain(
         places = Places(state=ours.state, kubeconfig=admin)
     if everywhere and (namespace or name):
         raise Invalid("-A is for a list of all namespaces: leave out " + ("-n" if namespace else f"{name}"))
-    asked = Asked(name=name, namespace=namespace, everywhere=everywhere, since=_since(since))
+    asked = Asked(name=name, namespace=namespace, is_node=is_node, everywhere=everywhere, since=_since(since))
     _tell(places, asked, output, follow)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pykubelet.api import codec
 from pykubelet.api.pod import Pod
-from pykubelet.base.errors import NotFound, PykubeletError, Retry
+from pykubelet.base.errors import Invalid, NotFound, PykubeletError, Retry
 from pykubelet.host.journal_files import read_journal
 from pykubelet.pod import moments as m
 from pykubelet.pod.story.container_facts import container_facts
@@ -22,6 +22,12 @@ from pykubelet.server.control_socket import ask
 from pykubelet.server.logs.last_words import last_words
 
 _DEFAULT: Final = "default"
+_POD: Final = ("pod", "pods", "po")
+_NODE: Final = ("node", "nodes", "no")
+_WITH_PODS: Final = (
+    *("deployment", "deployments", "deploy", "replicaset", "replicasets", "rs", "statefulset", "statefulsets", "sts"),
+    *("daemonset", "daemonsets", "ds", "job", "jobs", "cronjob", "cronjobs", "cj", "service", "services", "svc"),
+)
 _LOGS: Final = Path("/var/log/pods")
 Told = dict[str, Any]
 """A Story or a StoryList, as JSON has it."""
@@ -38,9 +44,25 @@ class Asked(Struct, frozen=True, kw_only=True):
     """Empty: all pods that are not well."""
     namespace: str = ""
     """Empty: that of the kubeconfig's context, or else `default` for a pod and all of them for a list."""
+    is_node: bool = False
+    """No pod is meant that has the name."""
     everywhere: bool = False
     """A list of all namespaces, whatever the context says."""
     since: datetime | None = None
+
+
+def named(words: tuple[str, ...]) -> tuple[str, str, bool]:
+    """Name, namespace, and whether it is a node's: as kubectl takes them (`pod/web`, `pod web`), and as a list prints
+    them (`default/web`). Raises Invalid for what has no story."""
+    kinds, what = (*_POD, *_NODE, *_WITH_PODS), "/".join(words)
+    if len(words) > 2 or (len(words) == 2 and words[0].lower() not in kinds):
+        raise Invalid(f"explain takes one pod or node at a time, and all without a name: not {' '.join(words)}")
+    scope, _, name = what.rpartition("/")
+    kind = scope.lower()
+    if kind in _WITH_PODS or "/" in scope or (scope and not name):
+        remedy = "`kubectl get pods` lists pods, and `explain` alone tells those that are not well"
+        raise Invalid(f"explain takes a pod or a node, not {what}: {remedy}")
+    return name, "" if kind in (*_POD, *_NODE) else scope, kind in _NODE
 
 
 async def tell(places: Places, asked: Asked) -> Told:
@@ -95,8 +117,13 @@ async def _from_agent(places: Places, asked: Asked) -> Told | None:
     if places.state is None:
         return None
     since = f" {asked.since.isoformat()}" if asked.since else ""
-    question = f"explain {asked.namespace or _DEFAULT} {asked.name}{since}" if asked.name else "explain"
+    of_one = asked.name and not asked.is_node
+    question = f"explain {asked.namespace or _DEFAULT} {asked.name}{since}" if of_one else "explain"
     answer: Told = await ask(places.state / "pykubelet.sock", question)
+    if asked.is_node:
+        if answer["node"] != asked.name:
+            raise NotFound(f"there is no node {asked.name} on this machine: its node is {answer['node']}")
+        return answer
     if "error" in answer:
         everything = await ask(places.state / "pykubelet.sock", "explain")
         if asked.name and asked.name == everything.get("node"):
@@ -116,7 +143,7 @@ def _of_namespace(told: Told, asked: Asked) -> Told:
 
 
 async def _from_disk(places: Places, asked: Asked) -> Told | None:
-    if places.state is None or not (places.state / "journal").is_dir():
+    if places.state is None or asked.is_node or not (places.state / "journal").is_dir():
         return None
     try:
         await ask(places.state / "pykubelet.sock", "ping")
@@ -205,6 +232,8 @@ async def _from_api(places: Places, asked: Asked) -> Told | None:
         if not asked.name:
             return await _all_of(server, of_node, object_path("pods", namespace=asked.namespace))
         namespace = asked.namespace or _DEFAULT
+        if asked.is_node:
+            return await of_node(asked.name)
         try:
             pod = await server.get(object_path("pods", namespace=namespace, name=asked.name), Pod)
         except NotFound:

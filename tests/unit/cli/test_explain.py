@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pykubelet.api import codec
-from pykubelet.base.errors import Retry
+from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.journal import About, Noted
 from pykubelet.cli.explain import _kubectls_own, _print_news
 from pykubelet.cli.main import main
-from pykubelet.cli.stories import _all_of
+from pykubelet.cli.stories import _all_of, named
 from pykubelet.cli.story_text import list_text, story_text
 from pykubelet.host.journal_files import JournalFiles
 from pykubelet.pod import moments as m
@@ -285,3 +285,33 @@ def test_what_a_pod_s_agent_says_is_worth_more_than_its_status() -> None:
 
     assert asyncio.run(listed()) == 0
     assert asyncio.run(listed(isStarting=True)) == 1
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    ((), ("", "", False)),
+    (("web",), ("web", "", False)),
+    (("pod/web",), ("web", "", False)),
+    (("pods", "web"), ("web", "", False)),
+    (("default/web",), ("web", "default", False)),
+    (("node/n1",), ("n1", "", True)),
+    (("no", "n1"), ("n1", "", True)),
+])  # fmt: skip
+def test_a_name_may_be_as_kubectl_takes_it_or_as_a_list_prints_it(
+    words: tuple[str, ...], expected: tuple[str, str, bool]
+) -> None:
+    assert named(words) == expected
+
+
+@pytest.mark.parametrize("words", [("deploy/web",), ("Deployment", "web"), ("a/b/c",), ("pod/",), ("a", "b")])
+def test_what_has_no_story_is_told_what_has(words: tuple[str, ...]) -> None:
+    with pytest.raises(Invalid, match="explain takes "):
+        named(words)
+
+
+def test_names_with_their_kind_or_namespace_are_found(state: str) -> None:
+    for name in ("pod/web", "default/web"):
+        assert explain(name, "--root-dir", state).output.startswith("web fails: ")
+    assert explain("other/web", "--root-dir", state, "-n", "default").exit_code == 2
+    assert explain("other/web", "--root-dir", state).output.startswith(
+        "pykubelet: nothing is written down of pod other"
+    )

@@ -65,6 +65,11 @@ def next_step(
             return Next("node", "it starts when there is room on a node")
         case c.PortTaken(container="") | c.NoRoom():
             return _NOT_AGAIN
+        case c.ProbeFailed(is_ending=True) if restarts and until is not None:
+            seconds = max(0, int((until - now).total_seconds()))
+            return Next("time", f"it is started again when it has ended, {seconds} s from now at the latest", until)
+        case c.ProbeFailed(is_ending=True):
+            return Next("never", "it is not started again (restartPolicy)")
         case c.ProbeFailed(probe="readiness"):
             return Next("probe", "it goes on running, and gets traffic when the probe succeeds")
         case _:

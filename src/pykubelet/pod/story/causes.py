@@ -217,6 +217,8 @@ class ProbeFailed(_Of, frozen=True, kw_only=True):
     """How often it was started again."""
     seconds: float | None = None
     """That a startup probe gives it."""
+    is_ending: bool = False
+    """It still runs, and has its grace to end because of that."""
 
 
 class HookFailed(_Of, frozen=True, kw_only=True):

@@ -38,6 +38,8 @@ class ContainerFacts(Struct, frozen=True, kw_only=True):
     killed_for: str = ""
     """The probe because of which it was ended last."""
     killed_attempt: int = -1
+    ends_by: datetime | None = None
+    """It still runs, but is being ended for a probe, and has until then."""
     probe_words: Mapping[str, str] = {}
     """By probe: what it said when it failed last."""
     failing: frozenset[str] = frozenset()
@@ -150,7 +152,7 @@ def _after(facts: ContainerFacts, noted: m.Noted) -> ContainerFacts:
         case m.ContainerStarted(kind=kind, attempt=attempt):
             return replace(
                 facts, is_init=kind == "init_container", running_since=noted.at, waiting="", message="", until=None,
-                restarts=attempt, failing=frozenset(), is_over=False,
+                restarts=attempt, failing=frozenset(), is_over=False, ends_by=None,
             )  # fmt: skip
         case m.StartFailed(kind=kind, reason=reason, message=message, again_in=again):
             until = (noted.until or noted.at) + timedelta(seconds=again) if facts.until is None else facts.until
@@ -158,10 +160,11 @@ def _after(facts: ContainerFacts, noted: m.Noted) -> ContainerFacts:
             return replace(facts, waiting=reason, message=message, is_init=is_init, until=until, running_since=None)
         case m.BackedOff(until=until, image=image):
             return replace(facts, until=until, image=image or facts.image)
-        case m.ContainerStopping(message=message):
+        case m.ContainerStopping(message=message, grace=grace):
             kinds = ("liveness", "startup")
             killed_for = next((each for each in kinds if f"{each} probe" in message), "")
-            return replace(facts, killed_for=killed_for, killed_attempt=facts.restarts)
+            ends_by = noted.at + timedelta(seconds=grace) if killed_for else None
+            return replace(facts, killed_for=killed_for, killed_attempt=facts.restarts, ends_by=ends_by)
         case m.Exited(code=code, reason=reason, attempt=attempt, started_at=started, finished_at=finished, peak=peak):
             why = facts.message if facts.waiting == "RunContainerError" else ""
             ended = ContainerStateTerminated(
@@ -169,7 +172,8 @@ def _after(facts: ContainerFacts, noted: m.Noted) -> ContainerFacts:
             )
             was_killed = facts.killed_for if attempt == facts.killed_attempt else ""
             return replace(
-                facts, ended=ended, running_since=None, until=None, killed_for=was_killed, is_over=True, peak=peak
+                facts, ended=ended, running_since=None, until=None, killed_for=was_killed, is_over=True, peak=peak,
+                ends_by=None,
             )  # fmt: skip
         case m.Probed(kind=kind, result=result) | m.HealthChanged(kind=kind, result=result):
             failing = facts.failing | {kind} if result == "Failure" else facts.failing - {kind}

@@ -239,6 +239,8 @@ def _of_container(seen: Evidence, of: ContainerFacts) -> c.Cause | None:
             return _counted(texts.of_creation(of.name, reason, of.message, _command(of)), of)
         case _:
             pass
+    if of.ends_by is not None and of.running_since is not None:
+        return replace(_probe_cause(of, "liveness" if of.killed_for == "liveness" else "startup"), is_ending=True)
     is_back_off = of.waiting == "CrashLoopBackOff"
     has_failed = of.is_over and of.ended is not None and of.ended.exit_code != 0 and not of.was_asked
     if is_back_off or has_failed or _has_just_come_back(seen, of):

@@ -134,6 +134,8 @@ def _of_container(
             return f"cannot start container {name} as the user it should be: {_short(message)}"
         case c.CommandNotFound(container=name, command=command, message=message):
             return f"cannot run {command or 'its command'} in container {name}: {_short(message) or 'not found'}"
+        case c.ProbeFailed(is_ending=True, probe=probe, container=name, message=message):
+            return f"is ending container {name}: its {probe} probe has failed{f': {message}' if message else ''}"
         case c.ProbeFailed(probe="readiness", container=name, message=message):
             words = f": {message}" if message else ""
             return f"runs, but gets no traffic: the readiness probe of {name} fails{words}"

@@ -104,7 +104,7 @@ def story(
 
 def _next(pod: Pod | None, facts: Sequence[ContainerFacts], cause: c.Cause, now: datetime) -> Next:
     mine = [each for each in facts if each.name == getattr(cause, "container", each.name)]
-    until = min((each.until for each in mine if each.until is not None), default=None)
+    until = min((at for each in mine if (at := each.until or each.ends_by) is not None), default=None)
     is_over = pod is not None and pod.status.phase in ("Failed", "Succeeded")
     comes_back = pod is None or any(is_restartable(pod.spec, each.spec) for each in mine if each.spec)
     runs = max((each.running_since for each in mine if each.running_since is not None), default=None)

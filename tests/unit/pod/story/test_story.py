@@ -259,3 +259,20 @@ def test_nothing_is_promised_while_no_agent_runs() -> None:
     assert found.sentence == (
         "web fails: app exited with code 1; nothing is started or tried until the node's agent runs again."
     )
+
+
+@pytest.mark.parametrize(("policy", "after"), [
+    ("Always", "it is started again when it has ended, 25 s from now at the latest"),
+    ("Never", "it is not started again (restartPolicy)"),
+])  # fmt: skip
+def test_a_container_that_is_being_ended_for_its_probe_is_not_well(policy: str, after: str) -> None:
+    """It is as ready as ever until it has ended."""
+    status = {"phase": "Running", "containerStatuses": one_status(RUNNING, ready=True)}
+    started = noted(m.ContainerStarted("app", "container", 0), 60)
+    failed = noted(m.EventRecorded("Warning", "Unhealthy", "Liveness probe failed: no answer"), 6)
+    killed = noted(m.ContainerStopping("app", 30, "Container app failed liveness probe, will be restarted"), 5)
+    found = story(pod(status=status, restartPolicy=policy), (started, failed, killed), now=NOW)
+    assert found.sentence == f"web is ending container app: its liveness probe has failed: no answer; {after}."
+    assert (found.state, found.is_well) == ("Failing", False)
+    again = noted(m.ContainerStarted("app", "container", 1), 1)
+    assert story(pod(status=status), (started, failed, killed, again), now=NOW).is_well
