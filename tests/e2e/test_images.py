@@ -101,6 +101,17 @@ def test_an_image_is_pulled_with_a_secret_and_runs_as_it_wants_to(
     assert cluster.kubectl("exec", "app", "--", "cat", "/tmp/file") == "copied"
     cluster.kubectl("cp", "app:/srv/start", str(tmp_path / "back"))
     assert (tmp_path / "back").read_bytes().startswith(b"#!/bin/sh\necho started")
+    container = {
+        "name": "c",
+        "image": "host",
+        "command": ["sh", "-c", "cat /model/srv/start; exec sleep 1000"],
+        "volumeMounts": [{"name": "model", "mountPath": "/model"}],
+    }
+    volume = {"name": "model", "image": {"reference": image}}
+    spec = {"imagePullSecrets": [{"name": "registry"}], "containers": [container], "volumes": [volume]}
+    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "model"}, "spec": spec})
+    cluster.ready("model")
+    assert cluster.kubectl("logs", "model").startswith("#!/bin/sh\necho started")
 
 
 def test_a_registry_out_of_reach_is_told_and_this_machine_stands_in(cluster: UpCluster) -> None:

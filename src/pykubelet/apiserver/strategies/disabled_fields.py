@@ -93,23 +93,6 @@ def _env_files(spec: Part, drops: bool) -> Iterator[bool]:
             yield from _taken(variable.get("valueFrom") or {}, "fileKeyRef", drops)
 
 
-def _image_volumes(spec: Part, drops: bool) -> Iterator[bool]:
-    """With their mounts."""
-    names = {each["name"] for each in spec.get("volumes") or () if each.get("image") is not None}
-    yield from (True for _ in names)
-    if names and drops:
-        _keep_others(spec, "volumes", names)
-        for _, each in _containers(spec):
-            _keep_others(each, "volumeMounts", names)
-
-
-def _keep_others(part: Part, field: str, names: set[str]) -> None:
-    left = [each for each in part.get(field) or () if each["name"] not in names]
-    part.pop(field, None)
-    if left:
-        part[field] = left
-
-
 def _projections(name: str) -> Callable[[Part, bool], Iterator[bool]]:
     def feature(spec: Part, drops: bool) -> Iterator[bool]:
         for volume in spec.get("volumes") or ():
@@ -124,11 +107,11 @@ _FEATURES: Final = (
     _restart_rules,
     _stop_signals,
     _env_files,
-    _image_volumes,
     _projections("clusterTrustBundle"),
     _projections("podCertificate"),
 )
-"""Each tells of what it finds in a pod's spec, and takes it away if it is to."""
+"""Each tells of what it finds in a pod's spec, and takes it away if it is to. Images as volumes are off in v1.34,
+too, but our own nodes have them."""
 
 
 # --- claims on devices

@@ -9,6 +9,7 @@ from kit.strategies import strategy_of
 from pykubelet.apiserver.strategies.disabled_fields import drop_disabled
 
 CONTAINER = {"name": "c", "image": "i"}
+IMAGE = {"image": {"reference": "r"}}
 SOURCE = {"configMap": {"name": "x"}}
 
 
@@ -45,7 +46,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
     (projected(SOURCE, {"clusterTrustBundle": {}}), projected(SOURCE, {})),
     (projected(SOURCE, {"podCertificate": {}}), projected(SOURCE, {})),
-    (with_volume({"image": {"reference": "r"}}, "v", "w"), pod(volumeMounts=[{"name": "w"}])),
+    (with_volume(IMAGE, "v", "w"), with_volume(IMAGE, "v", "w")),
 ]
 
 
