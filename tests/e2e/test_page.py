@@ -112,7 +112,7 @@ def test_a_crash_loop_shows_its_reason_and_its_last_words(person: Visitor) -> No
     page = person.page
     row = page.get_by_role("row", name=re.compile("^crash "))
     expect(row).to_contain_text("CrashLoopBackOff")
-    expect(row).to_contain_text("exited with code 3")
+    expect(row).to_contain_text(" with code 3")
     row.get_by_role("link").click()
     expect(page.locator(".lead")).to_contain_text("last words: `all is lost`")
     expect(page.locator(".advice")).to_contain_text("kubectl")

@@ -6,6 +6,7 @@ from typing import Any
 from pykubelet.cli.plain_text import plain
 
 _MOST_LINES = 40
+_NOT_TO_BE_READY = ("Gone", "Succeeded", "Failed", "Stopping", "Stopped")
 
 
 def list_text(told: dict[str, Any]) -> str:
@@ -46,15 +47,27 @@ def story_text(told: dict[str, Any]) -> str:
 
 
 def _path_text(told: dict[str, Any]) -> str:
-    spans = told["criticalPath"]
+    spans = [*told["criticalPath"], *_not_ready_yet(told)]
     longest = max(spans, key=lambda each: each["seconds"])
     ready = told.get("readyAfter")
     head = f"Where the time went ({ready:.1f} s until it was ready):" if ready is not None else "Where the time went:"
     lines = []
     for each in spans:
         mark = "  <- most of it" if each is longest else ""
-        lines.append(f"  {each['seconds']:8.3f} s  {each['stage']:8} {plain(each['what'])}{mark}")
+        what = plain(each["what"]) if each["what"] != each["stage"] else ""
+        label = f"{each['stage']:8} {what}".rstrip()
+        lines.append(f"  {each['seconds']:8.3f} s  {label}{mark}")
     return "\n".join([head, *lines])
+
+
+def _not_ready_yet(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a pod has waited for since the last stage that it came to."""
+    if told.get("readyAfter") is not None or told["state"] in _NOT_TO_BE_READY:
+        return []
+    last = told["criticalPath"][-1]
+    since = datetime.fromisoformat(told["toldAt"]) - datetime.fromisoformat(last["began"])
+    waited = max(0.0, since.total_seconds() - last["seconds"])
+    return [{"stage": "ready", "what": "not ready yet", "seconds": waited}]
 
 
 def line_text(line: dict[str, Any]) -> str:

@@ -204,7 +204,7 @@ def told(name: str) -> dict[str, Any]:
 
 def test_the_text_begins_with_the_sentence_and_goes_on_with_what_to_try() -> None:
     lines = story_text(told("out of memory")).splitlines()
-    assert lines[0].startswith("web keeps crashing: app exited with code 137 (OOMKilled: limit 64Mi) 3 times")
+    assert lines[0].startswith("web keeps crashing: app exited 3 times with code 137 (OOMKilled: limit 64Mi)")
     assert lines[2:4] == [
         "What to try:", "  raise resources.limits.memory of app above 64Mi, or have it use less"
     ]  # fmt: skip
@@ -315,3 +315,9 @@ def test_names_with_their_kind_or_namespace_are_found(state: str) -> None:
     assert explain("other/web", "--root-dir", state).output.startswith(
         "pykubelet: nothing is written down of pod other"
     )
+
+
+def test_where_the_time_went_includes_what_it_still_waits_for() -> None:
+    span = {"stage": "sandbox", "what": "sandbox", "began": "2026-01-02T15:03:05Z", "seconds": 0.069}
+    text = story_text({**told("missing image"), "criticalPath": [span]})
+    assert "     0.069 s  sandbox\n    59.931 s  ready    not ready yet  <- most of it" in text

@@ -43,6 +43,10 @@ _STEPS: Final[Mapping[type[c.Cause], Next]] = {
     c.Failed: Next("never", "this pod is not started again"),
 }
 _PULLED: Final = (c.ImageNotFound, c.TagNotFound, c.ImageDenied, c.RegistryUnreachable, c.ImagePullFailed)
+_WITHOUT_REGISTRY: Final = (
+    "without a container runtime: `pykubelet image import FILE` takes what `docker save` writes, and",
+    "image: host runs this machine's programs",
+)
 _TRIED: Final = (
     *(c.VolumeFailed, c.ClaimNotReady, c.DriverAway, c.NetworkNotReady, c.SandboxFailed),
     *(c.ContainerNotMade, c.HookFailed, c.WrongUser),
@@ -126,9 +130,12 @@ def _of_image(
                 "or look at the spelling: some registries say this of names that they do not know",
             )
         case c.RegistryUnreachable():
-            return ("try from the node whether the registry answers: name, port, proxy, certificate",)
+            return (
+                "try from the node whether the registry answers: name, port, proxy, certificate",
+                *_WITHOUT_REGISTRY,
+            )
         case c.ImageNeverPulled(image=image):
-            return (f"load {image} on the node, or set imagePullPolicy: IfNotPresent",)
+            return (f"load {image} on the node, or set imagePullPolicy: IfNotPresent", *_WITHOUT_REGISTRY)
         case _:
             assert_never(cause)
 

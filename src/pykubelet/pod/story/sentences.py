@@ -110,15 +110,15 @@ def _of_exit(cause: c.Crashed | c.OutOfMemory | c.ReadOnlyFileSystem | c.Permiss
         case c.OutOfMemory(limit=limit, peak=peak):
             figures = ", ".join(f"{name} {value}" for name, value in (("limit", limit), ("peak", peak)) if value)
             why = f"OOMKilled: {figures}" if figures else "OOMKilled"
-            what = f"{who} exited with code {cause.exit_code} ({why}){often}"
+            what = f"{who} exited{often} with code {cause.exit_code} ({why})"
         case c.ReadOnlyFileSystem():
-            what = f"{who} writes to a read-only file system and exited with code {cause.exit_code}{often}"
+            what = f"{who} writes to a read-only file system and exited{often} with code {cause.exit_code}"
         case c.PermissionDenied(user=user):
             whom = f" as user {user}" if user is not None else ""
-            what = f"{who} is denied permission{whom} and exited with code {cause.exit_code}{often}"
+            what = f"{who} is denied permission{whom} and exited{often} with code {cause.exit_code}"
         case c.Crashed(reason=reason):
             shown = f" ({reason})" if reason not in ("", "Error", "Completed") else ""
-            what = f"{who} exited with code {cause.exit_code}{shown}{often}"
+            what = f"{who} exited{often} with code {cause.exit_code}{shown}"
         case _:
             assert_never(cause)
     return f"{'fails' if cause.times < 2 else 'keeps crashing'}: {what}{words}"

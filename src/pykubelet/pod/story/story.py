@@ -26,6 +26,8 @@ State = Literal[
 and goes on with it; Gone: no source has it."""
 _WELL: Final = ("Starting", "Running", "Stopping", "Succeeded", "Gone")
 _NO_TROUBLE: Final = NodeTrouble()
+_THIS_MACHINE: Final = "machine"
+"""The id of the image that the embedded runtime takes when it has no other."""
 VERSION: Final = 1
 
 
@@ -90,7 +92,9 @@ def story(
         node=node or (pod.spec.node_name if pod else ""),
         state=state,
         is_well=state in _WELL and (cause is None or state in ("Gone", "Stopping")),
-        sentence=_first_line(about.name, state, cause, comes_next, facts, moments, now, resize_note(pod)),
+        sentence=_first_line(
+            about.name, state, cause, comes_next, facts, moments, now, resize_note(pod) or _image_note(pod, moments)
+        ),
         cause=cause,
         next=comes_next,
         advice=advice(cause, about.name, about.namespace) if comes_next is not None and cause is not None else (),
@@ -149,9 +153,9 @@ def _first_line(
     facts: Sequence[ContainerFacts],
     moments: Sequence[m.Noted],
     now: datetime,
-    size: str,
+    note: str,
 ) -> str:
-    """`size` says what is the matter with that, if anything."""
+    """`note`: what is to be said of one that runs and is well."""
     if cause is not None:
         what = sentence(cause, now)
         if state == "Gone":
@@ -167,7 +171,7 @@ def _first_line(
             restarts = sum(each.restarts for each in facts)
             again = f", after {restarts} restart{'s' if restarts > 1 else ''}" if restarts else ""
             time = f" for {span((now - since).total_seconds())}" if since else ""
-            return f"{name} runs{time}{again}; {size or 'all is well'}."
+            return f"{name} runs{time}{again}; {note or 'all is well'}."
         case "Succeeded":
             return f"{name} has done its work and ended well."
         case "Failed":
@@ -178,6 +182,23 @@ def _first_line(
             return f"{name} is gone; nothing was wrong with it."
         case _:
             return f"{name} is starting{_stage(moments)}."
+
+
+def _image_note(pod: Pod | None, moments: Sequence[m.Noted]) -> str:
+    """Whether this machine's programs run, since no registry could be reached."""
+    told = next((each for each in reversed(moments) if _is_told(each.moment)), None)
+    runs = pod is None or any(each.image_id == _THIS_MACHINE for each in pod.status.container_statuses)
+    if told is None or not runs or isinstance(told.moment, m.PullEnded):
+        return ""
+    return "not its image, but this machine's programs: the registry cannot be reached"
+
+
+def _is_told(moment: m.Moment) -> bool:
+    match moment:
+        case m.EventRecorded(reason="ImageNotPulled") | m.PullEnded(error=""):
+            return True
+        case _:
+            return False
 
 
 def _stage(moments: Sequence[m.Noted]) -> str:

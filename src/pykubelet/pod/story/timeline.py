@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pykubelet.pod import moments as m
 from pykubelet.pod.resize.moments import Resized
@@ -34,10 +35,23 @@ class Span(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
 
 
 def timeline(moments: Sequence[m.Noted]) -> tuple[Line, ...]:
-    """The oldest first. A status that reads as the one before is no news."""
+    """The oldest first. A status that reads as the one before is no news, nor is an end that a later agent sees."""
     lines, status = [], ""
+    started: dict[tuple[str, int], datetime] = {}
+    ended: set[tuple[str, int, datetime | None]] = set()
     for noted in moments:
         line = _line(noted)
+        match noted.moment:
+            case m.ContainerStarted(container=name, attempt=attempt):
+                started[name, attempt] = noted.at
+            case m.Exited(container=name, attempt=attempt, finished_at=finished) if line is not None:
+                if (name, attempt, finished) in ended:
+                    continue
+                ended.add((name, attempt, finished))
+                # some runtimes know whole seconds
+                line = replace(line, at=max(line.at, started.get((name, attempt), line.at)))
+            case _:
+                pass
         if line is None or (isinstance(noted.moment, m.StatusSet) and line.what == status):
             continue
         status = line.what if isinstance(noted.moment, m.StatusSet) else status
@@ -159,6 +173,8 @@ def critical_path(moments: Sequence[m.Noted]) -> tuple[Span, ...]:
                 marks.append((finished or at, "init", name, lived))
             case m.ContainerStarted(container=name, kind="container", attempt=0):
                 marks.append((at, "start", name, None))
+            case m.ContainerStarted(container=name, kind="container"):
+                marks.append((at, "start", f"{name}, once more", None))
             case m.StatusSet(is_ready=True):
                 marks.append((at, "ready", "until Ready", None))
                 break

@@ -59,7 +59,7 @@ async def test_a_node_with_another_agent_is_told_from_the_status_of_its_pods() -
         ("web", "n1", "Running", 0), ("far", "n2", "CrashLoopBackOff", 3)
     ]  # fmt: skip
     assert not lines[1].is_well
-    assert lines[1].sentence.startswith("far keeps crashing: app exited with code 1")
+    assert lines[1].sentence.startswith("far keeps crashing: app exited 4 times with code 1")
     assert look.complaint.startswith("n2 tells no more than the pods' status: ")
 
 

@@ -190,7 +190,7 @@ CASES = (
         (noted(m.BackedOff("prepare", NOW + timedelta(seconds=38))),),
         "Failing",
         "Crashed",
-        "web keeps crashing: init container prepare exited with code 2 4 times; last words: `no such table: users`; "
+        "web keeps crashing: init container prepare exited 4 times with code 2; last words: `no such table: users`; "
         "next start in 38 s.",
         last_words="migrating\nno such table: users\n",
         names={"container": "prepare", "isInit": True, "exitCode": 2, "times": 4},
@@ -201,7 +201,7 @@ CASES = (
         (),
         "Failing",
         "Crashed",
-        "web keeps crashing: app exited with code 1 4 times; last words: `KeyError: 'DATABASE_URL'`; next "
+        "web keeps crashing: app exited 4 times with code 1; last words: `KeyError: 'DATABASE_URL'`; next "
         "start in 38 s.",
         last_words="Traceback (most recent call last):\n  File \"app.py\", line 3\nKeyError: 'DATABASE_URL'\n",
         names={"container": "app", "exitCode": 1, "times": 4, "lastWords": "KeyError: 'DATABASE_URL'"},
@@ -212,7 +212,7 @@ CASES = (
         (),
         "Failing",
         "OutOfMemory",
-        "web keeps crashing: app exited with code 137 (OOMKilled: limit 64Mi) 3 times; last words: `MemoryError`; "
+        "web keeps crashing: app exited 3 times with code 137 (OOMKilled: limit 64Mi); last words: `MemoryError`; "
         "next start in 38 s.",
         last_words="MemoryError\n",
         names={"limit": "64Mi", "times": 3, "exitCode": 137},
@@ -352,7 +352,7 @@ CASES = (
         (),
         "Failing",
         "ReadOnlyFileSystem",
-        "web keeps crashing: app writes to a read-only file system and exited with code 1 4 times; last words: "
+        "web keeps crashing: app writes to a read-only file system and exited 4 times with code 1; last words: "
         "`sh: can't create /x: Read-only file system`; next start in 38 s.",
         last_words="sh: can't create /x: Read-only file system\n",
     ),
@@ -383,7 +383,7 @@ CASES = (
         (),
         "Failing",
         "PermissionDenied",
-        "web keeps crashing: app is denied permission as user 1000 and exited with code 1 4 times; last words: "
+        "web keeps crashing: app is denied permission as user 1000 and exited 4 times with code 1; last words: "
         "`cat: can't open '/etc/shadow': Permission denied`; next start in 38 s.",
         last_words="cat: can't open '/etc/shadow': Permission denied",
         names={"user": 1000},

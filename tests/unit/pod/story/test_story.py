@@ -118,7 +118,7 @@ def test_a_pod_that_is_gone_is_told_from_its_moments_alone() -> None:
         noted(m.PodDeleted(), 5),
     )
     found = story(None, moments, now=NOW, is_gone=True, node="n1")
-    assert found.sentence == ("web is gone; at last it keeps crashing: app exited with code 137 (OOMKilled) 3 times.")
+    assert found.sentence == ("web is gone; at last it keeps crashing: app exited 3 times with code 137 (OOMKilled).")
     assert (found.state, found.is_well, found.next) == ("Gone", True, None)
 
 
@@ -276,3 +276,48 @@ def test_a_container_that_is_being_ended_for_its_probe_is_not_well(policy: str, 
     assert (found.state, found.is_well) == ("Failing", False)
     again = noted(m.ContainerStarted("app", "container", 1), 1)
     assert story(pod(status=status), (started, failed, killed, again), now=NOW).is_well
+
+
+def test_a_pod_that_runs_without_its_image_says_so() -> None:
+    event = noted(m.EventRecorded("Warning", "ImageNotPulled", "this machine's programs run instead"), 61)
+    said = "web runs for 60s; not its image, but this machine's programs: the registry cannot be reached."
+    for image, after, expected in (
+        ("machine", (), said),
+        ("sha256:1", (), "web runs for 60s; all is well."),
+        ("machine", (noted(m.PullEnded("r/x:1", 1.0), 60.5),), "web runs for 60s; all is well."),
+    ):
+        status = [{**one_status(RUNNING, ready=True)[0], "imageID": image}]
+        here = pod(status={"phase": "Running", "containerStatuses": status})
+        found = story(here, (event, *after), now=NOW)
+        assert (found.sentence, found.is_well) == (expected, True)
+
+
+def test_who_cannot_reach_a_registry_hears_what_does_without() -> None:
+    for cause in (
+        causes.RegistryUnreachable(container="app", image="nginx", message=""),
+        causes.ImageNeverPulled(container="app", image="nginx"),
+    ):
+        words = " ".join(advice(cause, "web", "default"))
+        assert "pykubelet image import" in words
+        assert "image: host" in words
+
+
+def test_an_end_is_told_once_and_after_its_start() -> None:
+    """The runtime may know whole seconds, and the next agent sees the end once more."""
+    end = m.Exited("app", 0, 3, "Error", ago(10), ago(10))
+    moments = (noted(m.ContainerStarted("app", "container", 0), 9.4), noted(end, 9.3), noted(end, 2))
+    assert [each.what for each in story(None, moments, now=NOW).timeline] == ["started", "exited with code 3 (Error)"]
+
+
+def test_the_time_until_it_was_started_once_more_is_not_until_ready() -> None:
+    moments = (
+        noted(m.Began(1, ago(20), True), 20),
+        noted(m.ContainerStarted("app", "container", 0), 19),
+        noted(m.Exited("app", 0, 3, "Error", ago(19), ago(19)), 19),
+        noted(m.ContainerStarted("app", "container", 1), 9),
+        noted(m.StatusSet("Running", "", True, ago(9)), 8.5),
+    )
+    path = story(None, moments, now=NOW).critical_path
+    assert [(each.stage, each.what, each.seconds) for each in path[1:]] == [
+        ("start", "app", 1.0), ("start", "app, once more", 10.0), ("ready", "until Ready", 0.5)
+    ]  # fmt: skip
