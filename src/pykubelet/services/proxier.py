@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from pykubelet.api.services import EndpointSlice, Service
-from pykubelet.services import conntrack, nft
+from pykubelet.services import conntrack, nft, routes
 from pykubelet.services.fronts import Family, Front, Place, fronts
 from pykubelet.services.ruleset import removal, ruleset
 
@@ -52,15 +52,17 @@ def why_not(table: str) -> str:
     trouble = nft.applied(ruleset((), Place(node=""), 4, table).text, only_check=True)
     if "not permitted" in trouble:
         return "only root may change the packet filter"
-    return f"the packet filter cannot be changed: {trouble}" if trouble else ""
+    return f"the packet filter cannot be changed: {trouble}" if trouble else routes.why_not(table)
 
 
 def removed(table: str) -> None:
-    """Take away all rules of ours. Harmless when there are none, or when they are not for us to change. Blocking."""
+    """Take away our rules and routes. Harmless when there are none, or when they are not ours to change. Blocking."""
     there = nft.tables()
     for family, word in _FAMILIES.items():
         if f"{word} {table}" in there and (trouble := nft.applied(removal(family, table))):
             log.warning("the rules for services stay in the packet filter: %s", trouble)
+    if trouble := routes.keep((), table):
+        log.warning("the routes to services stay: %s", trouble)
 
 
 def bridges_are_filtered() -> bool:
@@ -92,6 +94,7 @@ class Proxier:
         self._wanted: dict[Family, conntrack.Wanted] = {}
         """What the kernel remembers of clients was held against this."""
         self._is_trouble_told = False
+        self._route_trouble = ""
         self._why_not: str | None = None
         self._news = asyncio.Event()
 
@@ -149,6 +152,8 @@ class Proxier:
             return
         for family in _FAMILIES:
             found = fronts(known.services, known.slices, place, family)
+            if family == 4:
+                await self._keep_routes(found)
             if family == 6 and family not in self._made and not any(each.cluster for each in found):
                 continue  # a machine may have no such family at all
             if self._last.get(family) == (found, place):
@@ -165,6 +170,14 @@ class Proxier:
             else:
                 self._made[family], self._last[family] = rules.made, (found, place)
                 await self._forget_stale(conntrack.wanted(found, place, family), family)
+
+    async def _keep_routes(self, found: tuple[Front, ...]) -> None:
+        """Each time: cables are pulled and plugged in, whatever services do."""
+        addresses = frozenset(address for each in found for address in each.cluster)
+        trouble = await asyncio.to_thread(routes.keep, addresses, self._table)
+        if trouble and trouble != self._route_trouble:
+            log.warning("services cannot be reached: this machine has no default route, and no other: %s", trouble)
+        self._route_trouble = trouble
 
     async def _forget_stale(self, wanted: conntrack.Wanted, family: Family) -> None:
         """After new rules are in force, or clients would be led by the old ones once more."""

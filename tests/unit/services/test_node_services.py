@@ -16,7 +16,7 @@ from pykubelet.api.meta import ObjectMeta
 from pykubelet.api.pod import Pod
 from pykubelet.api.services import Service, ServicePort
 from pykubelet.api.struct import changed
-from pykubelet.services import nft
+from pykubelet.services import nft, routes
 from pykubelet.services.node_services import NodeServices, NodeView
 from pykubelet.services.proxier import Known
 
@@ -38,6 +38,8 @@ class World:
         monkeypatch.setattr(nft, "applied", self._apply)
         monkeypatch.setattr(nft, "tables", lambda: frozenset())
         monkeypatch.setattr(nft, "has_chain", lambda table, chain: False)
+        monkeypatch.setattr(routes, "why_not", lambda table: "")
+        monkeypatch.setattr(routes, "keep", lambda addresses, table: "")
         facts: dict[str, Any] = {
             "name": "n1",
             "address": "127.0.0.1",

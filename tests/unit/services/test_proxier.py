@@ -9,7 +9,7 @@ import pytest
 from kit.services import a_service, a_slice, an_endpoint
 from kit.virtual_time import virtual_time
 from pykubelet.api.services import EndpointPort, ServicePort
-from pykubelet.services import conntrack, nft
+from pykubelet.services import conntrack, nft, routes
 from pykubelet.services.fronts import Place
 from pykubelet.services.proxier import LOOK_AGAIN, Known, Proxier, removed, why_not
 
@@ -43,6 +43,8 @@ def packets(monkeypatch: pytest.MonkeyPatch) -> Filter:
     monkeypatch.setattr(nft, "applied", made.apply)
     monkeypatch.setattr(nft, "tables", lambda: frozenset(made.there))
     monkeypatch.setattr(nft, "has_chain", lambda table, chain: f"{table} {chain}" in made.chains)
+    monkeypatch.setattr(routes, "why_not", lambda table: "")
+    monkeypatch.setattr(routes, "keep", lambda addresses, table: "")
     monkeypatch.setattr(asyncio, "to_thread", at_once)
     return made
 
