@@ -70,7 +70,7 @@ async def tell(places: Places, asked: Asked) -> Told:
     asked = _settled(places, asked)
     refusals: list[PykubeletError] = []
     found: Told | None = None
-    for source in (_from_agent, _from_api, _from_disk):
+    for source in (_from_agent, _from_disk, _from_api):
         try:
             told = await source(places, asked)
         except (NotFound, Retry) as error:
@@ -78,9 +78,9 @@ async def tell(places: Places, asked: Asked) -> Told:
             continue
         if told is None:
             continue
-        if asked.name:
+        if asked.name and told.get("state") != "Gone":
             return told
-        found = _joined(found, told) if found else told
+        found = _joined(found, told) if found and not asked.name else found or told  # another may have its name now
     if found is not None:
         return found
     raise next((each for each in refusals if isinstance(each, NotFound)), refusals[0] if refusals else _nobody())
@@ -101,11 +101,12 @@ def _nobody() -> Retry:
 
 def _joined(first: Told, second: Told) -> Told:
     """What the agent itself says of a pod is worth more."""
-    known = {each["uid"] for each in first["items"]}
+    known = {(each["namespace"], each["name"]) for each in first["items"]}  # a mirror has another uid
     more = [
         each
         for each in second["items"]
-        if each["uid"] not in known and (each["node"] != first["node"] or first.get("isStarting"))
+        if (each["namespace"], each["name"]) not in known
+        if each["node"] != first["node"] or not first["node"] or first.get("isStarting")
     ]
     return {**first, "items": [*first["items"], *more]}
 

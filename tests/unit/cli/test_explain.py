@@ -14,7 +14,7 @@ from pykubelet.base.errors import Invalid, Retry
 from pykubelet.base.journal import About, Noted
 from pykubelet.cli.explain import _kubectls_own, _print_news
 from pykubelet.cli.main import main
-from pykubelet.cli.stories import _all_of, named
+from pykubelet.cli.stories import Asked, Places, _all_of, named, tell
 from pykubelet.cli.story_text import list_text, story_text
 from pykubelet.host.journal_files import JournalFiles
 from pykubelet.pod import moments as m
@@ -321,3 +321,21 @@ def test_where_the_time_went_includes_what_it_still_waits_for() -> None:
     span = {"stage": "sandbox", "what": "sandbox", "began": "2026-01-02T15:03:05Z", "seconds": 0.069}
     text = story_text({**told("missing image"), "criticalPath": [span]})
     assert "     0.069 s  sandbox\n    59.931 s  ready    not ready yet  <- most of it" in text
+
+
+def test_without_an_agent_its_files_know_more_than_the_api_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, *ran_and_was_stopped(datetime.now(UTC), STATIC))
+    crashed = {"namespace": "default", "name": "static-n1", "uid": "mirror-uid", "node": "n1"}
+    waits = {"namespace": "default", "name": "waits", "uid": "u9", "node": ""}
+
+    async def from_api(_: object, asked: Any) -> Any:
+        return crashed if asked.name else {"items": [crashed, waits], "node": ""}
+
+    monkeypatch.setattr("pykubelet.cli.stories._from_api", from_api)
+    monkeypatch.setattr("pykubelet.cli.stories._settled", lambda _, asked: asked)
+    places = Places(state=tmp_path, kubeconfig="x")
+    listed = asyncio.run(tell(places, Asked()))["items"]
+    assert [each["uid"] for each in listed] == [STATIC.uid, "u9"]
+    assert asyncio.run(tell(places, Asked(name="static-n1")))["uid"] == STATIC.uid

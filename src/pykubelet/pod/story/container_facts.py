@@ -164,13 +164,14 @@ def _after(facts: ContainerFacts, noted: m.Noted) -> ContainerFacts:
             kinds = ("liveness", "startup")
             killed_for = next((each for each in kinds if f"{each} probe" in message), "")
             ends_by = noted.at + timedelta(seconds=grace) if killed_for else None
-            return replace(facts, killed_for=killed_for, killed_attempt=facts.restarts, ends_by=ends_by)
+            attempt = facts.restarts if facts.running_since is not None else -1  # an earlier agent has started it
+            return replace(facts, killed_for=killed_for, killed_attempt=attempt, ends_by=ends_by)
         case m.Exited(code=code, reason=reason, attempt=attempt, started_at=started, finished_at=finished, peak=peak):
             why = facts.message if facts.waiting == "RunContainerError" else ""
             ended = ContainerStateTerminated(
                 exit_code=code, reason=reason, message=why, started_at=started, finished_at=finished
             )
-            was_killed = facts.killed_for if attempt == facts.killed_attempt else ""
+            was_killed = facts.killed_for if facts.killed_attempt in (attempt, -1) else ""
             return replace(
                 facts, ended=ended, running_since=None, until=None, killed_for=was_killed, is_over=True, peak=peak,
                 ends_by=None,

@@ -321,3 +321,12 @@ def test_the_time_until_it_was_started_once_more_is_not_until_ready() -> None:
     assert [(each.stage, each.what, each.seconds) for each in path[1:]] == [
         ("start", "app", 1.0), ("start", "app, once more", 10.0), ("ready", "until Ready", 0.5)
     ]  # fmt: skip
+
+
+def test_who_was_started_by_an_earlier_agent_is_ended_for_its_probe_all_the_same() -> None:
+    status = {"phase": "Running", "containerStatuses": one_status({"terminated": {"exitCode": 137}}, restarts=3)}
+    moments = (
+        noted(m.ContainerStopping("app", 1, "Container app failed liveness probe, will be restarted"), 5),
+        noted(m.Exited("app", 3, 137, "Error", ago(90), ago(4)), 4),
+    )
+    assert isinstance(story(pod(status=status), moments, now=NOW).cause, causes.ProbeFailed)
