@@ -339,3 +339,16 @@ def test_without_an_agent_its_files_know_more_than_the_api_server(
     listed = asyncio.run(tell(places, Asked()))["items"]
     assert [each["uid"] for each in listed] == [STATIC.uid, "u9"]
     assert asyncio.run(tell(places, Asked(name="static-n1")))["uid"] == STATIC.uid
+
+
+def test_an_end_that_is_seen_after_the_next_start_is_not_the_end_of_that(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    written(
+        tmp_path,
+        *ran_and_was_stopped(now, WEB),
+        (6, WEB, m.PhaseEntered(m.Phase.RUNNING)),
+        (5, WEB, m.ContainerStarted("app", "container", 1)),
+        (4, WEB, m.Exited("app", 0, 137, "Error", None, now - timedelta(seconds=8))),
+    )
+    told = json.loads(explain("web", "--root-dir", str(tmp_path), "-o", "json").output)
+    assert (told["state"], told["cause"].get("wasStopped", False)) == ("Running", False)

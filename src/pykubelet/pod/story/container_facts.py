@@ -171,6 +171,8 @@ def _after(facts: ContainerFacts, noted: m.Noted) -> ContainerFacts:
             ended = ContainerStateTerminated(
                 exit_code=code, reason=reason, message=why, started_at=started, finished_at=finished
             )
+            if facts.running_since is not None and attempt < facts.restarts:
+                return replace(facts, ended=ended, peak=peak)  # seen late: it has been started again since
             was_killed = facts.killed_for if facts.killed_attempt in (attempt, -1) else ""
             return replace(
                 facts, ended=ended, running_since=None, until=None, killed_for=was_killed, is_over=True, peak=peak,
