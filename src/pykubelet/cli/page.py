@@ -38,7 +38,9 @@ def page_link(state: "Path") -> str:
 
 
 def _told(of: "Invitation") -> str:
-    lines = [f"  {of.url}", f"  It works once, within {of.seconds / 60:.0f} minutes; `pykubelet page` prints another."]
+    from pykubelet.up.folder import called
+
+    lines = [f"  {of.url}", f"  It works once, within {of.seconds / 60:.0f} minutes; `{called()} page` prints another."]
     if of.fingerprint:
         lines += [
             "  The browser warns: it does not know who made the certificate. It is the right one if its SHA-256 is",

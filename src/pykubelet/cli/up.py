@@ -1,6 +1,5 @@
 """`up`, `down` and `reset`: a small cluster on this machine, and what is told of it."""
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +27,9 @@ from pykubelet.cli.page import page_link
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pykubelet.up.folder import Folder, Say
+    from pykubelet.up.folder import Folder, Plan, Say
+
+_STATIC = "\n\nStatic pods (NAME-{}) come from {}: deleted ones come back, until their manifest goes."
 
 
 @click.command()
@@ -102,7 +103,7 @@ def up(
                 say(link)
             _stay(ours, say, link, quiet=quiet)
         else:
-            say(_what_next(ours, cluster.api_url(ours, plan), plan.node))
+            say(_what_next(ours, cluster.api_url(ours, plan), plan))
             say(page_link(ours.state))
         if faults:
             raise Invalid("there are faults in the manifests, as told above: those pods are not running")
@@ -147,6 +148,7 @@ def supervise(data: str) -> None:
 @contextmanager
 def _left_running(ours: "Folder") -> Iterator[None]:
     """Whoever no longer wants to wait learns that what was started goes on."""
+    from pykubelet.up.folder import called
     from pykubelet.up.installation import Installation
 
     try:
@@ -154,7 +156,7 @@ def _left_running(ours: "Folder") -> Iterator[None]:
     except KeyboardInterrupt:
         if not Installation(ours, click.echo).is_running:
             raise
-        again = f"`{_called()} up{ours.flag}` waits for it, `{_called()} down{ours.flag}` stops it"
+        again = f"`{called()} up{ours.flag}` waits for it, `{called()} down{ours.flag}` stops it"
         raise Retry(f"interrupted, but what was started goes on: {again}") from None
 
 
@@ -229,30 +231,19 @@ def _show_live(ours: "Folder", shown: str, link: str) -> str:
     return state
 
 
-def _what_next(ours: "Folder", url: str, node: str) -> str:
+def _what_next(ours: "Folder", url: str, plan: "Plan") -> str:
     import shutil
 
-    command, data = _called(), ours.flag
+    from pykubelet.up.folder import called
+
+    command, data = called(), ours.flag
     missing = "" if shutil.which("kubectl") else "  get kubectl             https://kubernetes.io/docs/tasks/tools/\n"
     return (
-        f"The API server is at {url}, node {node} is ready. Next:\n"
+        f"The API server is at {url}, node {plan.node} is ready. Next:\n"
         f"{missing}"
         f"  use kubectl             export KUBECONFIG={quote(str(ours.admin_kubeconfig))}\n"
         f"  run something           kubectl run hello --image=busybox:1.36 -- sleep 1000\n"
         f"  see what runs           kubectl get pods -A -o wide\n"
         f"  stop everything         {command} down{data}\n"
         f"  remove everything       {command} reset{data}"
-    )
-
-
-def _called() -> str:
-    """What a person types to call this again: the name alone, if a shell finds it by that; else as it was typed."""
-    import shutil
-
-    name = os.path.basename(sys.argv[0])
-    if name == "__main__.py":
-        return f"{quote(sys.executable)} -m pykubelet"
-    found = shutil.which(name)
-    if found is not None and os.path.realpath(found) == os.path.realpath(sys.argv[0]):
-        return quote(name)
-    return quote(sys.argv[0])
+    ) + (_STATIC.format(plan.node, plan.manifests) if plan.manifests else "")

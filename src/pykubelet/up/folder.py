@@ -3,6 +3,8 @@ ours is ever removed."""
 
 import asyncio
 import os
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
@@ -144,3 +146,14 @@ def asked_pods(state: Path) -> list[dict[str, Any]]:
     """The pods of the agent with that state. Raises Retry when there is none."""
     answer = asyncio.run(ask(state / "pykubelet.sock", "pods"))
     return list(answer.get("items") or [])
+
+
+def called() -> str:
+    """What a person types to call this again: the name alone, if a shell finds it by that; else as it was typed."""
+    name = os.path.basename(sys.argv[0])
+    if name == "__main__.py":
+        return f"{quote(sys.executable)} -m pykubelet"
+    found = shutil.which(name)
+    if found is not None and os.path.realpath(found) == os.path.realpath(sys.argv[0]):
+        return quote(name)
+    return quote(sys.argv[0])

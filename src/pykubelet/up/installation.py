@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pykubelet.base.errors import Invalid, PykubeletError, Retry
 from pykubelet.host.removal import remove_tree
-from pykubelet.up.folder import Folder, Plan, Say, asked_pods
+from pykubelet.up.folder import Folder, Plan, Say, asked_pods, called
 from pykubelet.up.parts import PROGRAM, clearing_agent, parts
 from pykubelet.up.supervisor import (
     CANNOT_START,
@@ -106,9 +106,9 @@ class Installation:
         if not to_go_on:
             self._say("All is stopped.")
             return
-        again, reset = plan_or_none.made_by if plan_or_none else "up", f"pykubelet reset{folder.flag}"
+        again, reset = plan_or_none.made_by if plan_or_none else "up", f"{called()} reset{folder.flag}"
         self._say(
-            f"All is stopped. `pykubelet {again}{folder.flag}` goes on from here; `{reset}` removes {folder.path}."
+            f"All is stopped. `{called()} {again}{folder.flag}` goes on from here; `{reset}` removes {folder.path}."
         )
 
     def reset(self) -> None:

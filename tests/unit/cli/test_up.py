@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from pykubelet.api.struct import changed
 from pykubelet.base.errors import Retry
-from pykubelet.cli.up import _called, _left_running, _what_next
-from pykubelet.up.folder import Folder
+from pykubelet.cli.up import _left_running, _what_next
+from pykubelet.up.folder import Folder, Plan, called
 from pykubelet.up.installation import Installation
+
+PLAN = Plan(node="n", address="192.0.2.1", api_port=1, kubelet_port=2, runtime="process")
 
 
 def test_people_are_told_the_name_that_their_shell_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,29 +22,35 @@ def test_people_are_told_the_name_that_their_shell_finds(tmp_path: Path, monkeyp
     monkeypatch.setattr(sys, "argv", [str(program)])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert _called() == "pykubelet"
+    assert called() == "pykubelet"
     (other := tmp_path / "other").mkdir()
     (other / "pykubelet").touch(0o755)
     for path in "/nowhere", str(other):
         monkeypatch.setenv("PATH", path)
         for typed in str(program), "opt/pykubelet":
             monkeypatch.setattr(sys, "argv", [typed])
-            assert _called() == typed
+            assert called() == typed
     monkeypatch.setattr(sys, "argv", [str(program)])
     (gone := tmp_path / "gone").mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert _called() == str(program)
+    assert called() == str(program)
     monkeypatch.setattr(sys, "argv", ["/a/pykubelet/__main__.py"])
     monkeypatch.setattr(sys, "executable", "/with space/python3")
-    assert _called() == "'/with space/python3' -m pykubelet"
+    assert called() == "'/with space/python3' -m pykubelet"
 
 
 def test_who_has_no_kubectl_is_told_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "get kubectl " in _what_next(Folder(tmp_path), "https://a", "n")
+    assert "get kubectl " in _what_next(Folder(tmp_path), "https://a", PLAN)
     (tmp_path / "kubectl").touch(0o755)
-    assert "get kubectl " not in _what_next(Folder(tmp_path), "https://a", "n")
+    assert "get kubectl " not in _what_next(Folder(tmp_path), "https://a", PLAN)
+
+
+def test_who_has_static_pods_is_told_how_to_be_rid_of_them(tmp_path: Path) -> None:
+    assert "Static" not in _what_next(Folder(tmp_path), "https://a", PLAN)
+    told = _what_next(Folder(tmp_path), "https://a", changed(PLAN, manifests="/examples"))
+    assert "Static pods (NAME-n) come from /examples: deleted ones come back" in told
 
 
 @pytest.mark.parametrize(("is_running", "told"), [(True, Retry), (False, KeyboardInterrupt)])

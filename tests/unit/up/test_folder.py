@@ -1,3 +1,4 @@
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,13 +43,17 @@ def test_what_is_ours_is_removed_also_when_its_mark_cannot_be_read(tmp_path: Pat
     assert said == ["All is cleared away.", "There is nothing to remove."]
 
 
-def test_the_next_command_is_told_with_the_folder_that_it_needs(tmp_path: Path) -> None:
+def test_the_next_command_is_told_as_it_was_called_with_the_folder_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [".venv/bin/pykubelet", "down"])
+    monkeypatch.setenv("PATH", "/nowhere")
     folder, said = Folder(tmp_path / "my data"), list[str]()
     folder.path.mkdir()
     folder.save(PLAN)
     Installation(folder, said.append).down()
-    assert f"`pykubelet up --data '{folder.path}'` goes on from here" in said[-1]
-    assert f"`pykubelet reset --data '{folder.path}'` removes" in said[-1]
+    assert f"`.venv/bin/pykubelet up --data '{folder.path}'` goes on from here" in said[-1]
+    assert f"`.venv/bin/pykubelet reset --data '{folder.path}'` removes" in said[-1]
     folder.state.mkdir()
     Installation(folder, said.append).reset()
     assert said[1:] == ["All is stopped.", "All is cleared away."]
