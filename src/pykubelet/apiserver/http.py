@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from aiohttp import web
 
@@ -39,9 +39,6 @@ from pykubelet.apiserver.verbs.scale import scale
 from pykubelet.apiserver.verbs.update import update
 from pykubelet.apiserver.verbs.watch import watch
 from pykubelet.web.guests import recognised, turned_down
-
-if TYPE_CHECKING:
-    from pykubelet.apiserver.custom.definition import CustomResource  # takes long to load, and few have any
 
 log = logging.getLogger(__name__)
 
@@ -184,10 +181,8 @@ class RequestHandler:
         """What is large is worked on beside the loop, from the first look at the text to the last byte to send; but for
         what may have to wait for others, or knows more than the backend that goes there."""
         backend = self._backend
-        if resource.is_custom:
-            custom = cast("CustomResource", resource)
-            if (unread := custom.definition.unread) > LIGHT:
-                await backend.aside(who, unread, lambda _: custom.read())
+        if (unread := resource.unread) > LIGHT:
+            await backend.aside(who, unread, lambda _: resource.read())
         if weight <= LIGHT:
             return await _done(backend, verb, ask(), weight)
         waits = place in self.answers or backend.admission.waits(resource) or backend.strategy(resource).waits

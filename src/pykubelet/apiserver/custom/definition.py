@@ -129,8 +129,12 @@ class CustomResource(Resource, frozen=True, kw_only=True, dict=True):
     def schema(self) -> Schema:
         return schema_tree(self.definition.given, f"{self.section}.{self.kind}")
 
+    @property
+    def unread(self) -> int:
+        return self.definition.unread
+
     async def read(self) -> None:
-        """Have at hand what objects are looked at with: of a large definition it takes long to make."""
+        """Of a large definition it takes long."""
         self.stored_as.read()
         self.definition.read()
 

@@ -102,6 +102,14 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The path of its group and version."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
+    @property
+    def unread(self) -> int:
+        """How large that part of its definition is that nobody has looked at yet."""
+        return 0
+
+    async def read(self) -> None:
+        """Have at hand what objects are looked at with."""
+
     @cached_property
     def place(self) -> str:
         """Where its objects are in the store, which all of its versions share."""
