@@ -78,6 +78,8 @@ _MAY_BE_SKIPPED = (
     "runtime does not support user namespaces",
     "containerd heeds supplementalGroupsPolicy from 2.0 on",
     "containerd knows recursive read-only mounts from 2.0 on",
+    "this machine has no huge pages to give",
+    "no controller for huge pages is mounted here",
 )
 
 
