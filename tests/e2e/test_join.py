@@ -68,7 +68,7 @@ def test_a_node_joins_with_a_token_and_does_its_share_of_the_work(cluster: UpClu
         wait_for(lambda name=name: "hello" in cluster.try_kubectl("logs", name))  # type: ignore[misc]
         assert cluster.kubectl("exec", name, "--", "echo", "inside").strip() == "inside"
 
-    assert f"`pykubelet join --data {folder}` goes on" in command("down", "--data", str(folder))
+    assert f"pykubelet join --data {folder}` goes on" in command("down", "--data", str(folder))
     assert "node second is ready" in join(folder)
     cluster.ready(where["second"])
     shown = command("reset", "--data", str(folder))
