@@ -20,7 +20,7 @@ def test_a_pod_in_a_crash_loop_says_so_in_one_word_and_in_a_sentence() -> None:
     found = row(pod(status=crashing(7)))
     assert (found.reason, found.ready, found.total, found.restarts) == ("CrashLoopBackOff", 0, 1, 3)
     assert (found.state, found.is_well) == ("Failing", False)
-    assert "exited with code 7" in found.sentence
+    assert "with code 7" in found.sentence
     (container,) = found.containers
     assert (container.state, container.reason, container.exit_code) == ("waiting", "CrashLoopBackOff", 7)
 
