@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 _LARGEST_MESSAGE: Final = 1 << 20
 """Held as a whole before it is handed on; kubectl's messages have 32 KiB."""
+_LEAVING: Final = 0.5
 _CLOSING: Final = 5.0
 _TCP_CLOSE: Final = 7
 """The kernel's number for the state of a connection that is no more."""
@@ -85,6 +86,10 @@ async def close_web_socket(request: web.Request, socket: web.WebSocketResponse, 
         async with asyncio.timeout(_CLOSING):  # at once: who waits for it may take a while to say what it has got
             await socket.send_frame(WSCloseCode.OK.to_bytes(2), WSMsgType.CLOSE)
         await wait_until_received(transport, patience)
+        # It may still be speaking: to close on what nobody has read resets the connection, and takes from it what it
+        # has got and not looked at yet. Who has understood the last word leaves by itself.
+        transport.resume_reading()
+        await _wait_until_gone(transport, _LEAVING, lambda: 1)
         transport.close()
     except (TimeoutError, ConnectionError):
         transport.abort()
