@@ -2,8 +2,6 @@
 the time that the driver takes itself."""
 
 import asyncio
-import shutil
-import tempfile
 import time
 from contextlib import aclosing
 from functools import partial
@@ -12,7 +10,7 @@ from statistics import fmean, median
 from typing import Any, Final
 
 from kit.csi_driver import StorageDriver
-from kit.up_cluster import EMBEDDED, UpCluster, pod
+from kit.up_cluster import UpCluster, cluster_up, pod
 from kit.waiting import eventually
 from pykubelet.api.pod import Pod
 from pykubelet.kube import kubeconfig
@@ -51,14 +49,8 @@ class Driver(StorageDriver):
 
 def run() -> None:
     print(f"csi: {PODS} pods with a volume each, whose driver takes {_OWN * 1000:.0f} ms for a call, embedded runtime")
-    cluster = UpCluster(Path(tempfile.mkdtemp(prefix="pykubelet-bench-")), *EMBEDDED)
-    try:
-        cluster.up()
+    with cluster_up() as cluster:
         asyncio.run(_measure(cluster))
-    finally:
-        if cluster.data.exists():
-            cluster.reset()
-        shutil.rmtree(cluster.folder)
     print()
 
 

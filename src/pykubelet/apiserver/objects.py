@@ -61,6 +61,11 @@ def of_entry(entry: Entry) -> Object:
     return loaded(entry.value, entry.revision)
 
 
+def has_ended(pod: Object) -> bool:
+    """Nothing of it will run again."""
+    return at(pod, "status.phase") in ("Succeeded", "Failed")
+
+
 def made_of(entry: Entry | None, make: Callable[[Object], T], otherwise: str) -> T | None:
     """What is made of a stored object; None if there is none, or it cannot be read: then the log says what follows."""
     try:

@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from pykubelet.base.timed import timed
 from pykubelet.pod.claims.table import ClaimKey, PreparedDevice
 from pykubelet.pod.devices.allocations import DeviceInventory
 from pykubelet.pod.devices.choice import Device
-from pykubelet.pod.devices.moments import PodResourcesAsked
+from pykubelet.pod.devices.moments import Method, PodResourcesAsked, Version
 from pykubelet.pod.moments import Journal
 from pykubelet.pod.pinning.memory_state import Block
 from pykubelet.web.socket_door import keep_door
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 Claimed = Callable[[Pod, Container], Iterable[tuple[ClaimKey, Iterable[tuple[str, PreparedDevice]]]]]
 """What a container has: of which claim, from which driver."""
 
-_Version = Literal["v1", "v1alpha1"]
-_Method = Literal["list", "get", "get_allocatable"]
 _Answer = Callable[[Any], Awaitable["Message"]]
 
 SOCKET: Final = "kubelet.sock"
@@ -94,7 +92,7 @@ class PodResources:
                     return wire.GetPodResourcesResponse(pod_resources=self._of(pod))
             raise NotFound(f"pod {asked.pod_name} in namespace {asked.pod_namespace} not found")
 
-        def admitted(version: _Version, method: _Method, answer: Callable[[Any], "Message"]) -> _Answer:
+        def admitted(version: Version, method: Method, answer: Callable[[Any], "Message"]) -> _Answer:
             async def of(asked: Any) -> "Message":
                 if self._bucket.reserve(asyncio.get_running_loop().time()) > 0:
                     self._bucket.give_back()

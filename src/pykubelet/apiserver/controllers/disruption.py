@@ -12,7 +12,7 @@ from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.keyed_work import Key, KeyedWork
 from pykubelet.apiserver.controllers.workloads.heads import heads, own_key
 from pykubelet.apiserver.controllers.workloads.pod_views import PodView, controller_of, pods_of
-from pykubelet.apiserver.objects import Object, at, moment
+from pykubelet.apiserver.objects import Object, at, has_ended, moment
 from pykubelet.apiserver.schema.resources import Resource
 from pykubelet.apiserver.store.port import Event
 from pykubelet.apiserver.strategies import disruption_rules as rules
@@ -34,7 +34,7 @@ def spared(pod: Object) -> tuple[Object, datetime] | None:
     told = condition(pod, "DisruptionTarget")
     if told.get("status") != "True" or at(pod, "metadata.deletionTimestamp"):
         return None
-    if at(pod, "status.phase") in ("Succeeded", "Failed"):
+    if has_ended(pod):
         return None
     since = moment(told.get("lastTransitionTime"))
     head = {name: pod["metadata"].get(name, "") for name in ("namespace", "name", "uid")}

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from pykubelet.apiserver.controllers.client import PODS, ControllerClient, Kind
 from pykubelet.apiserver.controllers.conditions import condition
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, has_ended
 from pykubelet.apiserver.store.port import Event
 
 SERVICES: Final[Kind] = ("", "services")
@@ -49,7 +49,7 @@ class Behind(Struct, frozen=True):
 def backer(pod: Object) -> Backer | None:
     """None for a pod that nobody can be sent to, ever."""
     address = at(pod, "status.podIP", "")
-    if not address or at(pod, "status.phase") in ("Succeeded", "Failed"):
+    if not address or has_ended(pod):
         return None
     ports = {
         (port.get("protocol", "TCP"), port["name"]): port["containerPort"]

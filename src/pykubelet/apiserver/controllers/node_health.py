@@ -11,7 +11,7 @@ from pykubelet.api.rules.taints import is_tolerated_by
 from pykubelet.api.rules.well_known import NOT_READY_TAINT, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT
 from pykubelet.api.scheduling import Taint, Toleration
 from pykubelet.apiserver.controllers.conditions import condition, conditioned
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, has_ended
 
 _OWN_CONDITIONS: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _PRESSURES: Final = {
@@ -89,7 +89,7 @@ def stay(pod: Object) -> Stay:
         tolerations = tuple(convert(Toleration, each) for each in at(pod, "spec.tolerations", []))
     except DecodeError:
         tolerations = (Toleration(operator="Exists"),)  # what cannot be read is left in peace
-    over = at(pod, "status.phase") in ("Succeeded", "Failed")
+    over = has_ended(pod)
     return Stay(
         at(pod, "metadata.namespace", ""),
         at(pod, "metadata.name", ""),

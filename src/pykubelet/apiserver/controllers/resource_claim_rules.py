@@ -5,7 +5,7 @@ from typing import Final
 
 from pykubelet.api.rules.pod_claims import PodClaim
 from pykubelet.apiserver.controllers.workloads.ownership import controller_reference
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, has_ended
 from pykubelet.apiserver.schema.schema import copied
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
@@ -37,7 +37,7 @@ def is_reserved(claim: Object, pod: Object) -> bool:
 
 def is_done(pod: Object) -> bool:
     """Whether it will never again use what it claims."""
-    if at(pod, "status.phase") in ("Succeeded", "Failed"):
+    if has_ended(pod):
         return True
     return bool(at(pod, "metadata.deletionTimestamp")) and not at(pod, "spec.nodeName")
 

@@ -13,7 +13,7 @@ from pykubelet.api.rules.well_known import MIRROR_ANNOTATION
 from pykubelet.api.struct import changed, rfc3339
 from pykubelet.api.validation.options import PodValidationOptions
 from pykubelet.api.validation.pod import validate_pod
-from pykubelet.apiserver.objects import Object, at, clean, overlay
+from pykubelet.apiserver.objects import Object, at, clean, has_ended, overlay
 from pykubelet.apiserver.schema.schema import copied, same
 from pykubelet.apiserver.strategies import pod_admission
 from pykubelet.apiserver.strategies.base import Lookup, Strategy, keep, keep_all_but
@@ -155,7 +155,7 @@ class PodStrategy(Strategy):
 
     def grace(self, obj: Object, wanted: int | None) -> int | None:
         period: int = at(obj, "spec.terminationGracePeriodSeconds", 0) if wanted is None else wanted
-        if not at(obj, "spec.nodeName") or at(obj, "status.phase") in ("Succeeded", "Failed"):
+        if not at(obj, "spec.nodeName") or has_ended(obj):
             return 0
         return 1 if period < 0 else period
 

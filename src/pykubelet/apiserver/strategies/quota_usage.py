@@ -14,7 +14,7 @@ from pykubelet.api.rules.qos import qos_class_of
 from pykubelet.api.rules.resources import container_limits, is_pod_level_resource, pod_requests, spec_in_force, total
 from pykubelet.api.rules.well_known import OLD_CLASS_ANNOTATION
 from pykubelet.api.selectors import Requirement
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, has_ended
 
 Usage = dict[str, Quantity]
 Kind = tuple[str, str]
@@ -147,7 +147,7 @@ def _reaches_out(affinity: Mapping[str, Any]) -> bool:
 
 def _is_charged(pod: Object, now: datetime) -> bool:
     """One that has ended takes nothing, and neither does one that should be gone by now."""
-    if at(pod, "status.phase") in ("Succeeded", "Failed"):
+    if has_ended(pod):
         return False
     deleted, grace = (at(pod, f"metadata.{name}") for name in ("deletionTimestamp", "deletionGracePeriodSeconds"))
     if not deleted or grace is None:

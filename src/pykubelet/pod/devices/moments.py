@@ -19,11 +19,15 @@ class DevicesAllocated(Struct, frozen=True, tag=True):
     error: str = ""
 
 
+Version = Literal["v1", "v1alpha1"]
+Method = Literal["list", "get", "get_allocatable"]
+
+
 class PodResourcesAsked(Struct, frozen=True, tag=True):
     """Somebody wants to know who has which devices."""
 
-    version: Literal["v1", "v1alpha1"]
-    method: Literal["list", "get", "get_allocatable"]
+    version: Version
+    method: Method
     error: str = ""
 
 

@@ -44,7 +44,7 @@ from pykubelet.apiserver.controllers.volumes.binding_rules import (
     claim_names,
     kept_for,
 )
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, has_ended
 from pykubelet.apiserver.schema.resources import ROOT
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Event
@@ -74,7 +74,7 @@ _ENDED: Final = (b'"phase":"Succeeded"', b'"phase":"Failed"')
 
 def seen(pod: Object) -> Seen:
     metadata, spec = pod["metadata"], pod.get("spec") or {}
-    is_over = at(pod, "status.phase") in ("Succeeded", "Failed")
+    is_over = has_ended(pod)
     waits = is_waiting(pod, NAME)
     wanted: Wish | None = None
     if waits or (spec.get("nodeName") and not is_over):

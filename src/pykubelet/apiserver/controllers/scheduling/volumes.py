@@ -17,7 +17,7 @@ from pykubelet.apiserver.controllers.scheduling.volume_limits import (
 )
 from pykubelet.apiserver.controllers.volumes import binding_rules as rules
 from pykubelet.apiserver.controllers.workloads.ownership import belongs_to
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, has_ended
 from pykubelet.apiserver.strategies.storage_classes import class_of
 
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
@@ -228,7 +228,7 @@ def _is_in(term: Object, labels: Mapping[str, str]) -> bool:
 
 
 def claims_in_use(pod: Object) -> PodClaims:
-    is_over = at(pod, "status.phase") in ("Succeeded", "Failed")
+    is_over = has_ended(pod)
     node = at(pod, "spec.nodeName", "")
     names = rules.claim_names(pod) if node and not is_over else ()
     return PodClaims((pod["metadata"].get("namespace", ""), pod["metadata"]["name"]), node, names)

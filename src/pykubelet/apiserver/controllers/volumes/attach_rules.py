@@ -13,7 +13,7 @@ from pykubelet.api.rules.csi_names import attachment_name, of_unique_name, uniqu
 from pykubelet.apiserver.controllers.conditions import condition
 from pykubelet.apiserver.controllers.volumes.binding_rules import claim_names, own_claim_names
 from pykubelet.apiserver.controllers.workloads.ownership import belongs_to
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, has_ended
 
 MANAGED: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
@@ -126,7 +126,7 @@ def holder(pod: Object) -> Holder | None:
 
 def _is_over(pod: Object) -> bool:
     """Also when it is to go and nothing of it runs."""
-    if at(pod, "status.phase") in ("Succeeded", "Failed"):
+    if has_ended(pod):
         return True
     if not at(pod, "metadata.deletionTimestamp"):
         return False

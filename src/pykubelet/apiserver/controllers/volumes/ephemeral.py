@@ -5,7 +5,7 @@ from typing import Final
 from pykubelet.apiserver.controllers.client import CLAIMS, PODS, ControllerClient
 from pykubelet.apiserver.controllers.event_recorder import EventRecorder
 from pykubelet.apiserver.controllers.workloads.ownership import belongs_to, controller_reference
-from pykubelet.apiserver.objects import Object, at
+from pykubelet.apiserver.objects import Object, at, has_ended
 from pykubelet.apiserver.schema.schema import copied
 from pykubelet.apiserver.status import ApiError
 from pykubelet.apiserver.store.port import Event
@@ -16,7 +16,7 @@ _ASKED: Final = b'"ephemeral":'
 def ephemeral_volumes(pod: Object) -> tuple[Object, list[Object]] | None:
     """None: it has none, or has ended."""
     found = [volume for volume in at(pod, "spec.volumes", ()) if volume.get("ephemeral")]
-    if not found or at(pod, "metadata.deletionTimestamp") or at(pod, "status.phase") in ("Succeeded", "Failed"):
+    if not found or at(pod, "metadata.deletionTimestamp") or has_ended(pod):
         return None
     return pod, found
 
